@@ -1,0 +1,46 @@
+# Two commands do everything on a fresh machine with Python 3.11+ and make:
+#   make reproduce   venv, install, the paper's figures, a compiled function, a bound, a report in out/
+#   make test        venv, install, formatting, lint, types, docs, tests
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    ?= out
+
+.PHONY: reproduce test format lint types docs pytest bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '2,4p' Makefile
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "capax needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps make second runs fast: nothing is reinstalled while these files stay the same.
+$(VENV)/.run-installed: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test-installed: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch,ray]'
+	@touch $@ $(VENV)/.run-installed
+
+reproduce: $(VENV)/.run-installed
+	$(BIN)/capax reproduce --out $(OUT)
+
+test: $(VENV)/.test-installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyrefly check
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -n auto
+
+format: $(VENV)/.test-installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test-installed
+	$(BIN)/capax bench
+
+clean:
+	rm -rf $(VENV) $(OUT) site

@@ -1,0 +1,25 @@
+"""Capax: what does self-attention prefer to learn, how much data does it need, how much can it hold?
+
+Names are loaded on first use, so that `import capax` and `capax --help` stay quick.
+"""
+
+import importlib
+from typing import Any
+
+# public name -> module that defines it
+_EXPORTS: dict[str, str] = {
+    "CapaxError": "capax.errors",
+    "InputError": "capax.errors",
+}
+
+__all__ = sorted(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'capax' has no attribute {name!r}")
+    return getattr(importlib.import_module(_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_EXPORTS]

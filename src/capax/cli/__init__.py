@@ -1,0 +1,1 @@
+"""The `capax` command. One file per command; heavy imports live inside the command functions."""

@@ -1,0 +1,44 @@
+"""How commands speak: results on stdout, everything else on stderr, JSON on request."""
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")
+]
+
+
+def stderr() -> Console:
+    """The console for progress, notes and errors."""
+    return Console(stderr=True, highlight=False)
+
+
+def stdout() -> Console:
+    """The console for results."""
+    return Console(highlight=False)
+
+
+def note(text: str) -> None:
+    """A remark for the reader of the terminal; never mixed into results."""
+    stderr().print(f"note: {text}", style="dim", markup=False)
+
+
+def emit(payload: Any, as_json: bool, render: Callable[[Console], None]) -> None:
+    """Print `payload` as JSON, or let `render` draw the same content for a person."""
+    if as_json:
+        typer.echo(json.dumps(payload, indent=2, allow_nan=False, default=plain))
+    else:
+        render(stdout())
+
+
+def plain(value: Any) -> Any:
+    """NumPy and JAX scalars and arrays as plain Python; sets sorted; paths as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)

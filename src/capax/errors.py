@@ -1,0 +1,31 @@
+"""What we say when something a user gave us cannot be used.
+
+Every mistake a user can make ends in one of these, with a message of one line that names the
+argument, what was wanted and what came. The command line prints it without a traceback.
+"""
+
+
+class CapaxError(Exception):
+    """Base of every error Capax raises on purpose. `exit_code` is what the command line returns."""
+
+    exit_code: int = 2
+
+
+class InputError(CapaxError, ValueError):
+    """An argument, a file or a specification that cannot be used as given."""
+
+
+class InfeasibleError(CapaxError):
+    """A well-formed request that needs more time, memory or tries than the stated limit."""
+
+
+def require(condition: object, argument: str, wanted: str, got: object) -> None:
+    """Raise `InputError("<argument>: wanted <wanted>, got <got>")` unless `condition` holds."""
+    if not condition:
+        raise InputError(f"{argument}: wanted {wanted}, got {shown(got)}")
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """`repr(value)` on one line and at most `limit` characters long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."
