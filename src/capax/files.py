@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: write beside the target, fsync, rename."""
+"""Files appear whole or not at all (write beside the target, fsync, rename), and where caches live."""
 
 import os
 import tempfile
@@ -39,6 +39,16 @@ def check_writable(path: Path | str) -> None:
         raise InputError(f"{target}: wanted a file name, got a folder")
     if not target.parent.is_dir():
         raise InputError(f"{target}: the folder {target.parent} does not exist")
+
+
+def cache_folder() -> Path:
+    """Where Capax keeps what can be made again: `$CAPAX_CACHE`, or the user's cache folder."""
+    chosen = os.environ.get("CAPAX_CACHE")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("capax", appauthor=False)
 
 
 def _umask() -> int:

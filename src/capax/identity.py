@@ -31,7 +31,7 @@ def key_words(fields: object, purpose: str) -> tuple[int, int]:
 def key_from(fields: object, purpose: str) -> "jax.Array":
     """A JAX PRNG key (threefry2x32) that depends on `fields` and `purpose` only."""
     import jax
-    import numpy as np
+    import jax.numpy as jnp
 
-    words = np.array(key_words(fields, purpose), dtype=np.uint32)
+    words = jnp.array(key_words(fields, purpose), dtype=jnp.uint32)
     return jax.random.wrap_key_data(words, impl="threefry2x32")

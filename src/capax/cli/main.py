@@ -4,7 +4,6 @@ import importlib
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from capax.cli.output import stderr
@@ -13,9 +12,13 @@ from capax.errors import CapaxError
 # One module per command, in the order of the help page. Each has `register(app)`.
 COMMANDS = ("doctor",)
 
+# Typer carries its own copy of Click in some versions and imports Click in others; its public
+# BadParameter tells which one is in use. UsageError is the base of every misuse of the options.
+UsageError = typer.BadParameter.__mro__[1]
+ClickException = typer.BadParameter.__mro__[2]
+
 app = typer.Typer(
     name="capax",
-    no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -33,14 +36,17 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _capax(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     del version
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 for _name in COMMANDS:
@@ -53,16 +59,23 @@ def main() -> None:
         sys.exit(app(standalone_mode=False) or 0)
     except CapaxError as error:
         _fail(str(error), error.exit_code)
-    except click.exceptions.Abort:
+    except ClickException as error:
+        _fail(_with_hint(error), 2)
+    except (typer.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
-    except click.ClickException as error:
-        _fail(error.format_message(), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
+    except BrokenPipeError:
+        sys.exit(141)  # the reader of our output went away, as in `capax theorems | head`
     except MemoryError:
         _fail("out of memory: use a smaller T, m or sample", 2)
 
 
+def _with_hint(error: Exception) -> str:
+    message = error.format_message() if isinstance(error, ClickException) else str(error)  # pyrefly: ignore
+    context = getattr(error, "ctx", None)
+    return f"{message} (see: {context.command_path} --help)" if context else message
+
+
 def _fail(message: str, code: int) -> None:
-    stderr().print("error: " + " ".join(message.split()), style="bold red", markup=False, soft_wrap=True)
+    line = "error: " + " ".join(message.split())
+    stderr().print(line, style="bold red", markup=False, soft_wrap=True)
     sys.exit(code)
