@@ -1,4 +1,4 @@
-"""Capax: what does self-attention prefer to learn, how much data does it need, how much can it hold?
+"""Capax: what self-attention prefers to learn, how much data it needs, how much a head can hold.
 
 Names are loaded on first use, so that `import capax` and `capax --help` stay quick.
 """

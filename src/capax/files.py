@@ -1,4 +1,4 @@
-"""Files appear whole or not at all (write beside the target, fsync, rename), and where caches live."""
+"""Files appear whole or not at all: write beside the target, fsync, rename. Where caches live."""
 
 import os
 import tempfile
