@@ -1,0 +1,35 @@
+"""What every function of this folder asks of its numbers, in one place and one wording."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from capax.errors import require
+
+
+def check_positive(name: str, value: float | int) -> None:
+    """Raise `InputError` unless `value` is finite and > 0 (a radius, a margin, a scale)."""
+    require(math.isfinite(value) and value > 0, name, "a finite number > 0", value)
+
+
+def check_nonnegative(name: str, value: float | int) -> None:
+    """Raise `InputError` unless `value` is a number >= 0; infinity is allowed, NaN is not."""
+    require(value >= 0, name, "a number >= 0", value)
+
+
+def check_probability(name: str, value: float | int) -> None:
+    """Raise `InputError` unless 0 < `value` < 1 (a failure probability delta)."""
+    require(0 < value < 1, name, "a number strictly between 0 and 1", value)
+
+
+def check_count(name: str, value: int, at_least: int = 1) -> None:
+    """Raise `InputError` unless `value` >= `at_least` (a number of points, functions, outputs)."""
+    require(value >= at_least, name, f"an integer >= {at_least}", value)
+
+
+def check_finite(name: str, values: Float[np.ndarray, "..."]) -> None:
+    """Raise `InputError` if an array has no entries, or one that is NaN or infinite."""
+    require(values.size > 0, name, "at least one entry", f"shape {values.shape}")
+    bad = int(np.size(values) - np.count_nonzero(np.isfinite(values)))
+    require(bad == 0, name, "finite numbers only", f"{bad} entries that are NaN or infinite")
