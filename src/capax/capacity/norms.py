@@ -1,0 +1,173 @@
+"""Norms of weight matrices, with both indices spelled out, and never a d x d product.
+
+Convention: `norm_p_q(M)` takes the p-norm of every COLUMN, then the q-norm of the column norms,
+
+    ||M||_{p,q} = ( sum_j ||M[:, j]||_p^q )^{1/q},
+
+so that ||X^T||_{2,inf} = max_t ||x_t|| for token rows x_t, ||W||_{2,1} is the sum of column lengths
+and ||W^T||_{2,1} the sum of row lengths. A product of two thin factors A B^T (W_QK = W_Q W_K^T,
+W_VO = W_V W_O) has the norms of the k x k core R_A R_B^T of the QR decompositions A = Q_A R_A,
+B = Q_B R_B, because Q_A and Q_B have orthonormal columns.
+
+A certificate needs upper bounds, so `upper` adds a relative 1e-9 to what floating point measured.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from capax.errors import InputError, require, shown
+
+Matrix = Float[np.ndarray, "rows cols"]
+ROUNDING = 1e-9
+
+
+def finite_matrix(value: Any, name: str = "matrix") -> Matrix:
+    """`value` as a float64 matrix; raises InputError for wrong shapes, NaN and infinities."""
+    return _finite(value, name, 2, "a matrix (two axes)")
+
+
+def finite_vector(value: Any, name: str = "vector") -> Float[np.ndarray, "n"]:
+    """`value` as a float64 vector; raises InputError for wrong shapes, NaN and infinities."""
+    return _finite(value, name, 1, "a vector (one axis)")
+
+
+def _finite(value: Any, name: str, ndim: int, wanted: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: wanted {wanted} of numbers, got {shown(value)}") from error
+    require(array.ndim == ndim, name, wanted, f"shape {array.shape}")
+    require(array.size > 0, name, "at least one entry", f"shape {array.shape}")
+    bad = int(np.size(array) - np.isfinite(array).sum())
+    require(bad == 0, name, "finite entries", f"{bad} NaN or infinite")
+    return array
+
+
+def norm_p_q(M: Any, p: float, q: float, name: str = "matrix") -> float:
+    """||M||_{p,q}: the p-norm of every column, then the q-norm of those; p, q >= 1 or inf."""
+    require(p >= 1 and q >= 1, "p, q", "numbers >= 1", (p, q))
+    columns = np.linalg.norm(finite_matrix(M, name), ord=p, axis=0)
+    return float(np.linalg.norm(columns, ord=q))
+
+
+def norm_2_1(M: Any, name: str = "matrix") -> float:
+    """||M||_{2,1} = sum of the lengths of the columns."""
+    return norm_p_q(M, 2.0, 1.0, name)
+
+
+def norm_2_inf(M: Any, name: str = "matrix") -> float:
+    """||M||_{2,inf} = length of the longest column."""
+    return norm_p_q(M, 2.0, math.inf, name)
+
+
+def norm_1_1(M: Any, name: str = "matrix") -> float:
+    """||M||_{1,1} = sum of the absolute entries."""
+    return norm_p_q(M, 1.0, 1.0, name)
+
+
+def norm_frobenius(M: Any, name: str = "matrix") -> float:
+    """||M||_F = square root of the sum of squares."""
+    return float(np.linalg.norm(finite_matrix(M, name)))
+
+
+def norm_spectral(M: Any, name: str = "matrix") -> float:
+    """||M||_2 = largest singular value, by a full decomposition (power iteration falls short)."""
+    return float(np.linalg.norm(finite_matrix(M, name), ord=2))
+
+
+def norm_2(v: Any, name: str = "vector") -> float:
+    """||v||_2."""
+    return float(np.linalg.norm(finite_vector(v, name)))
+
+
+def upper(value: float, scale: float = 0.0) -> float:
+    """A measured norm made safe against rounding: value (1 + 1e-9) + 1e-13 scale.
+
+    `scale` is the product of the factors' sizes where the norm belongs to a product (the rounding
+    error of a product is relative to its factors, not to a result that may cancel).
+    """
+    return value * (1.0 + ROUNDING) + 1e-13 * scale
+
+
+@dataclass(frozen=True)
+class ProductNorms:
+    """Upper bounds on the norms of one matrix W = A B^T given by its factors.
+
+    norm_2 spectral, norm_F Frobenius, norm_2_1 column lengths, norm_2_1_T row lengths.
+    """
+
+    norm_2: float
+    norm_F: float
+    norm_2_1: float
+    norm_2_1_T: float
+
+    def to_json(self) -> dict[str, float]:
+        """The four numbers by name."""
+        return asdict(self)
+
+
+def product_norms(A: Any, B: Any, name: str = "A B^T") -> ProductNorms:
+    """Norms of A B^T from A [d, k] and B [n, k], in O((d + n) k^2): no d x n product is formed."""
+    left, right = finite_matrix(A, f"{name} left"), finite_matrix(B, f"{name} right")
+    same = left.shape[1] == right.shape[1]
+    require(same, name, "factors with the same number of columns", (left.shape, right.shape))
+    R_A, R_B = np.linalg.qr(left, mode="r"), np.linalg.qr(right, mode="r")
+    core = R_A @ R_B.T
+    size = float(np.linalg.norm(R_A) * np.linalg.norm(R_B))
+    rows = np.linalg.norm(left @ R_B.T, axis=1)
+    columns = np.linalg.norm(right @ R_A.T, axis=1)
+    return ProductNorms(
+        norm_2=upper(float(np.linalg.norm(core, 2)), size),
+        norm_F=upper(float(np.linalg.norm(core)), size),
+        norm_2_1=upper(float(columns.sum()), size),
+        norm_2_1_T=upper(float(rows.sum()), size),
+    )
+
+
+def matrix_norms(W: Any, name: str = "W") -> ProductNorms:
+    """The same four upper bounds for a matrix that is given whole."""
+    matrix = finite_matrix(W, name)
+    size = float(np.linalg.norm(matrix))
+    return ProductNorms(
+        norm_2=upper(norm_spectral(matrix), size),
+        norm_F=upper(size),
+        norm_2_1=upper(norm_2_1(matrix)),
+        norm_2_1_T=upper(norm_2_1(matrix.T)),
+    )
+
+
+def norms_QK(W_Q: Any, W_K: Any, scale: float = 1.0) -> ProductNorms:
+    """Norms of W_QK = scale W_Q W_K^T (scale: 1 in the paper, 1/sqrt(k) in most code).
+
+    Only the product is reported: W_Q and W_K alone change under a change of the head's basis.
+    """
+    return product_norms(finite_matrix(W_Q, "W_Q") * scale, W_K, "W_QK")
+
+
+def norms_VO(W_V: Any, W_O: Any) -> ProductNorms:
+    """Norms of W_VO = W_V W_O from W_V [d, k] and W_O [k, d_out]."""
+    return product_norms(W_V, finite_matrix(W_O, "W_O").T, "W_VO")
+
+
+def radius(X: Any, name: str = "X") -> float:
+    """B_X = ||X^T||_{2,inf}: the longest row (token) of X."""
+    return norm_2_inf(finite_matrix(X, name).T, name)
+
+
+def spread(X: Any, name: str = "X") -> float:
+    """An upper bound on r_X, the Chebyshev radius of the rows of X: the smaller of two centres.
+
+    r_X = min_{x_0} max_t ||x_t - x_0||; any centre gives an upper bound, here 0, the mean and the
+    middle of the bounding box.
+    """
+    rows = finite_matrix(X, name)
+    centres = (
+        np.zeros(rows.shape[1]),
+        rows.mean(axis=0),
+        (rows.max(axis=0) + rows.min(axis=0)) / 2,
+    )
+    return min(float(np.linalg.norm(rows - c, axis=1).max()) for c in centres)
