@@ -11,6 +11,7 @@ from capax.capacity.arguments import check_count, check_nonnegative
 from capax.errors import InfeasibleError
 
 MAX_TERMS = 1_000_000
+MAX_SUBSET_TERMS = 100_000
 
 
 def log_delannoy(N: int, K: int) -> float:
@@ -29,13 +30,13 @@ def log_delannoy(N: int, K: int) -> float:
 
 
 def log_delannoy_bound(N: int | float, K: int | float) -> float:
-    """An upper bound on ln D(N, K) for any size, within about ln(K)/2 + 1 of it.
+    """An upper bound on ln D(N, K) for any size, within ln(min(N, K))/2 + 2 of it.
 
-    The least of K ln(2N + 1), N ln(2K + 1) and the saddle point of the generating function
-    sum_K D(N, K) x^K = (1 + x)^N / (1 - x)^{N+1}, whose terms are all positive: for 0 < x < 1,
-    ln D <= -K ln x + N ln(1 + x) - (N + 1) ln(1 - x), least at the root x of
-    (K + 1) x^2 + (2N + 1) x = K. Both x and 1 - x are written without subtracting near-equals.
-    Non-decreasing in N and in K, because each of the three is.
+    Let K <= N (D is symmetric). The lesser of K ln(2N + 1) and the saddle point of the generating
+    function sum_K D(N, K) x^K = (1 + x)^N / (1 - x)^{N+1}: all its terms are positive, so for
+    0 < x < 1, ln D <= -K ln x + N ln(1 + x) - (N + 1) ln(1 - x), least at the root x of
+    (K + 1) x^2 + (2N + 1) x = K. x is written without subtracting near-equals.
+    Non-decreasing in N and in K.
     """
     check_nonnegative("N", N)
     check_nonnegative("K", K)
@@ -43,20 +44,24 @@ def log_delannoy_bound(N: int | float, K: int | float) -> float:
         return 0.0
     if math.isinf(K) or math.isinf(N):
         return math.inf
-    return min(_times_log(K, N), _times_log(N, K), _log_saddle(float(N), float(K)))
+    K, N = sorted((K, N))
+    return min(K * math.log(2 * N + 1), _log_saddle(float(N), float(K)))
 
 
 def log_sum_signed_subsets(N: int, k: int) -> float:
-    """ln sum_{j <= k} 2^j C(N, j): sign vectors with at most k nonzeros; beyond 10^6 terms a
-    lower bound, j ln(2N/j) at the best j (from C(N, j) >= (N/j)^j)."""
+    """ln sum_{j <= k} 2^j C(N, j): sign vectors in {-1,0,1}^N with at most k nonzeros.
+
+    Beyond 10^5 terms a lower bound: those terms, or j ln(2N/j) at the best j (C(N,j) >= (N/j)^j).
+    """
     check_count("N", N, at_least=0)
     check_count("k", k, at_least=0)
     k = min(k, N)
-    if k > MAX_TERMS:
-        j = min(k, math.ceil(2 * N / math.e))
-        return j * math.log(2 * N / j)
-    j = np.arange(k, dtype=np.float64)
-    return _log_sum_of_cumulative(np.log(2.0) + np.log(N - j) - np.log(j + 1))
+    j = np.arange(min(k, MAX_SUBSET_TERMS), dtype=np.float64)
+    value = _log_sum_of_cumulative(np.log(2.0) + np.log(N - j) - np.log(j + 1))
+    if k <= MAX_SUBSET_TERMS:
+        return value
+    best = min(k, math.ceil(2 * N / math.e))
+    return max(value, best * math.log(2 * N / best))
 
 
 def _log_sum_of_cumulative(log_ratios: np.ndarray) -> float:
@@ -66,17 +71,9 @@ def _log_sum_of_cumulative(log_ratios: np.ndarray) -> float:
     return top + math.log(float(np.exp(logs - top).sum()))
 
 
-def _times_log(count: int | float, size: int | float) -> float:
-    return count * math.log(2 * size + 1)
-
-
 def _log_saddle(N: float, K: float) -> float:
     odd = 2 * N + 1
     root = math.hypot(odd, 2 * math.sqrt(K) * math.sqrt(K + 1))
     x = 2 * K / (odd + root)
-    # root - 2K = (odd^2 + 4K) / (root + 2K)
-    one_minus_x = (odd + (odd * (odd / (root + 2 * K)) + 4 * K / (root + 2 * K))) / (odd + root)
-    small = x < 0.5
-    log_x = math.log(x) if small else math.log1p(-one_minus_x)
-    log_one_minus_x = math.log1p(-x) if small else math.log(one_minus_x)
-    return -K * log_x + N * math.log1p(x) - (N + 1) * log_one_minus_x
+    # K <= N keeps x below sqrt(2) - 1, so that 1 - x is harmless
+    return -K * math.log(x) + N * math.log1p(x) - (N + 1) * math.log1p(-x)

@@ -13,25 +13,35 @@ makes it internal, but then the order of the steps matters: at most (2N + 1)^K s
 """
 
 import math
+from fractions import Fraction
 
 from capax.capacity.arguments import check_count, check_nonnegative, check_positive
-from capax.capacity.delannoy import log_delannoy_bound, log_sum_signed_subsets
+from capax.capacity.delannoy import log_delannoy as log_delannoy
+from capax.capacity.delannoy import log_delannoy_bound as log_delannoy_bound
+from capax.capacity.delannoy import log_sum_signed_subsets
 from capax.errors import require
 
 RHOS = (1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0)
-# K = ceil(x) - 1 for an x that carries rounding errors; floor(x (1 + 1e-12)) is never smaller.
-SAFETY = 1.0 + 1e-12
+# Relative distance to an integer below which a ceiling is decided in rationals, not in floats.
+NEAR_TIE = 1e-9
 
 
-def num_updates(ratio: float | int, factor: float | int = 1.0) -> float:
-    """How many Perceptron steps always suffice: the largest integer below `factor ratio^2`.
+def num_updates(a: float | int, b: float | int, eps: float | int, factor: float | int = 1) -> float:
+    """How many Perceptron steps always suffice: K = ceil(x) - 1, x = factor (ab/eps)^2.
 
-    `ratio` is ab/eps. A float, since it may pass 2^53 (and may be infinite); 0 iff ratio <= 1.
+    The largest integer strictly below x; 0 if ab <= eps. Near-ties are decided in exact rational
+    arithmetic on the given floats. A float, since it may pass 2^53 (and may be infinite).
     """
-    if ratio <= 1.0:
+    if a == 0 or b == 0:
         return 0.0
-    updates = factor * ratio * ratio * SAFETY
-    return float(math.floor(updates)) if updates < 2.0**53 else updates
+    ratio = _ratio(a, b, eps)
+    x = factor * ratio * ratio
+    if x > 2.0**52:
+        return x * (1 + NEAR_TIE)
+    if abs(ratio - 1) > NEAR_TIE and abs(x - round(x)) > NEAR_TIE * x:
+        return float(math.floor(x)) if ratio > 1 else 0.0
+    exact = Fraction(a) * Fraction(b) / Fraction(eps)
+    return float(math.ceil(Fraction(factor) * exact**2) - 1) if exact > 1 else 0.0
 
 
 def log_cover_vector(
@@ -52,7 +62,7 @@ def log_cover_vector(
     _check_class(a, b, eps, N)
     require(2 <= p < math.inf, "p", "2 <= p < inf", p)
     require(p == 2 or not internal, "internal", "p = 2 for an internal cover", p)
-    K = num_updates(_ratio(a, b, eps), p - 1)
+    K = num_updates(a, b, eps, p - 1)
     return K * math.log(2 * N + 1) if internal else log_delannoy_bound(N, K)
 
 
@@ -68,15 +78,19 @@ def log_cover_matrix_weighted(
     """
     _check_class(B_p, b, eps, N)
     check_count("k", k)
-    return log_delannoy_bound(k * N, num_updates(_ratio(B_p, b, eps)))
+    return log_delannoy_bound(k * N, num_updates(B_p, b, eps))
 
 
 def log_cover_matrix_frobenius(
     B_F: float | int, b: float | int, eps: float | int, N: int, k: int
 ) -> float:
-    """ln N_inf^ext of {x -> Wx : ||W||_F <= B_F}: equal weights p_i = 1/k, so B_p = sqrt(k) B_F."""
+    """ln N_inf^ext of {x -> Wx : ||W||_F <= B_F}: equal weights p_i = 1/k, so B_p = sqrt(k) B_F.
+
+    0 if b B_F <= eps: then W = 0 alone is a cover.
+    """
+    _check_class(B_F, b, eps, N)
     check_count("k", k)
-    return log_cover_matrix_weighted(math.sqrt(k) * B_F, b, eps, N, k)
+    return log_delannoy_bound(k * N, num_updates(B_F, b, eps, k))
 
 
 def log_cover_matrix_21(
@@ -93,9 +107,19 @@ def log_cover_matrix_21(
     check_count("k", k)
     require(rhos and all(1 < rho < math.inf for rho in rhos), "rhos", "numbers > 1", rhos)
     ratio = _ratio(B, b, eps)
-    if ratio <= 1.0:
-        return 0.0
-    return min(_log_cover_21(2 * _log(ratio), num_updates(ratio, rho), rho, k * N) for rho in rhos)
+    if ratio <= 1.0 or math.isinf(ratio):
+        return 0.0 if ratio <= 1.0 else math.inf
+    levels = [num_levels(math.log(ratio), rho) for rho in rhos]
+    covers = (
+        log_delannoy_bound(k * L * N, num_updates(B, b, eps, rho))
+        for L, rho in zip(levels, rhos, strict=True)
+    )
+    return min(covers)
+
+
+def num_levels(log_ratio: float, rho: float) -> int:
+    """L = 1 + ceil(log_rho M) with M = exp(2 log_ratio): sizes a row's rounded norm can have."""
+    return 1 + math.ceil(2 * log_ratio / math.log(rho) * (1 + NEAR_TIE))
 
 
 def log_cover_parametric(
@@ -162,9 +186,8 @@ def log_cover_lower(a: float | int, b: float | int, eps: float | int, N: int) ->
     2 eps apart on some point, hence need different centres (packing <= cover, ours).
     """
     _check_class(a, b, eps, N)
-    ratio = _ratio(a, b, eps) / 2
-    k = math.ceil(ratio * ratio / SAFETY) - 1 if ratio < 2.0**26 else N
-    return log_sum_signed_subsets(N, max(0, min(k, N)))
+    k = num_updates(a, b, 2 * eps)
+    return log_sum_signed_subsets(N, N if k >= N else int(k))
 
 
 def log_log_cover_vector(log_ratio: float, N: int) -> float:
@@ -181,15 +204,8 @@ def log_log_cover_matrix_21(log_ratio: float, N: int, k: int, rho: float = 2.0) 
     check_count("k", k)
     if log_ratio <= 0:
         return -math.inf
-    L = 1 + math.ceil(2 * log_ratio / math.log(rho) * SAFETY)
+    L = num_levels(log_ratio, rho)
     return math.log(rho) + 2 * log_ratio + math.log(math.log(2 * k * L * N + 1))
-
-
-def _log_cover_21(log_M: float, K: float, rho: float, outputs_times_points: int) -> float:
-    if math.isinf(K):
-        return math.inf
-    L = 1 + math.ceil(log_M / math.log(rho) * SAFETY)
-    return log_delannoy_bound(outputs_times_points * L, K)
 
 
 def _ratio(a: float | int, b: float | int, eps: float | int) -> float:
