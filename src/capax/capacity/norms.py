@@ -115,7 +115,7 @@ def product_norms(A: Any, B: Any, name: str = "A B^T") -> ProductNorms:
     left, right = finite_matrix(A, f"{name} left"), finite_matrix(B, f"{name} right")
     same = left.shape[1] == right.shape[1]
     require(same, name, "factors with the same number of columns", (left.shape, right.shape))
-    R_A, R_B = np.linalg.qr(left, mode="r"), np.linalg.qr(right, mode="r")
+    R_A, R_B = (np.asarray(np.linalg.qr(factor, mode="r")) for factor in (left, right))
     core = R_A @ R_B.T
     size = float(np.linalg.norm(R_A) * np.linalg.norm(R_B))
     rows = np.linalg.norm(left @ R_B.T, axis=1)
