@@ -1,0 +1,25 @@
+"""Masks (True = keep): a mask of keys is the same as deleting the other tokens."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from capax.errors import require
+
+
+def causal_mask(T: int) -> Bool[Array, "T T"]:
+    """mask[i, t] = (t <= i): query i sees itself and what came before."""
+    require(T >= 1, "T", "at least one token", T)
+    return jnp.tril(jnp.ones((T, T), dtype=bool))
+
+
+def padding_mask(T: int, length: int) -> Bool[Array, "T"]:
+    """mask[t] = (t < length): the tokens after `length` are padding."""
+    require(0 <= length <= T, "length", f"a number from 0 to T = {T}", length)
+    return jnp.arange(T) < length
+
+
+def keep_cls(mask: Bool[Array, "T"] | None) -> Bool[Array, "T_1"] | None:
+    """The mask of T tokens, extended by the [CLS] token, which is always kept."""
+    if mask is None:
+        return None
+    return jnp.concatenate([mask, jnp.ones((1,), dtype=bool)])

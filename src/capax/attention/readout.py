@@ -1,0 +1,120 @@
+"""Real-valued functions of bits from one head: the [CLS] token is the query (Section 3).
+
+`ClsScalar` is f_tf-scalar: w^T W_C^T sigma(u). `ClsMLP` reads the same head through a ReLU MLP.
+Both take u = W_V^T sum_t a_t x_t, where a = Norm(scores of the T tokens AND [CLS]).
+"""
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Bool, Float
+
+from capax.attention.activations import activation as activation_named
+from capax.attention.encodings import Encoding
+from capax.attention.head import attend
+from capax.attention.layer import AttentionLayer
+from capax.attention.masks import keep_cls
+from capax.attention.normalizers import Mask, Normalizer, Softmax
+from capax.attention.scores import ScaleRule, attention_scale, factored_scores
+from capax.attention.tokens import Bits, Tokens
+from capax.errors import require
+
+
+def cls_head(
+    X: Tokens,
+    W_Q: Float[Array, "d r"],
+    W_K: Float[Array, "d r"],
+    W_V: Float[Array, "d k"],
+    norm: Normalizer,
+    scale: ScaleRule = "paper",
+    mask: Mask = None,
+) -> tuple[Float[Array, "k"], Float[Array, "T_1"]]:
+    """(u, a): the mixture that the last token, [CLS], reads, and its attention weights."""
+    weights = norm(factored_scores(X, X[-1], W_Q, W_K, scale), mask)  # [T + 1]
+    return attend(weights, X @ W_V), weights
+
+
+def _check_head(encoding: Encoding, W_Q: Array, W_K: Array, W_V: Array, scale: ScaleRule) -> None:
+    d = encoding.d
+    require(W_Q.shape[0] == d, "W_Q", f"{d} rows, the width of the tokens", W_Q.shape)
+    require(W_K.shape == W_Q.shape, "W_K", f"the shape of W_Q {W_Q.shape}", W_K.shape)
+    require(W_V.shape[0] == d, "W_V", f"{d} rows, the width of the tokens", W_V.shape)
+    attention_scale(W_Q.shape[1], scale)
+
+
+class ClsScalar(eqx.Module):
+    """f_tf-scalar(b) = w^T W_C^T sigma(W_V^T sum_t a_t x_t), a = Norm(x_CLS^T W_Q W_K^T x_t)."""
+
+    encoding: Encoding
+    W_Q: Float[Array, "d r"]
+    W_K: Float[Array, "d r"]
+    W_V: Float[Array, "d k"]
+    W_C: Float[Array, "k q"]
+    w: Float[Array, "q"]
+    activation: str = eqx.field(static=True, default="identity")
+    norm: Normalizer = Softmax()
+    scale: ScaleRule = eqx.field(static=True, default="paper")
+
+    def __check_init__(self) -> None:
+        _check_head(self.encoding, self.W_Q, self.W_K, self.W_V, self.scale)
+        k = self.W_V.shape[1]
+        require(self.W_C.shape[0] == k, "W_C", f"{k} rows, the columns of W_V", self.W_C.shape)
+        require(
+            self.w.shape == self.W_C.shape[1:], "w", f"shape {self.W_C.shape[1:]}", self.w.shape
+        )
+        activation_named(self.activation)
+
+    @property
+    def T(self) -> int:
+        """Context length, without [CLS]."""
+        return self.encoding.T
+
+    def layer(self) -> AttentionLayer:
+        """The same head as a full self-attention layer; the read-out is w . (its last row)."""
+        parts = (M[None] for M in (self.W_Q, self.W_K, self.W_V, self.W_C))
+        return AttentionLayer(*parts, self.activation, self.norm, self.scale)
+
+    def __call__(
+        self, bits: Bits, *, mask: Bool[Array, "T"] | None = None, return_weights: bool = False
+    ) -> Float[Array, ""] | tuple[Float[Array, ""], Float[Array, "T_1"]]:
+        X = self.encoding(bits)
+        head = (self.W_Q, self.W_K, self.W_V, self.norm, self.scale)
+        u, weights = cls_head(X, *head, keep_cls(mask))
+        y = activation_named(self.activation)(u) @ self.W_C @ self.w
+        return (y, weights) if return_weights else y
+
+
+class ClsMLP(eqx.Module):
+    """f(b) = w_2^T relu(W_1^T u + b_1) + b_2, u = W_V^T sum_t a_t x_t."""
+
+    encoding: Encoding
+    W_Q: Float[Array, "d r"]
+    W_K: Float[Array, "d r"]
+    W_V: Float[Array, "d k"]
+    W_1: Float[Array, "k n"]
+    b_1: Float[Array, "n"]
+    w_2: Float[Array, "n"]
+    b_2: Float[Array, ""]
+    norm: Normalizer = Softmax()
+    scale: ScaleRule = eqx.field(static=True, default="paper")
+
+    def __check_init__(self) -> None:
+        _check_head(self.encoding, self.W_Q, self.W_K, self.W_V, self.scale)
+        k, n = self.W_1.shape
+        require(k == self.W_V.shape[1], "W_1", f"{self.W_V.shape[1]} rows", self.W_1.shape)
+        require(self.b_1.shape == (n,), "b_1", f"shape ({n},)", self.b_1.shape)
+        require(self.w_2.shape == (n,), "w_2", f"shape ({n},)", self.w_2.shape)
+        require(self.b_2.shape == (), "b_2", "a scalar array", self.b_2.shape)
+
+    @property
+    def T(self) -> int:
+        """Context length, without [CLS]."""
+        return self.encoding.T
+
+    def __call__(
+        self, bits: Bits, *, mask: Bool[Array, "T"] | None = None, return_weights: bool = False
+    ) -> Float[Array, ""] | tuple[Float[Array, ""], Float[Array, "T_1"]]:
+        X = self.encoding(bits)
+        head = (self.W_Q, self.W_K, self.W_V, self.norm, self.scale)
+        u, weights = cls_head(X, *head, keep_cls(mask))
+        y = self.w_2 @ jax.nn.relu(u @ self.W_1 + self.b_1) + self.b_2
+        return (y, weights) if return_weights else y
