@@ -23,3 +23,6 @@ from capax.boolean.functions import SparseFunction as SparseFunction
 from capax.boolean.parser import parse as parse
 from capax.boolean.random_functions import random_function as random_function
 from capax.boolean.random_functions import random_support as random_support
+from capax.boolean.version_space import VersionSpace as VersionSpace
+from capax.boolean.version_space import is_unique as is_unique
+from capax.boolean.version_space import survivors as survivors

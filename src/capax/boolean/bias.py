@@ -1,5 +1,6 @@
 """How often f is 1 when the bits are Bernoulli(p), and every p that makes it 1 half of the time."""
 
+import itertools
 from fractions import Fraction
 from math import comb
 
@@ -110,7 +111,7 @@ def _value(a: Polynomial, x: Fraction) -> Fraction:
 
 def _sign_changes(chain: list[Polynomial], x: Fraction) -> int:
     signs = [v > 0 for v in (_value(a, x) for a in chain) if v != 0]
-    return sum(left != right for left, right in zip(signs, signs[1:], strict=False))
+    return sum(left != right for left, right in itertools.pairwise(signs))
 
 
 def _roots_between(chain: list[Polynomial], low: Fraction, high: Fraction) -> list[Fraction]:

@@ -1,10 +1,11 @@
-"""Random supports and random functions, drawn from a key by integers only.
+"""Random words from a key, and the random supports and random functions made of them.
 
-Integer arithmetic on threefry words gives the same result on every machine and in every float
-mode; no floating-point number is drawn anywhere.
+Words come from the counter-based Philox generator, keyed by the two 32-bit words of a key, and are
+used as integers only: the same key gives the same result on every machine, on any device and in any
+float mode.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt32
@@ -12,19 +13,30 @@ from jaxtyping import UInt32
 from capax.boolean.functions import MAX_SPARSITY, SparseFunction
 from capax.errors import require
 
-if TYPE_CHECKING:
-    import jax
+Key = tuple[int, int] | Any
+"""Two 32-bit words (`capax.identity.key_words`) or a JAX PRNG key, which holds two as well."""
 
 
-def uniform_words(num_words: int, *, key: Any) -> UInt32[np.ndarray, " num_words"]:
-    """Independent uniform 32-bit words from `key`."""
-    import jax
+class WordStream:
+    """An endless stream of uniform 32-bit words: the n-th word depends on (key, stream, n) only."""
 
-    with jax.threefry_partitionable(True):
-        return np.asarray(jax.random.bits(key, (num_words,), np.uint32))
+    def __init__(self, *, key: Key, stream: int = 0) -> None:
+        high, low = _two_words(key)
+        counter = np.array([0, 0, 0, stream], dtype=np.uint64)
+        self._generator = np.random.Philox(counter=counter, key=(high << 32) | low)
+
+    def next(self, num_words: int) -> UInt32[np.ndarray, " num_words"]:
+        """The next `num_words` words; an odd number skips one word."""
+        raw = np.asarray(self._generator.random_raw(-(-num_words // 2)), dtype="<u8")
+        return raw.view("<u4")[:num_words].astype(np.uint32, copy=False)
 
 
-def random_support(T: int, s: int, *, key: "jax.Array", ordered: bool = False) -> tuple[int, ...]:
+def uniform_words(num_words: int, *, key: Key, stream: int = 0) -> UInt32[np.ndarray, " num_words"]:
+    """The first `num_words` words of stream number `stream` of `key`."""
+    return WordStream(key=key, stream=stream).next(num_words)
+
+
+def random_support(T: int, s: int, *, key: Key, ordered: bool = False) -> tuple[int, ...]:
     """A uniformly random s-subset of 0..T-1, sorted; with `ordered`, a random s-tuple instead.
 
     Fisher-Yates on a virtual list 0..T-1: step i swaps entry i with a uniform entry j in i..T-1,
@@ -42,12 +54,22 @@ def random_support(T: int, s: int, *, key: "jax.Array", ordered: bool = False) -
     return tuple(drawn) if ordered else tuple(sorted(drawn))
 
 
-def random_function(s: int, *, T: int | None = None, key: "jax.Array") -> SparseFunction:
+def random_function(s: int, *, T: int | None = None, key: Key) -> SparseFunction:
     """A uniformly random Boolean table on s positions: a random s-subset of 0..T-1, or 0..s-1."""
-    import jax
-
     require(0 <= s <= MAX_SPARSITY, "s", f"0 <= s <= {MAX_SPARSITY}", s)
-    table_key, support_key = jax.random.split(key)
-    table = (uniform_words(1 << s, key=table_key) >> 31).astype(np.float64)
-    support = tuple(range(s)) if T is None else random_support(T, s, key=support_key)
+    table = (uniform_words(1 << s, key=key, stream=1) >> 31).astype(np.float64)
+    support = tuple(range(s)) if T is None else random_support(T, s, key=key)
     return SparseFunction(support, table, T)
+
+
+def _two_words(key: Key) -> tuple[int, int]:
+    """The two words of a pair or of a (typed or raw) JAX key."""
+    if isinstance(key, tuple):
+        words = key
+    else:
+        import jax
+
+        words = tuple(np.asarray(jax.random.key_data(key)).reshape(-1).tolist())
+    fits = len(words) == 2 and all(isinstance(w, int) and 0 <= w < 2**32 for w in words)
+    require(fits, "key", "two 32-bit words or a threefry JAX key", words)
+    return int(words[0]), int(words[1])

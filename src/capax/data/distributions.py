@@ -1,0 +1,49 @@
+"""Bernoulli(p) bits from a key: the same bits on every machine, in any order, alone or in a batch.
+
+A bit is 1 when a uniform 32-bit word is below round(p 2^32): integers only, so the result does not
+depend on float precision, device or compiler. `bernoulli_rows` draws on the host, without JAX, and
+fewer rows are a prefix of more rows; `bernoulli_bits` is its counterpart inside JAX programs, for
+training on fresh samples.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from capax.boolean.random_functions import Key, WordStream
+from capax.errors import require
+
+if TYPE_CHECKING:
+    import jax
+
+_WORDS_AT_ONCE = 1 << 20
+
+
+def word_threshold(p: float) -> int:
+    """round(p 2^32), kept within 32 bits: P[word < threshold] = p to within 2^-32."""
+    require(0.0 <= p <= 1.0, "p", "a probability in [0, 1]", p)
+    return min(round(p * 2**32), 2**32 - 1)
+
+
+def bernoulli_rows(
+    num_rows: int, T: int, p: float, *, key: Key, stream: int = 0
+) -> UInt8[np.ndarray, "m T"]:
+    """`num_rows` inputs from Bernoulli(p)^T; different streams of a key are independent."""
+    require(num_rows >= 0, "num_rows", "a number >= 0", num_rows)
+    require(T >= 1, "T", "a length >= 1", T)
+    threshold, words = np.uint32(word_threshold(p)), WordStream(key=key, stream=stream)
+    bits = np.empty(num_rows * T, dtype=np.uint8)
+    for start in range(0, bits.size, _WORDS_AT_ONCE):
+        part = bits[start : start + _WORDS_AT_ONCE]
+        np.less(words.next(part.size), threshold, out=part.view(np.bool_))
+    return bits.reshape(num_rows, T)
+
+
+def bernoulli_bits(shape: tuple[int, ...], p: float, *, key: "jax.Array") -> Any:
+    """Independent Bernoulli(p) bits as a JAX uint8 array; works under jit and vmap."""
+    import jax
+
+    threshold = np.uint32(word_threshold(p))
+    with jax.threefry_partitionable(True):
+        return (jax.random.bits(key, shape, np.uint32) < threshold).astype(np.uint8)

@@ -1,0 +1,49 @@
+"""The base of every specification: frozen, no unknown fields, and mistakes told in one line."""
+
+import difflib
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from capax.errors import InputError, shown
+
+
+class Spec(BaseModel):
+    """A frozen pydantic model whose constructor raises a one-line `InputError`.
+
+    `InputError` is a `ValueError`, so that a spec inside another spec reports the same way.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise InputError(one_line(error, type(self))) from None
+
+
+def one_line(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first complaint as `field: what was wanted, got value`, with the nearest valid name."""
+    complaints = error.errors(include_url=False)
+    first = complaints[0]
+    name = str(first["loc"][0]) if first["loc"] else model.__name__
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return str(cause)
+    if first["type"] == "extra_forbidden":
+        return f"{name}: unknown field of {model.__name__}{_nearest(name, model)}"
+    if first["type"] == "missing":
+        return f"{name}: missing, {model.__name__} needs it"
+    same_field = [
+        c["msg"].removeprefix("Value error, ")
+        for c in complaints
+        if c["loc"][:1] == first["loc"][:1]
+    ]
+    wanted = " or ".join(message[:1].lower() + message[1:] for message in same_field)
+    return " ".join(f"{name}: {wanted}, got {shown(first['input'])}".split())
+
+
+def _nearest(name: str, model: type[BaseModel]) -> str:
+    near = difflib.get_close_matches(name, list(model.model_fields), n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(model.model_fields)}"

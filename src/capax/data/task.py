@@ -1,0 +1,168 @@
+"""A learning problem as a spec, and its data: training set, validation set, hidden support.
+
+    support     I, a uniformly random s-subset of the T positions (or fixed, or the formula's own)
+    inputs      x in {0,1}^T, i.i.d. Bernoulli(p) bits
+    labels      y = f(x_I); training labels are flipped with probability `noise`
+    rejection   a training set that leaves more than one placement of f possible is redrawn
+
+All randomness comes from the spec: the key of each part is a hash of the fields and the purpose.
+Validation inputs depend on (T, p, size) only, so that all runs of one T and p share one pool.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import UInt8
+from pydantic import Field, model_validator
+
+from capax.boolean.bias import balancing_probability
+from capax.boolean.functions import SparseFunction, check_support
+from capax.boolean.parser import parse
+from capax.boolean.random_functions import random_support
+from capax.boolean.version_space import is_unique
+from capax.data.distributions import bernoulli_rows
+from capax.data.specs import Spec
+from capax.errors import InfeasibleError, InputError, require
+from capax.identity import key_words
+
+_DATA_FIELDS = ("function", "T", "m", "p", "support", "noise", "seed")
+
+
+class TaskSpec(Spec):
+    """Everything that determines the data of one learning problem, and nothing else.
+
+    `function`: formula or shorthand; `T`: input length; `m`: training examples; `p`: P[bit = 1],
+    or "balanced" for the p with P[y = 1] = 1/2 (nearest to 1/2 if there are several); `support`:
+    "random", "formula" (the positions written in the formula) or explicit positions; `noise`:
+    chance that a training label is flipped; `max_tries`: training sets drawn before giving up.
+    """
+
+    function: str = "and3"
+    T: int = Field(ge=1, lt=2**31)
+    m: int = Field(ge=1, lt=2**31)
+    p: float | Literal["balanced"] = "balanced"
+    support: Literal["random", "formula"] | tuple[int, ...] = "random"
+    noise: float = Field(default=0.0, ge=0.0, lt=0.5)
+    validation_size: int = Field(default=10_000, ge=0, lt=2**31)
+    reject_ambiguous: bool = True
+    max_tries: int = Field(default=1000, ge=1)
+    seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _fields_fit_together(self) -> "TaskSpec":
+        f = _parsed(self.function)
+        require(f.s <= self.T, "T", f"T >= s = {f.s}", self.T)
+        if isinstance(self.support, tuple):
+            require(len(self.support) == f.s, "support", f"{f.s} positions", self.support)
+            check_support(self.support, self.T)
+        elif self.support == "formula":
+            check_support(f.support, self.T)
+        require(0.0 < self.probability < 1.0, "p", "0 < p < 1 or 'balanced'", self.p)
+        return self
+
+    @property
+    def probability(self) -> float:
+        """P[bit = 1], with "balanced" resolved."""
+        return _balanced(self.function) if self.p == "balanced" else float(self.p)
+
+    @property
+    def target(self) -> SparseFunction:
+        """The function to learn, on this task's support."""
+        return _parsed(self.function).on(draw_support(self), self.T)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training set, the support behind it, and how many ambiguous sets were thrown away."""
+
+    support: tuple[int, ...]
+    X: UInt8[np.ndarray, "m T"]
+    y: UInt8[np.ndarray, " m"]
+    rejections: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """The data of a `TaskSpec` as plain NumPy arrays."""
+
+    support: tuple[int, ...]
+    X_train: UInt8[np.ndarray, "m T"]
+    y_train: UInt8[np.ndarray, " m"]
+    X_validation: UInt8[np.ndarray, "n T"]
+    y_validation: UInt8[np.ndarray, " n"]
+    rejections: int
+
+
+def draw_task(spec: TaskSpec) -> Task:
+    """Support, training set and validation set of `spec`."""
+    training = draw_training(spec)
+    X = validation_inputs(spec.T, spec.probability, spec.validation_size)
+    y = labels(_parsed(spec.function).on(training.support, spec.T), X)
+    return Task(training.support, training.X, training.y, X, y, training.rejections)
+
+
+def draw_support(spec: TaskSpec) -> tuple[int, ...]:
+    """The hidden positions I of `spec` (in the order of f's variables, where that matters)."""
+    f = _parsed(spec.function)
+    if isinstance(spec.support, tuple):
+        return spec.support
+    if spec.support == "formula":
+        return f.support
+    key = key_words(_data_fields(spec), "support")
+    return random_support(spec.T, f.s, key=key, ordered=not f.is_symmetric)
+
+
+def draw_training(spec: TaskSpec) -> Training:
+    """The first training set of `spec` that leaves one placement of f possible.
+
+    Ambiguity is judged on the labels before noise. Raises `InfeasibleError` when `max_tries` sets
+    in a row were ambiguous, or when the version space is too large to search.
+    """
+    f = _parsed(spec.function).on(draw_support(spec), spec.T)
+    key = key_words(_data_fields(spec), "train")
+    for tries in range(spec.max_tries):
+        X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
+        y = labels(f, X)
+        if not spec.reject_ambiguous or is_unique(f, X, y):
+            return Training(f.support, X, _with_noise(spec, y), tries)
+    raise InfeasibleError(
+        f"m: {spec.max_tries} training sets of m = {spec.m} examples all left several placements "
+        f"of {spec.function} possible (T = {spec.T}, p = {spec.probability:.4g}); "
+        f"wanted a larger m, or reject_ambiguous off"
+    )
+
+
+def validation_inputs(T: int, p: float, n: int) -> UInt8[np.ndarray, "n T"]:
+    """The pool of n validation inputs shared by every task with this T and p."""
+    return bernoulli_rows(n, T, p, key=key_words({"T": T, "p": p, "n": n}, "validation"))
+
+
+def labels(f: SparseFunction, X: UInt8[np.ndarray, "n T"]) -> UInt8[np.ndarray, " n"]:
+    """y = f(x) for each row of X."""
+    return f(X).astype(np.uint8)
+
+
+def _with_noise(spec: TaskSpec, y: np.ndarray) -> np.ndarray:
+    if spec.noise == 0.0:
+        return y
+    key = key_words(_data_fields(spec), "noise")
+    return y ^ bernoulli_rows(spec.m, 1, spec.noise, key=key)[:, 0]
+
+
+def _data_fields(spec: TaskSpec) -> dict[str, object]:
+    return spec.model_dump(mode="json", include=set(_DATA_FIELDS))
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(text: str) -> SparseFunction:
+    return parse(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _balanced(text: str) -> float:
+    try:
+        return balancing_probability(_parsed(text))
+    except InputError:
+        raise InputError(f"p: no p in (0, 1) balances {text}; give p as a number") from None
