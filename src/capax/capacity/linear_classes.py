@@ -37,7 +37,7 @@ def num_updates(a: float | int, b: float | int, eps: float | int, factor: float 
     ratio = _ratio(a, b, eps)
     x = factor * ratio * ratio
     if x > 2.0**52:
-        return x * (1 + NEAR_TIE)
+        return x
     if abs(ratio - 1) > NEAR_TIE and abs(x - round(x)) > NEAR_TIE * x:
         return float(math.floor(x)) if ratio > 1 else 0.0
     exact = Fraction(a) * Fraction(b) / Fraction(eps)
