@@ -189,7 +189,7 @@ def _term_lines(terms: tuple[Term, ...], indent: str) -> list[str]:
 def _explain_text(bound: Bound) -> str:
     lines = [bound.statement, f"  {_LEFT_SIDE[bound.kind]} <= {bound.verdict}"]
     if bound.formula:
-        lines.append(f"     = {bound.formula}")
+        lines.append(f"  by {bound.formula}")
     if bound.log_log_cover is not None and bound.kind != "log_cover":
         lines.append(f"  ln N = {shown(bound.log_log_cover)}")
     if bound.terms:

@@ -94,8 +94,8 @@ def upper(value: float, scale: float = 0.0) -> float:
 
 
 @dataclass(frozen=True)
-class ProductNorms:
-    """Upper bounds on the norms of one matrix W = A B^T given by its factors.
+class MatrixNorms:
+    """Upper bounds on the norms of one matrix, whole or given by its factors.
 
     norm_2 spectral, norm_F Frobenius, norm_2_1 column lengths, norm_2_1_T row lengths.
     """
@@ -105,12 +105,31 @@ class ProductNorms:
     norm_2_1: float
     norm_2_1_T: float
 
+    @classmethod
+    def known(
+        cls,
+        norm_F: float | None = None,
+        norm_2: float | None = None,
+        norm_2_1: float | None = None,
+        columns: int | None = None,
+    ) -> "MatrixNorms":
+        """From what is known, the rest by ||W||_2 <= ||W||_F <= ||W||_{2,1} <= sqrt(cols) ||W||_F.
+
+        Raises InputError unless ||W||_F or ||W||_{2,1} is given.
+        """
+        require(norm_F or norm_2_1, "norms", "a Frobenius or a (2,1) norm > 0", (norm_F, norm_2_1))
+        frobenius = norm_F or norm_2_1 or 0.0
+        known_21 = norm_2_1 is not None or columns is not None
+        require(known_21, "norm_2_1", "the (2,1) norm or the number of columns", None)
+        columns_sum = norm_2_1 or math.sqrt(columns or 1) * frobenius
+        return cls(norm_2 or frobenius, frobenius, columns_sum, math.inf)
+
     def to_json(self) -> dict[str, float]:
         """The four numbers by name."""
         return asdict(self)
 
 
-def product_norms(A: Any, B: Any, name: str = "A B^T") -> ProductNorms:
+def product_norms(A: Any, B: Any, name: str = "A B^T") -> MatrixNorms:
     """Norms of A B^T from A [d, k] and B [n, k], in O((d + n) k^2): no d x n product is formed."""
     left, right = finite_matrix(A, f"{name} left"), finite_matrix(B, f"{name} right")
     same = left.shape[1] == right.shape[1]
@@ -120,7 +139,7 @@ def product_norms(A: Any, B: Any, name: str = "A B^T") -> ProductNorms:
     size = float(np.linalg.norm(R_A) * np.linalg.norm(R_B))
     rows = np.linalg.norm(left @ R_B.T, axis=1)
     columns = np.linalg.norm(right @ R_A.T, axis=1)
-    return ProductNorms(
+    return MatrixNorms(
         norm_2=upper(float(np.linalg.norm(core, 2)), size),
         norm_F=upper(float(np.linalg.norm(core)), size),
         norm_2_1=upper(float(columns.sum()), size),
@@ -128,11 +147,11 @@ def product_norms(A: Any, B: Any, name: str = "A B^T") -> ProductNorms:
     )
 
 
-def matrix_norms(W: Any, name: str = "W") -> ProductNorms:
+def matrix_norms(W: Any, name: str = "W") -> MatrixNorms:
     """The same four upper bounds for a matrix that is given whole."""
     matrix = finite_matrix(W, name)
     size = float(np.linalg.norm(matrix))
-    return ProductNorms(
+    return MatrixNorms(
         norm_2=upper(norm_spectral(matrix), size),
         norm_F=upper(size),
         norm_2_1=upper(norm_2_1(matrix)),
@@ -140,7 +159,7 @@ def matrix_norms(W: Any, name: str = "W") -> ProductNorms:
     )
 
 
-def norms_QK(W_Q: Any, W_K: Any, scale: float = 1.0) -> ProductNorms:
+def norms_QK(W_Q: Any, W_K: Any, scale: float = 1.0) -> MatrixNorms:
     """Norms of W_QK = scale W_Q W_K^T (scale: 1 in the paper, 1/sqrt(k) in most code).
 
     Only the product is reported: W_Q and W_K alone change under a change of the head's basis.
@@ -148,7 +167,7 @@ def norms_QK(W_Q: Any, W_K: Any, scale: float = 1.0) -> ProductNorms:
     return product_norms(finite_matrix(W_Q, "W_Q") * scale, W_K, "W_QK")
 
 
-def norms_VO(W_V: Any, W_O: Any) -> ProductNorms:
+def norms_VO(W_V: Any, W_O: Any) -> MatrixNorms:
     """Norms of W_VO = W_V W_O from W_V [d, k] and W_O [k, d_out]."""
     return product_norms(W_V, finite_matrix(W_O, "W_O").T, "W_VO")
 

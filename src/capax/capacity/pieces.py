@@ -29,6 +29,8 @@ from capax.errors import require
 Route = Literal["norms", "frobenius", "parameters"]
 # Above this ratio ab/eps the closed forms are used: (ab/eps)^2 would pass 10^17.
 LARGE_LOG_RATIO = 20.0
+# Fixed splits tried besides the optimal one, for networks of two pieces.
+SHARES = tuple(i / 40 for i in range(1, 40))
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Piece:
     outputs = 1 for a scalar class (then the norm is a 2- or Frobenius norm), k for a matrix with k
     output columns (then it is the (2,1) norm). log_scale_frobenius: ln(||W||_F times length).
     num_parameters: for the volume count. log_amplification = ln alpha. text, latex: the scale.
+    softmax_slope: lambda for scores that go through weights h / sum h with |(ln h)'| <= lambda.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Piece:
     log_amplification: float = 0.0
     text: str = ""
     latex: str = ""
+    softmax_slope: float | None = None
 
     def __post_init__(self) -> None:
         require(not math.isnan(self.log_scale), self.name, "a number as norm", math.nan)
@@ -58,6 +62,18 @@ class Piece:
     def amplified(self, log_factor: float) -> "Piece":
         """The same piece seen through one more map with this ln(Lipschitz constant)."""
         return replace(self, log_amplification=self.log_amplification + log_factor)
+
+    def log_covered_at(self, log_eps: float) -> float:
+        """ln of the scale at which the class itself must be covered to spend eps.
+
+        Scores within e move the weights by at most 2 tanh(lambda e / 2) in 1-norm, which is less
+        than lambda e (the amplification counts lambda e): covering at (2/lambda) atanh(lambda
+        eps / 2) is enough, and from lambda eps >= 2 on no cover is needed at all.
+        """
+        if self.softmax_slope is None or log_eps < -20:
+            return log_eps
+        half = 0.5 * self.softmax_slope * safe_exp(log_eps)
+        return math.inf if half >= 1 else math.log(2 * math.atanh(half) / self.softmax_slope)
 
     def frobenius(self) -> "Piece":
         """The same class by its Frobenius norm: a scalar class of sqrt(k) ||W||_F on kN points."""
@@ -77,7 +93,7 @@ class Piece:
 
     def log_log_cover(self, log_eps: float) -> float:
         """ln ln N at scale e^{log_eps}: exact counts where they fit, their closed form above."""
-        log_ratio = self.log_scale - log_eps
+        log_ratio = self.log_scale - self.log_covered_at(log_eps)
         if log_ratio <= 0:
             return -math.inf
         if self.outputs is None:
@@ -94,7 +110,7 @@ class Piece:
         if self.num_parameters is None:
             return math.inf
         scale = self.log_scale if self.outputs is None else self.log_scale_frobenius
-        log_ratio = scale - log_eps
+        log_ratio = scale - self.log_covered_at(log_eps)
         if log_ratio <= 0:
             return 0.0
         grown = math.log(2.0) + log_ratio
@@ -103,7 +119,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Total:
-    """ln ln N of a network at one scale, by the best route, and what each piece contributes."""
+    """ln ln N of a network at one scale, by the best route; each piece's part and its ln eps."""
 
     route: Route
     log_log_cover: float
@@ -124,6 +140,8 @@ def closed_form(pieces: Sequence[Piece]) -> float:
 def total_cover(pieces: Sequence[Piece], log_eps: float) -> Total:
     """The smallest of the three counts for the whole network at scale e^{log_eps}."""
     routes = [_by_norms(pieces, log_eps, "norms")]
+    if len(pieces) == 2:
+        routes += [_by_shares(pieces, log_eps, share) for share in SHARES]
     if any(p.outputs is not None and p.log_scale_frobenius < math.inf for p in pieces):
         routes.append(_by_norms([p.frobenius() for p in pieces], log_eps, "frobenius"))
     if all(p.num_parameters is not None for p in pieces):
@@ -140,11 +158,24 @@ def parameter_count_cover(pieces: Sequence[Piece], log_eps: float) -> Total:
 
 def _by_norms(pieces: Sequence[Piece], log_eps: float, route: Route) -> Total:
     split = allocate([p.log_C for p in pieces], [p.log_amplification for p in pieces], log_eps)
+    return _evaluated(pieces, split.log_eps, route)
+
+
+def _by_shares(pieces: Sequence[Piece], log_eps: float, share: float) -> Total:
+    """Two pieces, with `share` of eps for the first: any split is valid, some beat the formula."""
+    split = tuple(
+        log_eps + math.log(part) - p.log_amplification
+        for p, part in zip(pieces, (share, 1 - share), strict=True)
+    )
+    return _evaluated(pieces, split, "norms")
+
+
+def _evaluated(pieces: Sequence[Piece], split: tuple[float, ...], route: Route) -> Total:
     parts = tuple(
         -math.inf if e == math.inf else p.log_log_cover(e)
-        for p, e in zip(pieces, split.log_eps, strict=True)
+        for p, e in zip(pieces, split, strict=True)
     )
-    return Total(route, log_sum(parts), parts, split.log_eps)
+    return Total(route, log_sum(parts), parts, split)
 
 
 def _by_parameters(pieces: Sequence[Piece], log_eps: float) -> Total:

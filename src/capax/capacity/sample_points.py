@@ -1,0 +1,62 @@
+"""Where covers live: how many points a sample of m sequences of T tokens offers to each piece.
+
+[CLS] counts as a token, so a sequence has T + 1. The scores of a [CLS] query live on one
+(query, key) pair per token; a full layer has (T + 1)^2 pairs per sequence. Values are needed only
+at the pooled vectors: once the score cover is chosen they are one point per query (sequential
+refinement), which is why the value matrix pays no log T.
+"""
+
+from dataclasses import dataclass, replace
+
+from capax.capacity.arguments import check_count
+
+
+@dataclass(frozen=True)
+class Sample:
+    """m sequences of T tokens and [CLS]; copies = 2 for bounds that use a ghost sample.
+
+    alphabet: if the tokens are one of `alphabet` symbols per position and the [CLS] query is
+    constant, only alphabet T + 1 *distinct* pairs exist, whatever m is.
+    """
+
+    m: int
+    T: int
+    copies: int = 1
+    alphabet: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("m", self.m)
+        check_count("T", self.T)
+        check_count("copies", self.copies)
+        if self.alphabet is not None:
+            check_count("alphabet", self.alphabet)
+
+    @property
+    def sequences(self) -> int:
+        """Sequences on which the cover lives: m, or 2m with a ghost sample."""
+        return self.copies * self.m
+
+    @property
+    def tokens(self) -> int:
+        """All tokens: sequences times (T + 1)."""
+        return self.sequences * (self.T + 1)
+
+    @property
+    def cls_pairs(self) -> int:
+        """N_s for the [CLS] query: one pair per token, or the distinct ones."""
+        if self.alphabet is None:
+            return self.tokens
+        return min(self.tokens, self.alphabet * self.T + 1)
+
+    @property
+    def all_pairs(self) -> int:
+        """N_s for a full layer: every token asks every token."""
+        return self.tokens * (self.T + 1)
+
+    def doubled(self) -> "Sample":
+        """The same sample with its ghost."""
+        return replace(self, copies=2)
+
+    def of_size(self, m: int) -> "Sample":
+        """The same setting with another m."""
+        return replace(self, m=m)
