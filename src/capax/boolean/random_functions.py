@@ -73,3 +73,9 @@ def _two_words(key: Key) -> tuple[int, int]:
     fits = len(words) == 2 and all(isinstance(w, int) and 0 <= w < 2**32 for w in words)
     require(fits, "key", "two 32-bit words or a threefry JAX key", words)
     return int(words[0]), int(words[1])
+
+
+def generator(*, key: Key) -> np.random.Generator:
+    """A NumPy generator for simulations (whose exact draws are nobody's data) from a key."""
+    high, low = _two_words(key)
+    return np.random.Generator(np.random.Philox(key=(high << 32) | low))

@@ -131,12 +131,22 @@ class _Search:
             rows, columns = self._looked_up(sets)
             allowed = self._ordered(k, prefixes.positions[rows], self.roles[k][columns])
             return rows[allowed], columns[allowed]
-        open_pairs = self._ordered(k, prefixes.positions[:, None], self.roles[k][None, :])
+        first = self._first_column(k, prefixes.positions)
+        columns = self.roles[k][None, first:]
+        open_pairs = self._ordered(k, prefixes.positions[:, None], columns)
         self._spend(open_pairs.size * max(1, sets.shape[1]))
         if sets.shape[2]:
             for c in range(sets.shape[1]):
-                open_pairs &= (sets[:, c, None, 0] & refuters[c, None, :, 0]) == 0
-        return np.nonzero(open_pairs)
+                open_pairs &= (sets[:, c, None, 0] & refuters[c, None, first:, 0]) == 0
+        rows, chosen = np.nonzero(open_pairs)
+        return rows, chosen + first
+
+    def _first_column(self, k: int, positions: np.ndarray) -> int:
+        """Columns before this one come too early for every prefix of the block."""
+        if self.before[k] < 0 or not len(positions):
+            return 0
+        lowest = positions[:, self.before[k]].min()
+        return int(np.searchsorted(self.roles[k], lowest, side="right"))
 
     def _looks_up(self, k: int) -> bool:
         return k + 1 == self.f.s and self.wanted is not None

@@ -1,0 +1,92 @@
+"""The best possible learner: how often could anyone name the support after m examples?
+
+Under a uniform prior on the placements the posterior is uniform on the version space V_m, so the
+best chance to name I exactly is E[1/|V_m|], which lies between P(|V_m| = 1) and (1 + P(..))/2.
+
+AND and OR are simulated exactly for any T, also 10^6: draw the m x s relevant bits; the number of
+irrelevant columns that are 1 on all n_1 positives is Binomial(T - s, p^n_1); only these can occur
+in a consistent placement; draw their bits on the negatives and count. Other functions draw the
+whole sample, so T is limited by the search. (Ours.)
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from capax.boolean.collapse import probability_as_conjunction
+from capax.boolean.disagreement import check_length
+from capax.boolean.families import conjunction
+from capax.boolean.functions import SparseFunction
+from capax.boolean.random_functions import Key, generator
+from capax.boolean.version_space import count_up_to
+from capax.errors import InputError, require
+
+_MAX_WORK = 20_000_000_000  # rare large draws are worth half a minute; most need a millisecond
+
+
+@dataclass(frozen=True)
+class BestLearner:
+    """E[1/|V_m|] and P(|V_m| = 1) from `draws` samples.
+
+    Version spaces larger than the limit are counted as the limit, so that `identification` is too
+    large by at most `truncation`.
+    """
+
+    identification: float
+    identification_error: float
+    collapsed: float
+    collapsed_error: float
+    truncation: float
+    draws: int
+
+
+def best_learner(
+    f: SparseFunction, T: int, m: int, p: float, *, draws: int = 200, limit: int = 50, key: Key
+) -> BestLearner:
+    """Simulate |V_m| and average 1/|V_m|, counting up to `limit` placements.
+
+    Raises `InfeasibleError` when f is neither AND nor OR and T is too large to search.
+    """
+    check_length(f, T)
+    require(0.0 < p < 1.0, "p", "0 < p < 1", p)
+    require(m >= 0, "m", "a number of examples >= 0", m)
+    require(draws >= 2, "draws", "at least 2", draws)
+    require(limit >= 2, "limit", "at least 2", limit)
+    random = generator(key=key)
+    sizes = np.array([_size(f.relevant(), T, m, p, limit, random) for _ in range(draws)])
+    inverse, alone = 1.0 / sizes, (sizes == 1).astype(np.float64)
+    return BestLearner(
+        identification=float(inverse.mean()),
+        identification_error=float(inverse.std()) / math.sqrt(draws),
+        collapsed=float(alone.mean()),
+        collapsed_error=float(alone.std()) / math.sqrt(draws),
+        truncation=float((sizes == limit).mean()) / limit,
+        draws=draws,
+    )
+
+
+def _size(
+    f: SparseFunction, T: int, m: int, p: float, limit: int, random: np.random.Generator
+) -> int:
+    """min(|V_m|, limit) for one random sample."""
+    try:
+        as_and = probability_as_conjunction(f, p)
+    except InputError:
+        X = random.random((m, T)) < p
+        return count_up_to(f, X, f.on(range(f.s), T)(X), limit)
+    return _conjunction_size(T, f.s, m, as_and, limit, random)
+
+
+def _conjunction_size(
+    T: int, s: int, m: int, p: float, limit: int, random: np.random.Generator
+) -> int:
+    """min(|V_m|, limit) for an AND, from the columns that the positives leave alive."""
+    relevant = random.random((m, s)) < p
+    negatives = relevant[~relevant.all(axis=1)]
+    alive = int(random.binomial(T - s, p ** (m - len(negatives))))
+    others = random.random((len(negatives), alive)) < p
+    columns = np.concatenate([negatives, others], axis=1)
+    return count_up_to(
+        conjunction(range(s)), columns, np.zeros(len(negatives)), limit, max_work=_MAX_WORK
+    )
