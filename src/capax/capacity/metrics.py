@@ -75,8 +75,8 @@ def space_from_distances(
 ) -> FiniteSpace:
     """The space of a square matrix of distances.
 
-    `triangle=False` skips the check of the triangle inequality (n^3 steps) and every shortcut that
-    relies on it: covers stay exact, packings lose their upper end from covers.
+    `triangle=False` skips the check of the triangle inequality (n^3 steps) and the one shortcut
+    that relies on it (the lower end of a covering curve's first bracket).
 
     Raises `InputError` naming the first entry that breaks a rule: square, finite, not negative,
     zero diagonal, symmetric (the last three up to a rounding error of 1e-9 of the largest entry).

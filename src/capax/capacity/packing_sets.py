@@ -18,7 +18,6 @@ from scipy.sparse.csgraph import connected_components
 
 from capax.capacity.arguments import check_nonnegative, check_positive
 from capax.capacity.metrics import FiniteSpace
-from capax.capacity.set_cover import greedy_set_cover
 
 MAX_EDGES = 200_000
 Near = Bool[np.ndarray, "n n"]
@@ -55,33 +54,27 @@ def packing_number(
     check_positive("delta", delta)
     check_nonnegative("time_limit", time_limit)
     start = time.monotonic()
-    near, halved = space.within(delta), _halved(space, delta)
+    near = space.within(delta)
     count, label = connected_components(csr_array(near), directed=False)
     points: list[int] = []
     upper = 0
     for c in range(count):
         part = np.flatnonzero(label == c)
-        cell = np.ix_(part, part)
-        best, proved = _pack_component(near[cell], halved[cell], start + time_limit)
+        best, proved = _pack_component(near[np.ix_(part, part)], start + time_limit)
         points += [int(part[i]) for i in best]
         upper += proved
     return Packing(float(delta), tuple(sorted(points)), upper, time.monotonic() - start)
 
 
 def greedy_packing(space: FiniteSpace, delta: float | int) -> Packing:
-    """A maximal packing, points with fewest neighbours first; upper end from a delta/2-cover.
+    """A maximal packing, points with fewest neighbours first; upper end from cliques.
 
-    Maximal, so also a delta-cover; the upper end holds because M(delta) <= N(delta/2).
+    Maximal, so also a delta-cover. Points pairwise within delta (a clique) hold at most one point
+    of a packing: a partition into cliques bounds M(S, delta) from above.
     """
     start = time.monotonic()
-    points = _greedy(space.within(delta))
-    upper = len(greedy_set_cover(_halved(space, delta)))
-    return Packing(float(delta), points, max(upper, len(points)), time.monotonic() - start)
-
-
-def _halved(space: FiniteSpace, delta: float | int) -> Near:
-    """Balls of radius delta/2 hold one packed point each; if no triangle inequality, points do."""
-    return space.within(delta / 2) if space.triangle else np.eye(len(space), dtype=bool)
+    near = space.within(delta)
+    return Packing(float(delta), _greedy(near), num_cliques(near), time.monotonic() - start)
 
 
 def is_packing(space: FiniteSpace, points: tuple[int, ...], delta: float | int) -> bool:
@@ -90,14 +83,12 @@ def is_packing(space: FiniteSpace, points: tuple[int, ...], delta: float | int) 
     return int(near.sum()) == len(points)
 
 
-def _pack_component(near: Near, halved: Near, deadline: float) -> tuple[tuple[int, ...], int]:
+def _pack_component(near: Near, deadline: float) -> tuple[tuple[int, ...], int]:
     """A packing of one component and an upper bound on all of them."""
-    greedy = _greedy(near)
-    upper = len(greedy_set_cover(halved))
+    greedy, upper = _greedy(near), num_cliques(near)
     edges = (int(near.sum()) - len(near)) // 2
-    remaining = deadline - time.monotonic()
-    if len(greedy) >= upper or edges > MAX_EDGES or remaining <= 0:
-        return greedy, max(upper, len(greedy))
+    if len(greedy) == upper or edges > MAX_EDGES or time.monotonic() >= deadline:
+        return greedy, upper
     return _solve(near, greedy, upper, deadline)
 
 
@@ -111,6 +102,19 @@ def _greedy(near: Near) -> tuple[int, ...]:
     return tuple(chosen)
 
 
+def num_cliques(near: Near) -> int:
+    """The size of a greedy partition of the points into cliques of the graph "d <= delta"."""
+    left = near.copy()
+    count = 0
+    for i in np.argsort(near.sum(axis=1), kind="stable"):
+        if left[i, i]:
+            count += 1
+            clique = _grow_clique(left, [int(i)])
+            left[clique] = False
+            left[:, clique] = False
+    return count
+
+
 def clique_cover_of_edges(near: Near) -> list[np.ndarray]:
     """Cliques that together contain every edge: at most one point of each can be chosen.
 
@@ -120,16 +124,15 @@ def clique_cover_of_edges(near: Near) -> list[np.ndarray]:
     cliques = []
     for i in range(len(near)):
         while open_edges[i].any():
-            clique = _grow_clique(near, i, int(np.argmax(open_edges[i])))
+            clique = _grow_clique(near, [i, int(np.argmax(open_edges[i]))])
             open_edges[np.ix_(clique, clique)] = False
             cliques.append(clique)
     return cliques
 
 
-def _grow_clique(near: Near, i: int, j: int) -> np.ndarray:
-    """A maximal clique that contains the edge (i, j)."""
-    members = [i, j]
-    common = near[i] & near[j]
+def _grow_clique(near: Near, members: list[int]) -> np.ndarray:
+    """A maximal clique that contains the given ones."""
+    common = np.logical_and.reduce(near[members], axis=0)
     common[members] = False
     while common.any():
         members.append(int(np.argmax(common)))
