@@ -1,0 +1,9 @@
+// Start: read the page's data, bring its charts, heat maps and table of runs to life.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+
+for (const spec of DATA.charts) mountChart(document.getElementById(spec.id), spec);
+for (const spec of DATA.heatmaps) mountHeatmap(document.getElementById(spec.id), spec);
+if (DATA.stores.length) mountRuns(document.getElementById("runs"), DATA.stores);
+for (const printed of document.querySelectorAll("details.printed")) printed.open = false;
+document.documentElement.classList.add("ready");
