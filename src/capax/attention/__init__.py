@@ -16,6 +16,8 @@ from capax.attention.activations import activation_lipschitz as activation_lipsc
 from capax.attention.block import Block as Block
 from capax.attention.block import LayerNorm as LayerNorm
 from capax.attention.block import layer_norm as layer_norm
+from capax.attention.checkpoint import load as load
+from capax.attention.checkpoint import save as save
 from capax.attention.encodings import BagOfVectors as BagOfVectors
 from capax.attention.encodings import DeterministicPositions as DeterministicPositions
 from capax.attention.encodings import Encoding as Encoding
@@ -55,7 +57,12 @@ from capax.attention.scores import FactoredScore as FactoredScore
 from capax.attention.scores import attention_scale as attention_scale
 from capax.attention.scores import bilinear_scores as bilinear_scores
 from capax.attention.scores import factored_scores as factored_scores
+from capax.attention.stack import PaperBlock as PaperBlock
+from capax.attention.stack import PaperStack as PaperStack
+from capax.attention.stack import project_rows as project_rows
 from capax.attention.tokens import TwoHotTokens as TwoHotTokens
 from capax.attention.transformer import Transformer as Transformer
 from capax.attention.transformer import TransformerSpec as TransformerSpec
+from capax.attention.transformer import assemble as assemble
+from capax.attention.transformer import parameters as parameters
 from capax.attention.transformer import transformer_spec as transformer_spec

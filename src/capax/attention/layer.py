@@ -54,6 +54,7 @@ class AttentionLayer(eqx.Module):
         require(self.W_V.shape[:2] == (H, d), "W_V", f"shape ({H}, {d}, k)", self.W_V.shape)
         k = self.W_V.shape[2]
         require(self.W_C.shape[:2] == (H, k), "W_C", f"shape ({H}, {k}, d_out)", self.W_C.shape)
+        require(isinstance(self.norm, Normalizer), "norm", "a normalizer", self.norm)
         activation_named(self.activation)
 
     @classmethod

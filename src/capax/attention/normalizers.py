@@ -193,19 +193,22 @@ class ScaledSigmoid(Normalizer):
         return self.lipschitz(T)
 
 
-class EntmaxFamily(Normalizer):
-    """Sparse weights with C_N = T^(alpha - 1), which GROWS WITH T.
+class Entmax(Normalizer):
+    """alpha-entmax, 1 < alpha <= 2: sparse weights; C_N = T^(alpha - 1) GROWS WITH T.
 
     On a support of size kappa, J = diag(s) - s s^T / |s|_1 with s_t = a_t^(2 - alpha), hence
     |J|_{inf->1} <= |s|_1 <= kappa^(alpha - 1), attained at theta = 0 for even T, and
     |J|_{1,1} = 2 (|s|_1 - |s|_2^2 / |s|_1) <= 2 kappa^(alpha - 1) (1 - 1 / kappa) (ours).
     """
 
-    alpha: eqx.AbstractVar[float]
+    alpha: float = eqx.field(static=True, default=1.5)
     shift_invariant: ClassVar[bool] = True
     note: ClassVar[str] = (
         "C_N = T^(alpha-1) grows with T: the capacity bound is polynomial in T, not logarithmic"
     )
+
+    def __check_init__(self) -> None:
+        require(1 < self.alpha <= 2, "alpha", "a number in (1, 2]", self.alpha)
 
     def __call__(
         self, scores: Float[Array, "*batch T"], mask: Mask = None
@@ -220,22 +223,24 @@ class EntmaxFamily(Normalizer):
         return 2.0 * self.lipschitz(T) * (1.0 - 1.0 / T)
 
 
-class Entmax(EntmaxFamily):
-    """alpha-entmax, 1 < alpha <= 2; C_N = sqrt(T) for the usual alpha = 1.5."""
+class Sparsemax(Normalizer):
+    """Euclidean projection onto the simplex: entmax with alpha = 2; C_N = T GROWS WITH T."""
 
-    alpha: float = eqx.field(static=True, default=1.5)
+    shift_invariant: ClassVar[bool] = True
+    note: ClassVar[str] = (
+        "C_N = T grows with T: the capacity bound is polynomial in T, not logarithmic"
+    )
 
-    def __check_init__(self) -> None:
-        require(1 < self.alpha <= 2, "alpha", "a number in (1, 2]", self.alpha)
+    def __call__(
+        self, scores: Float[Array, "*batch T"], mask: Mask = None
+    ) -> Float[Array, "*batch T"]:
+        return Entmax(2.0)(scores, mask)
 
+    def lipschitz(self, T: int) -> float:
+        return Entmax(2.0).lipschitz(T)
 
-class Sparsemax(EntmaxFamily):
-    """Euclidean projection onto the simplex, alpha = 2; C_N = T."""
-
-    @property
-    def alpha(self) -> float:
-        """2: sparsemax is 2-entmax."""
-        return 2.0
+    def paper_constant(self, T: int) -> float:
+        return Entmax(2.0).paper_constant(T)
 
 
 class Hardmax(Normalizer):

@@ -33,12 +33,13 @@ def cls_head(
     return attend(weights, X @ W_V), weights
 
 
-def _check_head(encoding: Encoding, W_Q: Array, W_K: Array, W_V: Array, scale: ScaleRule) -> None:
-    d = encoding.d
+def _check_head(model: "ClsScalar | ClsMLP") -> None:
+    W_Q, W_K, W_V, d = model.W_Q, model.W_K, model.W_V, model.encoding.d
     require(W_Q.shape[0] == d, "W_Q", f"{d} rows, the width of the tokens", W_Q.shape)
     require(W_K.shape == W_Q.shape, "W_K", f"the shape of W_Q {W_Q.shape}", W_K.shape)
     require(W_V.shape[0] == d, "W_V", f"{d} rows, the width of the tokens", W_V.shape)
-    attention_scale(W_Q.shape[1], scale)
+    require(isinstance(model.norm, Normalizer), "norm", "a normalizer", model.norm)
+    attention_scale(W_Q.shape[1], model.scale)
 
 
 class ClsScalar(eqx.Module):
@@ -55,7 +56,7 @@ class ClsScalar(eqx.Module):
     scale: ScaleRule = eqx.field(static=True, default="paper")
 
     def __check_init__(self) -> None:
-        _check_head(self.encoding, self.W_Q, self.W_K, self.W_V, self.scale)
+        _check_head(self)
         k = self.W_V.shape[1]
         require(self.W_C.shape[0] == k, "W_C", f"{k} rows, the columns of W_V", self.W_C.shape)
         require(
@@ -70,8 +71,8 @@ class ClsScalar(eqx.Module):
 
     def layer(self) -> AttentionLayer:
         """The same head as a full self-attention layer; the read-out is w . (its last row)."""
-        parts = (M[None] for M in (self.W_Q, self.W_K, self.W_V, self.W_C))
-        return AttentionLayer(*parts, self.activation, self.norm, self.scale)
+        one = jax.tree.map(lambda M: M[None], (self.W_Q, self.W_K, self.W_V, self.W_C))
+        return AttentionLayer(*one, activation=self.activation, norm=self.norm, scale=self.scale)
 
     def __call__(
         self, bits: Bits, *, mask: Bool[Array, "T"] | None = None, return_weights: bool = False
@@ -98,7 +99,7 @@ class ClsMLP(eqx.Module):
     scale: ScaleRule = eqx.field(static=True, default="paper")
 
     def __check_init__(self) -> None:
-        _check_head(self.encoding, self.W_Q, self.W_K, self.W_V, self.scale)
+        _check_head(self)
         k, n = self.W_1.shape
         require(k == self.W_V.shape[1], "W_1", f"{self.W_V.shape[1]} rows", self.W_1.shape)
         require(self.b_1.shape == (n,), "b_1", f"shape ({n},)", self.b_1.shape)

@@ -3,6 +3,7 @@
 x_t = embed[b_t] + position_t,  x_CLS = cls (last row),  logit = w . LN(x_CLS) + b
 """
 
+from difflib import get_close_matches
 from typing import Any, Literal
 
 import equinox as eqx
@@ -18,7 +19,9 @@ from capax.attention.masks import keep_cls
 from capax.attention.normalizers import NORMALIZERS, normalizer
 from capax.attention.scores import ScaleRule
 from capax.attention.tokens import Bits
-from capax.errors import InputError, require
+from capax.errors import InputError, require, shown
+
+Shapes = dict[str, tuple[int, ...]]
 
 
 class TransformerSpec(BaseModel):
@@ -63,16 +66,16 @@ class TransformerSpec(BaseModel):
         """k = d / H."""
         return self.d // self.heads
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Shapes:
         """Path -> shape of every parameter, in a fixed order."""
         d, n, H, k = self.d, self.mlp_width, self.heads, self.head_width
-        ln = {"gain": (d,), "bias": (d,)} if self.layer_norm else {}
+        ln: Shapes = {"gain": (d,), "bias": (d,)} if self.layer_norm else {}
         qkv = {"W_Q": (H, d, k), "W_K": (H, d, k), "W_V": (H, d, k)}
         biases = {"b_Q": (H, k), "b_K": (H, k), "b_V": (H, k)}
         output = {"W_O": (H, k, d), "b_O": (d,)}
         mlp = {"W_in": (d, n), "b_in": (n,), "W_out": (n, d), "b_out": (d,)}
         block = {**_under("ln1", ln), **qkv, **biases, **output, **_under("ln2", ln), **mlp}
-        shapes = {"embed": (self.alphabet, d), "position": (self.T, d), "cls": (d,)}
+        shapes: Shapes = {"embed": (self.alphabet, d), "position": (self.T, d), "cls": (d,)}
         for layer in range(self.layers):
             shapes |= _under(f"blocks.{layer}", block)
         return {**shapes, **_under("ln_final", ln), "w": (d,), "b": ()}
@@ -136,14 +139,35 @@ def assemble(spec: TransformerSpec, leaves: dict[str, Array]) -> Transformer:
     return Transformer(*ends, blocks, _ln(leaves, "ln_final"), leaves["w"], leaves["b"], spec)
 
 
+def parameters(model: Transformer) -> dict[str, Array]:
+    """Path -> array of every parameter, in the order of `spec.shapes()`; undoes `assemble`."""
+    return {path: _at(model, path.split(".")) for path in model.spec.shapes()}
+
+
 def transformer_spec(**fields: Any) -> TransformerSpec:
     """`TransformerSpec(**fields)` with mistakes told in one line (`InputError`)."""
     try:
         return TransformerSpec(**fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "model"
-        raise InputError(f"{where}: {first['msg']}, got {first['input']!r:.80}") from None
+        raise InputError(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    """The first mistake in one line, with the nearest field for a name that does not exist."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        near = get_close_matches(where, TransformerSpec.model_fields, n=1)
+        hint = f"did you mean {near[0]}?" if near else "see TransformerSpec"
+        return f"{where}: not a field of a Transformer, {hint}"
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {reason}, got {shown(first['input'])}" if where else reason
+
+
+def _at(node: Any, parts: list[str]) -> Any:
+    for part in parts:
+        node = node[int(part)] if part.isdigit() else getattr(node, part)
+    return node
 
 
 def _block(spec: TransformerSpec, leaves: dict[str, Array]) -> Block:
@@ -169,7 +193,7 @@ def _is_weight(path: str) -> bool:
     return name in ("embed", "position", "cls", "w") or name.startswith("W_")
 
 
-def _under(prefix: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+def _under(prefix: str, shapes: Shapes) -> Shapes:
     return {f"{prefix}.{name}": shape for name, shape in shapes.items()}
 
 
