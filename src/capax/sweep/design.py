@@ -1,0 +1,113 @@
+"""Where to spend the next trials: the m that pin down the threshold best per unit of cost.
+
+A trial at m tells about (θ, σ, λ) through the Fisher information of one Bernoulli outcome,
+
+    I_m = ∇ψ ∇ψᵀ / (ψ (1 - ψ)),
+
+so a batch with n_m trials at m leaves θ with variance [(J + Σ n_m I_m)^-1]_θθ, J the information of
+the trials already done plus that of the prior. Nobody knows the true parameters, so the relative
+reduction of this variance is averaged over draws from the posterior: a wide posterior spreads the
+batch, a narrow one gathers it around the threshold. Trials are added a few at a time, the inverse
+follows by the Sherman-Morrison formula.
+
+The cost of a trial is its expected number of restarts: a failing trial uses up all K of them, a
+solved one stops early. With q = ψ(m) and independent restarts, E[restarts] = q / (1 - (1-q)^(1/K)).
+"""
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.special import expit, logit
+
+from capax.sweep.curve import Counts, CurveGrid, log_posterior
+
+_PRIOR_PRECISION = np.array([1e-2, 1.0 / 1.0**2, 1.0 / 0.05**2])
+"""Prior information on (θ, log σ, λ): none to speak of, the log-normal, the scale of λ."""
+
+
+_STEPS = 16
+"""A batch is filled in at most this many steps."""
+
+
+def expected_restarts(q: Float[ndarray, "*s"], restarts: int) -> Float[ndarray, "*s"]:
+    """Expected number of lazy restarts of a trial that succeeds with probability `q`."""
+    q = np.clip(q, 1e-9, 1 - 1e-12)
+    return q / -np.expm1(np.log1p(-q) / restarts)
+
+
+def next_batch(
+    grid: CurveGrid,
+    counts: Counts,
+    candidates: tuple[int, ...],
+    size: int,
+    *,
+    restarts: int = 1,
+    num_draws: int = 32,
+) -> tuple[int, ...]:
+    """The `size` values of m to try next, in increasing order. Deterministic.
+
+    `restarts` = K is what a failing trial costs; 1 means that all trials cost the same.
+    """
+    theta, sigma, lapse = _spread_draws(grid, counts, candidates, num_draws)
+    gradient, psi = _scores(np.asarray(candidates, dtype=np.float64), theta, sigma, lapse, grid)
+    cost = expected_restarts(psi, restarts).mean(axis=0)
+    covariance = _covariance(counts, candidates, gradient)
+    chosen: list[int] = []
+    while len(chosen) < size:
+        copies = min(-(-size // _STEPS), size - len(chosen))
+        along = gradient @ covariance
+        spread = 1 / copies + (along * gradient).sum(axis=-1)
+        gain = along[..., 0] ** 2 / spread / covariance[:, None, 0, 0]
+        worth = gain.mean(axis=0) / cost
+        best = int(np.argmax(np.round(worth / worth.max(), 9)))  # ties must not hang on rounding
+        chosen += [candidates[best]] * copies
+        a = along[:, best]
+        covariance = covariance - a[:, :, None] * a[:, None, :] / spread[:, best, None, None]
+    return tuple(sorted(chosen))
+
+
+def _spread_draws(
+    grid: CurveGrid, counts: Counts, candidates: tuple[int, ...], num_draws: int
+) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"], Float[ndarray, " d"]]:
+    """Draws from the posterior without randomness: strata along θ, golden ratio across."""
+    posterior = np.exp(log_posterior(grid, counts, candidates))
+    marginal = posterior.sum(axis=1)
+    levels = (np.arange(num_draws) + 0.5) / num_draws
+    rows = np.searchsorted(np.cumsum(marginal) / marginal.sum(), levels)
+    rows = np.minimum(rows, marginal.size - 1)
+    inner = np.cumsum(posterior[rows], axis=1)
+    golden = (np.arange(num_draws) * 0.6180339887498949 + 0.5) % 1.0
+    columns = (inner < (golden * inner[:, -1])[:, None]).sum(axis=1)
+    sigma, lapse, _ = grid.nuisance
+    return grid.theta[rows], sigma[columns], lapse[columns]
+
+
+def _scores(
+    m: Float[ndarray, " c"],
+    theta: Float[ndarray, " d"],
+    sigma: Float[ndarray, " d"],
+    lapse: Float[ndarray, " d"],
+    grid: CurveGrid,
+) -> tuple[Float[ndarray, "d c 3"], Float[ndarray, "d c"]]:
+    """∇ψ / sqrt(ψ(1-ψ)) with respect to (θ, log σ, λ), and ψ itself."""
+    sigma, lapse = sigma[:, None], lapse[:, None]
+    scaled = (np.log(m)[None, :] - theta[:, None]) / sigma
+    share = grid.target / (1 - lapse)
+    unit = expit(logit(share) + scaled)
+    psi = np.clip((1 - lapse) * unit, 1e-9, 1 - 1e-9)
+    slope = (1 - lapse) * unit * (1 - unit)
+    # d logit(share)/dλ = share'/(share (1-share)) with share' = share/(1-λ)
+    by_lapse = -unit + slope / ((1 - share) * (1 - lapse))
+    gradient = np.stack([-slope / sigma, -slope * scaled, by_lapse], axis=-1)
+    return gradient / np.sqrt(psi * (1 - psi))[..., None], psi
+
+
+def _covariance(
+    counts: Counts, candidates: tuple[int, ...], gradient: Float[ndarray, "d c 3"]
+) -> Float[ndarray, "d 3 3"]:
+    """Inverse information of the prior and of the trials already done, at every draw."""
+    done = np.zeros(len(candidates))
+    for m, total in zip(counts.m, counts.total, strict=True):
+        done[candidates.index(m)] = total
+    information = np.einsum("dci,c,dcj->dij", gradient, done, gradient)
+    return np.linalg.inv(information + np.diag(_PRIOR_PRECISION))

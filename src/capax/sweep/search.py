@@ -1,0 +1,171 @@
+"""Searches: which (m, trial number) to run next, given every outcome so far.
+
+A search proceeds in rounds. The batch of a round is a function of the outcomes of all earlier
+rounds and of nothing else: not of the order in which results arrive, of the machine, or of a crash
+in between. Hence a sweep that is killed and resumed, or spread over a cluster, asks for exactly the
+same trials as an undisturbed one.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from capax.data.specs import Spec
+from capax.errors import InputError, require
+from capax.sweep.curve import TARGET, Counts, CurveGrid, Estimate, estimate
+from capax.sweep.design import next_batch
+
+Cell = tuple[int, int]
+"""One trial of a search: the number of examples m and the trial's number among those at this m."""
+
+
+class GridSearch(Spec):
+    """Every m of a list, `trials` trials each, all in one round."""
+
+    method: Literal["grid"] = "grid"
+    m: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
+    trials: int = Field(default=40, ge=1)
+
+    @property
+    def most_trials(self) -> int:
+        return self.trials * len(set(self.m))
+
+    @property
+    def largest_m(self) -> int:
+        return max(self.m)
+
+    def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
+        """All trials at first, nothing afterwards."""
+        del restarts
+        return (
+            ()
+            if counts.trials
+            else tuple(m for m in sorted(set(self.m)) for _ in range(self.trials))
+        )
+
+
+class AdaptiveSearch(Spec):
+    """Rounds of `batch` trials where they say most about m*, until the interval is narrow enough.
+
+    Stops when high / low <= `precision` (after at least `min_trials`) or after `max_trials`.
+    Candidates are whole m from `m_low` to `m_high`, `step` apart on a log scale.
+    """
+
+    method: Literal["adaptive"] = "adaptive"
+    m_low: int = Field(default=5, ge=1)
+    m_high: int = Field(default=400, ge=2)
+    batch: int = Field(default=32, ge=1)
+    min_trials: int = Field(default=64, ge=1)
+    max_trials: int = Field(default=256, ge=1)
+    precision: float = Field(default=1.25, gt=1.0)
+    step: float = Field(default=0.05, gt=0.0, le=1.0)
+    target: float = Field(default=TARGET, gt=0.0, lt=1.0)
+
+    @model_validator(mode="after")
+    def _range(self) -> "AdaptiveSearch":
+        require(self.m_high > self.m_low, "m_high", f"more than m_low = {self.m_low}", self.m_high)
+        return self
+
+    @property
+    def most_trials(self) -> int:
+        return self.max_trials
+
+    @property
+    def largest_m(self) -> int:
+        return self.m_high
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        low, high = np.log(self.m_low), np.log(self.m_high)
+        number = max(2, int(np.ceil((high - low) / self.step)) + 1)
+        return tuple(int(m) for m in np.unique(np.rint(np.exp(np.linspace(low, high, number)))))
+
+    @property
+    def grid(self) -> CurveGrid:
+        return CurveGrid(self.m_low, self.m_high, self.target)
+
+    def estimate(self, counts: Counts) -> Estimate:
+        return estimate(self.grid, counts, values=self.candidates)
+
+    def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
+        """The next batch, or nothing when the interval is narrow enough or the trials are spent."""
+        done = counts.trials
+        size = min(self.batch, self.max_trials - done)
+        if size <= 0 or (done >= self.min_trials and self._narrow(counts)):
+            return ()
+        return next_batch(self.grid, counts, self.candidates, size, restarts=restarts)
+
+    def _narrow(self, counts: Counts) -> bool:
+        return self.estimate(counts).log_width <= math.log(self.precision)
+
+
+Search = GridSearch | AdaptiveSearch
+
+
+class Progress:
+    """A search under way: hands out the trials of a round, opens the next when all are in.
+
+    `known` are outcomes of an earlier, interrupted sweep: they count as if they came in just now.
+    """
+
+    def __init__(self, search: Search, *, restarts: int, known: dict[Cell, bool]) -> None:
+        self._search = search
+        self._restarts = restarts
+        self._known = known
+        self._outcomes: dict[Cell, bool] = {}
+        self._waiting: list[Cell] = []
+        self._open: set[Cell] = set()
+        self.finished = False
+        self._advance()
+
+    @property
+    def counts(self) -> Counts:
+        """Outcomes of all trials that are in."""
+        return Counts.of([(m, solved) for (m, _), solved in self._outcomes.items()])
+
+    @property
+    def num_running(self) -> int:
+        return len(self._open)
+
+    def take(self) -> Cell | None:
+        """The next trial to start, or `None` while the round's last results are awaited."""
+        if not self._waiting:
+            return None
+        cell = self._waiting.pop(0)
+        self._open.add(cell)
+        return cell
+
+    def record(self, cell: Cell, solved: bool) -> None:
+        """Take in the outcome of a trial that was handed out."""
+        if cell not in self._open:
+            raise InputError(f"trial {cell}: wanted one that is running, got one that is not")
+        self._open.remove(cell)
+        self._outcomes[cell] = solved
+        self._advance()
+
+    def _advance(self) -> None:
+        while not (self._waiting or self._open or self.finished):
+            batch = self._search.next_round(self.counts, self._restarts)
+            self.finished = not batch
+            self._settle(numbered(batch, self._outcomes))
+
+    def _settle(self, cells: list[Cell]) -> None:
+        for cell in cells:
+            if cell in self._known:
+                self._outcomes[cell] = self._known[cell]
+            else:
+                self._waiting.append(cell)
+
+
+def numbered(batch: Iterable[int], done: Iterable[Cell]) -> list[Cell]:
+    """Give every m of a batch the next free trial number at that m."""
+    used = Counter(m for m, _ in done)
+    cells = []
+    for m in batch:
+        cells.append((m, used[m]))
+        used[m] += 1
+    return cells

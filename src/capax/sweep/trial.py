@@ -1,0 +1,61 @@
+"""What passes between a sweep and a learner: trials go in, outcomes come out.
+
+A learner is anything that takes an iterator of trials and yields their outcomes in any order: the
+training engine, a simulated learner with a known threshold, another architecture. It pulls the next
+trial only when it has room for it; `None` from the iterator means "nothing right now, ask again
+after the next result".
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+OUTCOMES = ("solved", "failed", "diverged")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: `index` tells apart the trials of a panel with the same T and m.
+
+    `trial_id` is the hash of everything that determines the outcome; `spec` is the family's own
+    description of the work.
+    """
+
+    panel: str
+    T: int
+    m: int
+    index: int
+    trial_id: str
+    spec: Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run: `curves` are equal-length series over the evaluated steps."""
+
+    run_id: str
+    restart: int
+    outcome: str
+    solved_step: int | None
+    steps: int
+    seconds: float
+    spec: dict[str, Any]
+    curves: dict[str, list[float]] = field(default_factory=dict)
+    path: str = ""
+    reason: str = ""
+    parameters: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended: the best of its restarts, with every run that was made."""
+
+    trial: Trial
+    solved: bool
+    runs: tuple[Run, ...]
+
+
+class Learner(Protocol):
+    """Trains: pulls trials while it has room, yields each outcome as soon as it is known."""
+
+    def __call__(self, trials: Iterator[Trial | None], /) -> Iterator[Outcome]: ...
