@@ -1,0 +1,131 @@
+"""The selection head: one query vector that finds s positions among T (Section 5).
+
+The query is [CLS] and W_QK = v kappa^T, so the score of a token x is kappa . x. With
+
+    kappa = a sum_{i in I} P_i + b E_beta + (b - D) E_{1-beta} + (a' + b) v,
+    a' = a + ln omega,  b = (D - a')/3,   tau = e^{-a},  delta = e^{-D},
+
+the softmax weights are, up to the common factor e^{a+b},
+
+    relevant active 1, relevant inactive delta, irrelevant active tau, irrelevant inactive
+    tau delta, [CLS] omega,
+
+where a bit is active when it equals beta. Softmax does not see the shift b; this b is the one
+that minimises ||kappa||. The bag of vectors (x_t = b_t v_t) has no symbol vectors: there
+kappa = a sum v_i + a' v and every token that is not "relevant and on" weighs tau.
+
+Values are read in the directions P_i (i in I) and v only, so irrelevant tokens enter through the
+normaliser Z alone: leakage is a positive *scale* of the output, never an additive error.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from capax.errors import require
+
+EncodingName = Literal["deterministic", "trainable", "bag", "incoherent"]
+ENCODINGS: tuple[EncodingName, ...] = ("deterministic", "trainable", "bag", "incoherent")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The knobs of one selection head.
+
+    Arguments: `encoding`; `T` tokens of which `s` are relevant; `slots` = number of different
+    vectors P_i (s, fewer where trainable positions share one); `beta` = the active symbol; `a` =
+    position gap, the inverse temperature; `D` = symbol gap; `omega` = weight of [CLS].
+    Raises `InputError` for a < 0, D < 0, omega <= 0 or beta not in {0, 1}.
+    """
+
+    encoding: EncodingName
+    T: int
+    s: int
+    slots: int
+    beta: int = 1
+    a: float = 0.0
+    D: float = 1.0
+    omega: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.encoding in ENCODINGS, "encoding", f"one of {ENCODINGS}", self.encoding)
+        require(0 <= self.s <= self.T, "s", f"0 <= s <= T = {self.T}", self.s)
+        require(self.a >= 0 and math.isfinite(self.a), "a", "a finite gap >= 0", self.a)
+        require(self.D >= 0 and math.isfinite(self.D), "D", "a finite gap >= 0", self.D)
+        require(self.omega > 0, "omega", "a weight > 0", self.omega)
+        allowed = (1,) if self.is_bag else (0, 1)
+        require(self.beta in allowed, "beta", f"one of {allowed} with this encoding", self.beta)
+
+    @property
+    def is_bag(self) -> bool:
+        """In the bag of vectors a zero bit is the zero vector: it can be neither seen nor read."""
+        return self.encoding == "bag"
+
+    @property
+    def tau(self) -> float:
+        """Weight of an irrelevant token relative to a relevant one, e^{-a}."""
+        return math.exp(-self.a)
+
+    @property
+    def delta(self) -> float:
+        """Weight of an inactive token relative to an active one, e^{-D}."""
+        return math.exp(-self.D)
+
+    @property
+    def delta_v(self) -> float:
+        """What an inactive relevant token adds to the numerator: delta, but 0 in the bag."""
+        return 0.0 if self.is_bag else self.delta
+
+    @property
+    def cls_gap(self) -> float:
+        """a' = a + ln omega: the score of [CLS] above that of an irrelevant active token."""
+        return self.a + math.log(self.omega)
+
+    def active(self, ones: Any) -> Any:
+        """Number of active relevant bits when `ones` relevant bits are 1."""
+        return ones if self.beta == 1 else self.s - ones
+
+    def normaliser(self, ones: Any, active_irrelevant: Any) -> Any:
+        """Z(j, n) = omega + j + (s-j) delta + tau (n + (T-s-n) delta); bag: omega + j + (T-j) tau."""
+        j, n = self.active(np.asarray(ones, dtype=np.float64)), active_irrelevant
+        if self.is_bag:
+            return self.omega + j + (self.T - j) * self.tau
+        leak = self.tau * (n + (self.T - self.s - n) * self.delta)
+        return self.omega + j + (self.s - j) * self.delta + leak
+
+    def largest_leak(self, ones: int) -> float:
+        """What tokens without a value can add to Z: (T-s) tau; in the bag (T-j) tau, always."""
+        hidden = self.T - self.active(ones) if self.is_bag else self.T - self.s
+        return hidden * self.tau
+
+    def normaliser_range(self, ones: Any) -> tuple[Any, Any]:
+        """The smallest and the largest Z over all irrelevant bits: none active, all active."""
+        return self.normaliser(ones, 0), self.normaliser(ones, self.T - self.s)
+
+    @property
+    def key_coefficients(self) -> dict[str, float]:
+        """kappa by basis vector: `P` (each slot), `E_0`, `E_1`, `v`; the bag has no symbols."""
+        if self.is_bag:
+            return {"P": self.a, "v": self.cls_gap}
+        b = (self.D - self.cls_gap) / 3
+        symbols = {f"E_{self.beta}": b, f"E_{1 - self.beta}": b - self.D}
+        return {"P": self.a, "E_0": symbols["E_0"], "E_1": symbols["E_1"], "v": self.cls_gap + b}
+
+    @property
+    def key_norm(self) -> float:
+        """||kappa|| = ||W_QK||_F: sqrt(slots a^2 + 2/3 (a'^2 + a' D + D^2)); bag: no symbols."""
+        gap = self.cls_gap
+        rest = gap**2 if self.is_bag else 2 / 3 * (gap**2 + gap * self.D + self.D**2)
+        return math.sqrt(self.slots * self.a**2 + rest)
+
+    @property
+    def query_scale(self) -> float:
+        """||W_Q||_F: W_QK = (q v)(kappa/q)^T with q = max(a, D), so that W_K does not grow with T."""
+        return max(self.a, 0.0 if self.is_bag else self.D) or 1.0
+
+    def additive_leak(self, position_values: np.ndarray, cls_value: float) -> float:
+        """How far irrelevant tokens can move a numerator: not at all with orthonormal vectors."""
+        del position_values, cls_value
+        return 0.0
