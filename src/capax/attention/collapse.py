@@ -1,0 +1,222 @@
+"""The exact collapse of a one-layer [CLS] Transformer over a finite alphabet.
+
+With one layer, one fixed query and an alphabet of A symbols, the score and the value of a token
+depend on its (symbol, position) pair only, never on the rest of the example. Per head
+
+    head(b) = (w_* v_* + sum_t w[b_t,t] v[b_t,t]) / (w_* + sum_t w[b_t,t]),   w = exp(g - mu),
+
+so the numerators and denominators of all examples are one product of the one-hot design matrix
+(m x A T) with a table (A T x (d + H)): no m x T x d activations, no T^2. The one-hot form adds
+weights of one sign and loses nothing when scores spread over many nats; the affine form with
+(A - 1) T columns cancels in float32 and is not used.
+
+Derivation (ours). C = I - 11^T/d centres a vector; r[c,t] = (|C(E_c + P_t)|^2/d + eps)^(-1/2).
+LayerNorm makes the token x[c,t] = r[c,t] C(E_c + P_t) o gain + bias, so a linear map W of it is
+r[c,t] (P_t W' + E_c W') + const with W' = C diag(gain) W: one product P W' with T rows serves all
+symbols. The constant (LayerNorm bias, b_V) passes through the weighted mean and is added after the
+division; in the scores it shifts a whole head alike and cancels, as the key bias does.
+
+Columns are ordered (k, H), head last: a head's weight then multiplies whole vectors.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, Integer
+
+from capax.attention.activations import activation as activation_named
+from capax.attention.block import LayerNorm, normalised
+from capax.attention.collapse_table import (
+    Precision,
+    head_sums,
+    inverse_deviation,
+    matmul,
+    table,
+)
+from capax.attention.scores import ScaleRule, attention_scale
+from capax.attention.transformer import Transformer, TransformerSpec, assemble
+from capax.errors import InputError
+
+
+def why_not(spec: TransformerSpec) -> str | None:
+    """Why the collapse does not cover a model, in one line; None where it does."""
+    if spec.layers > 1:
+        return f"{spec.layers} layers: the tokens of layer 2 depend on the whole sequence"
+    if spec.normalizer != "softmax":
+        return f"normalizer {spec.normalizer}: only softmax weights are collapsed"
+    return None
+
+
+class Collapsed(eqx.Module):
+    """The parameters of a one-layer Transformer in the column order of the collapse."""
+
+    embed: Float[Array, "A d"]
+    position: Float[Array, "T d"]
+    cls: Float[Array, "d"]
+    ln1: LayerNorm | None
+    W_Q: Float[Array, "d k H"]
+    W_K: Float[Array, "d k H"]
+    W_V: Float[Array, "d k H"]
+    b_Q: Float[Array, "k H"]
+    b_K: Float[Array, "k H"]
+    b_V: Float[Array, "k H"]
+    W_O: Float[Array, "k H d"]
+    b_O: Float[Array, "d"]
+    ln2: LayerNorm | None
+    W_in: Float[Array, "d n"]
+    b_in: Float[Array, "n"]
+    W_out: Float[Array, "n d"]
+    b_out: Float[Array, "d"]
+    ln_final: LayerNorm | None
+    w: Float[Array, "d"]
+    b: Float[Array, ""]
+    activation: str = eqx.field(static=True)
+    scale: ScaleRule = eqx.field(static=True)
+
+
+_PER_HEAD = ("W_Q", "W_K", "W_V")  # [H, d, k] <-> [d, k, H]
+_BIASES = ("b_Q", "b_K", "b_V")  # [H, k] <-> [k, H]
+_SHARED = ("ln1", "b_O", "ln2", "W_in", "b_in", "W_out", "b_out")
+_ENDS = ("embed", "position", "cls", "w", "b")
+
+
+def collapse(model: Transformer) -> Collapsed:
+    """The same parameters in the column order of the collapse; `InputError` if not covered."""
+    reason = why_not(model.spec)
+    if reason is not None:
+        raise InputError(f"model: wanted one that collapses, got {reason}")
+    block = model.blocks[0]
+    return Collapsed(
+        *(getattr(model, name) for name in _ENDS[:3]),  # `cls` is no keyword of a metaclass
+        **{name: getattr(model, name) for name in _ENDS[3:]},
+        ln_final=model.ln_final,
+        **{name: getattr(block, name) for name in _SHARED},
+        **{name: jnp.moveaxis(getattr(block, name), 0, 2) for name in _PER_HEAD},
+        **{name: getattr(block, name).T for name in _BIASES},
+        W_O=jnp.swapaxes(block.W_O, 0, 1),
+        activation=block.activation,
+        scale=block.scale,
+    )
+
+
+def expand(params: Collapsed, spec: TransformerSpec) -> Transformer:
+    """The inverse of `collapse`: the ordinary Transformer with these parameters."""
+    leaves = {name: getattr(params, name) for name in _ENDS}
+    block = {name: getattr(params, name) for name in _SHARED if not name.startswith("ln")}
+    block |= {name: jnp.moveaxis(getattr(params, name), 2, 0) for name in _PER_HEAD}
+    block |= {name: getattr(params, name).T for name in _BIASES}
+    block |= {"W_O": jnp.swapaxes(params.W_O, 0, 1)}
+    leaves |= {f"blocks.0.{name}": leaf for name, leaf in block.items()}
+    lns = {"blocks.0.ln1": params.ln1, "blocks.0.ln2": params.ln2, "ln_final": params.ln_final}
+    for path, ln in lns.items():
+        if ln is not None:
+            leaves |= {f"{path}.gain": ln.gain, f"{path}.bias": ln.bias}
+    return assemble(spec, leaves)
+
+
+def one_hot(bits: Integer[Array, "m T"], A: int, dtype: DTypeLike) -> Float[Array, "m AT"]:
+    """Column (c, t) of row i is 1 where example i has symbol c at position t."""
+    m, T = bits.shape
+    symbols = jnp.arange(A, dtype=bits.dtype)
+    return (bits[:, None, :] == symbols[None, :, None]).astype(dtype).reshape(m, A * T)
+
+
+def _projection(params: Collapsed, precision: Precision) -> Float[Array, "d k_1 H"]:
+    """W' = C diag(gain) [W_V | W_K q scale], the score column last; q the query of [CLS]."""
+    d, k, H = params.W_V.shape
+    x = normalised(params.ln1, params.cls)
+    q = matmul(x, params.W_Q.reshape(d, k * H), 0, 0, precision).reshape(k, H) + params.b_Q
+    U = attention_scale(k, params.scale) * jnp.sum(params.W_K * q[None, :, :], axis=1)
+    W = jnp.concatenate([params.W_V, U[:, None, :]], axis=1)
+    if params.ln1 is None:
+        return W
+    W = W * params.ln1.gain[:, None, None]
+    return W - jnp.mean(W, axis=0, keepdims=True)
+
+
+def _cls_row(params: Collapsed, W: Array, precision: Precision) -> Float[Array, "k_1 H"]:
+    """y_* of the [CLS] token: its values and, last, its scores (without the common constant)."""
+    d, columns, H = W.shape
+    y = matmul(params.cls, W.reshape(d, columns * H), 0, 0, precision).reshape(columns, H)
+    return y if params.ln1 is None else inverse_deviation(params.cls) * y
+
+
+def _value_constant(params: Collapsed, precision: Precision) -> Float[Array, "d"]:
+    """bias^T W_V + b_V, which every value shares."""
+    d = params.cls.shape[0]
+    if params.ln1 is None:
+        return params.b_V.reshape(d)
+    return matmul(params.ln1.bias, params.W_V.reshape(d, d), 0, 0, precision) + params.b_V.reshape(
+        d
+    )
+
+
+def _read_out(
+    params: Collapsed, sums: Array, mu: Array, y_cls: Array, precision: Precision
+) -> Float[Array, "m"]:
+    """Logits from the sums over tokens: add [CLS], divide, W_O, residual, MLP, LN, w."""
+    k, H, d = params.W_O.shape
+    sums = sums.reshape(sums.shape[0], k + 1, H)
+    w_cls = jnp.exp(y_cls[-1] - mu)[None, :]
+    heads = (sums[:, :k] + w_cls[:, None, :] * y_cls[None, :k]) / (sums[:, -1] + w_cls)[:, None, :]
+    mixed = heads.reshape(-1, d) + _value_constant(params, precision)[None, :]
+    x = matmul(mixed, params.W_O.reshape(d, d), 1, 0, precision)
+    x = x + (params.b_O + params.cls)[None, :]
+    hidden = matmul(normalised(params.ln2, x), params.W_in, 1, 0, precision) + params.b_in[None, :]
+    hidden = activation_named(params.activation)(hidden)
+    x = x + matmul(hidden, params.W_out, 1, 0, precision) + params.b_out[None, :]
+    return matmul(normalised(params.ln_final, x), params.w, 1, 0, precision) + params.b
+
+
+def logits(
+    params: Collapsed,
+    design: Float[Array, "m AT"],
+    precision: Precision = lax.Precision.HIGHEST,
+) -> Float[Array, "m"]:
+    """The logits of m examples given by their one-hot rows; differentiable in `params`."""
+    W = _projection(params, precision)
+    y_cls = _cls_row(params, W, precision)
+    g_cls = lax.stop_gradient(y_cls[-1])
+    ln = params.ln1 is not None
+    sums, mu = head_sums(params.position, params.embed, W, g_cls, design, ln, precision)
+    return _read_out(params, sums, lax.stop_gradient(mu), y_cls, precision)
+
+
+class Tabulated(eqx.Module):
+    """Everything of a model that does not depend on the examples (for inference)."""
+
+    S: Float[Array, "AT columns"]
+    w: Float[Array, "A T H"]
+    mu: Float[Array, "H"]
+    y_cls: Float[Array, "k_1 H"]
+
+
+def tabulate(params: Collapsed, precision: Precision = lax.Precision.HIGHEST) -> Tabulated:
+    """Build the table once, to read any number of examples from it."""
+    W = _projection(params, precision)
+    y_cls = _cls_row(params, W, precision)
+    ln = params.ln1 is not None
+    S, mu, w = table(params.position, params.embed, W, y_cls[-1], ln=ln, precision=precision)
+    return Tabulated(S=S, w=w, mu=mu, y_cls=y_cls)
+
+
+def tabulated_logits(
+    params: Collapsed,
+    tabulated: Tabulated,
+    design: Float[Array, "m AT"],
+    precision: Precision = lax.Precision.HIGHEST,
+) -> Float[Array, "m"]:
+    """The same logits as `logits`, from a table that is already there."""
+    sums = matmul(design, tabulated.S, 1, 0, precision)
+    return _read_out(params, sums, tabulated.mu, tabulated.y_cls, precision)
+
+
+def attention_weights(tabulated: Tabulated, bits: Integer[Array, "m T"]) -> Float[Array, "m H T_1"]:
+    """Attention weights of the [CLS] query for each example and head; [CLS] itself last."""
+    T = bits.shape[1]
+    chosen = tabulated.w[bits, jnp.arange(T)[None, :]]  # [m, T, H]
+    w_cls = jnp.exp(tabulated.y_cls[-1] - tabulated.mu)
+    w_cls = jnp.broadcast_to(w_cls[None, None, :], (bits.shape[0], 1, w_cls.shape[0]))
+    weights = jnp.concatenate([chosen, w_cls], axis=1)
+    return jnp.swapaxes(weights / jnp.sum(weights, axis=1, keepdims=True), 1, 2)

@@ -1,0 +1,137 @@
+"""The collapse against the naive model: forward and gradients, also when scores spread far."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from capax.attention.collapse import (
+    attention_weights,
+    collapse,
+    expand,
+    logits,
+    one_hot,
+    tabulate,
+    tabulated_logits,
+    why_not,
+)
+from capax.attention.transformer import Transformer, TransformerSpec
+from capax.errors import InputError
+
+T, m = 13, 7
+VARIANTS = {
+    "default": {},
+    "no_layer_norm": {"layer_norm": False},
+    "three_symbols": {"alphabet": 3},
+    "one_head": {"heads": 1},
+    "paper_scale": {"scale": "paper", "activation": "relu"},
+}
+
+
+def spec(**changes) -> TransformerSpec:
+    return TransformerSpec(**{"T": T, "d": 10, "heads": 5, "mlp_width": 11, **changes})
+
+
+def model_of(spec, dtype=jnp.float64, spread=0.0):
+    """All parameters random (biases and gains too); `spread` adds nats between the scores."""
+    model = Transformer.init(spec, key=jax.random.key(3), dtype=dtype)
+    leaves, tree = jax.tree.flatten(model)
+    keys = jax.random.split(jax.random.key(5), len(leaves))
+    model = jax.tree.unflatten(
+        tree,
+        [
+            x + 0.3 * jax.random.normal(k, x.shape, x.dtype)
+            for x, k in zip(leaves, keys, strict=True)
+        ],
+    )
+    if not spread:
+        return model
+    tab = tabulate(collapse(model))
+    g = jnp.log(tab.w)
+    factor = spread / float(jnp.max(jnp.max(g, (0, 1)) - jnp.min(g, (0, 1))))
+    block = model.blocks[0]
+    grown = block.W_Q * jnp.asarray(factor, dtype), block.b_Q * jnp.asarray(factor, dtype)
+    return eqx.tree_at(lambda m: (m.blocks[0].W_Q, m.blocks[0].b_Q), model, grown)
+
+
+def bits_of(spec):
+    return jax.random.randint(jax.random.key(7), (m, T), 0, spec.alphabet)
+
+
+def naive_loss(model, bits, c):
+    return jax.vmap(model)(bits) @ c
+
+
+def collapsed_loss(params, bits, A, c):
+    return logits(params, one_hot(bits, A, c.dtype)) @ c
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_forward_and_gradients_equal_the_naive_model(changes):
+    s = spec(**changes)
+    model, bits = model_of(s), bits_of(s)
+    c = jnp.linspace(-1.0, 2.0, m, dtype=jnp.float64)
+    wanted, wanted_grad = jax.value_and_grad(naive_loss)(model, bits, c)
+    got, grad = jax.value_and_grad(collapsed_loss)(collapse(model), bits, s.alphabet, c)
+    np.testing.assert_allclose(got, wanted, rtol=1e-10)
+    for a, b in zip(jax.tree.leaves(expand(grad, s)), jax.tree.leaves(wanted_grad), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("spread", [0.0, 8.0, 30.0])
+def test_float32_stays_accurate_when_scores_spread(spread):
+    s = spec(scale="paper")
+    exact, bits = model_of(s, spread=spread), bits_of(s)
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), collapse(exact))
+    c = jnp.linspace(-1.0, 2.0, m, dtype=jnp.float64)
+    wanted, wanted_grad = jax.value_and_grad(naive_loss)(exact, bits, c)
+    got, grad = jax.value_and_grad(collapsed_loss)(single, bits, 2, c.astype(jnp.float32))
+    scale = float(jnp.sum(jnp.abs(c)))
+    assert abs(float(got) - float(wanted)) < 1e-5 * max(scale, abs(float(wanted)))
+    for a, b in zip(jax.tree.leaves(grad), jax.tree.leaves(collapse(wanted_grad)), strict=True):
+        assert np.abs(np.asarray(a) - np.asarray(b)).max() < 1e-5 * max(
+            1.0, float(jnp.abs(b).max())
+        )
+
+
+def test_tables_serve_inference_and_attention():
+    s = spec(alphabet=3)
+    model, bits = model_of(s), bits_of(s)
+    params = collapse(model)
+    tab = tabulate(params)
+    design = one_hot(bits, 3, jnp.float64)
+    np.testing.assert_allclose(
+        tabulated_logits(params, tab, design), logits(params, design), rtol=1e-12
+    )
+    _, (weights,) = jax.vmap(lambda b: model(b, return_weights=True))(bits)
+    np.testing.assert_allclose(attention_weights(tab, bits), weights, atol=1e-12)
+
+
+def test_expand_inverts_collapse():
+    model = model_of(spec())
+    again = expand(collapse(model), model.spec)
+    assert all(
+        bool((a == b).all())
+        for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(model), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"layers": 2}, "2 layers"), ({"normalizer": "sparsemax"}, "sparsemax")],
+)
+def test_what_the_collapse_does_not_cover_is_said(changes, words):
+    s = spec(**changes)
+    assert words in why_not(s)
+    with pytest.raises(InputError, match=words):
+        collapse(Transformer.init(s, key=jax.random.key(0)))
+
+
+def test_the_affine_form_would_fail_where_ours_does_not():
+    """The reason for the one-hot form: base + B delta loses everything at 20 nats in float32."""
+    w0, w1, w_cls = np.float32(1.0), np.float32(np.exp(-20.0)), np.float32(np.exp(-20.0))
+    exact = float(w1) + float(w_cls)
+    affine = np.float32(w_cls + w0) + (w1 - w0)
+    assert abs(affine - exact) > 0.1 * exact
+    assert abs(np.float32(w_cls + w1) - exact) < 1e-6 * exact
