@@ -90,6 +90,7 @@ def test_parameter_counting_wins_at_tiny_scales():
     assert tiny.log_cover == parameter_count_cover(PIECES, -9.0).log_cover
 
 
+@settings(max_examples=40)
 @given(
     st.integers(0, 5),
     st.floats(0.0, 2.0),

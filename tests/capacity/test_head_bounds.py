@@ -90,40 +90,44 @@ def test_the_constant_is_two_at_unit_radius():
     assert stated >= C
 
 
-def classes(q, v2, v21, c, inputs):
-    frob = MatrixNorms(v2, max(v2, v21 / 2), v21, v21)
-    head = ResidualHead(MatrixNorms(q / 2, q, q, q), frob)
-    return {
-        "head": attention_head(q, v2, v21, k=3, inputs=inputs, d=7),
-        "scalar": scalar_head(q, v2, v21, c, k=3, inputs=inputs, d=7),
-        "linear": linear_head(q, v2, inputs=inputs, d=7),
-        "multi": multi_head([head, head], d=7, inputs=inputs),
-        "layer": multi_head([head], d=7, L_next=c, inputs=inputs, full=True),
-        "mlp": mlp_head(q, frob, c, hidden=5, b_2=1.0, inputs=inputs, d=7),
-    }
+def two_heads(q, v2, v21):
+    values = MatrixNorms(v2, max(v2, v21 / 2), v21, v21)
+    return [ResidualHead(MatrixNorms(q / 2, q, q, q), values)] * 2
+
+
+CLASSES = {
+    "head": lambda q, v2, v21, _, x: attention_head(q, v2, v21, k=3, inputs=x, d=70),
+    "scalar": lambda q, v2, v21, c, x: scalar_head(q, v2, v21, c, k=3, inputs=x, d=70),
+    "linear": lambda q, v2, _, __, x: linear_head(q, v2, inputs=x, d=70),
+    "multi": lambda q, v2, v21, c, x: multi_head(two_heads(q, v2, v21), d=70, L_next=c, inputs=x),
+    "layer": lambda q, v2, v21, _, x: multi_head(two_heads(q, v2, v21), d=70, inputs=x, full=True),
+    "mlp": lambda q, v2, v21, c, x: mlp_head(
+        q, two_heads(q, v2, v21)[0].W_VO, c, hidden=5, b_2=1.0, inputs=x, d=70
+    ),
+}
 
 
 @settings(max_examples=60)
 @given(
+    st.sampled_from(sorted(CLASSES)),
     st.tuples(sizes, sizes, sizes, sizes),
     st.integers(0, 3),
     st.floats(1.0, 4.0),
     st.tuples(st.integers(1, 10**6), st.integers(1, 10**9)),
     st.floats(0.01, 5.0),
 )
-def test_every_cover_grows_with_norms_radii_T_m_and_shrinks_with_eps(norms, which, up, size, eps):
-    inputs, (m, T) = Inputs(B_X=2.0, r_X=1.5), size
-    larger = list(norms)
+def test_every_cover_grows_with_norms_radii_T_m_and_shrinks_with_eps(
+    name, norms, which, up, size, eps
+):
+    (m, T), larger = size, list(norms)
     larger[which] *= up
-    base, grown = classes(*norms, inputs), classes(*larger, inputs)
-    wider = classes(*norms, Inputs(B_X=2.0 * up, B_z=up, r_X=1.5 * up))
-    for name, cls in base.items():
-        value = cls.cover(Sample(m, T), eps).log_value
-        assert grown[name].cover(Sample(m, T), eps).log_value >= value - 1e-9, name
-        assert wider[name].cover(Sample(m, T), eps).log_value >= value - 1e-9, name
-        assert cls.cover(Sample(m, 3 * T), eps).log_value >= value - 1e-9, name
-        assert cls.cover(Sample(3 * m, T), eps).log_value >= value - 1e-9, name
-        assert cls.cover(Sample(m, T), eps * up).log_value <= value + 1e-9, name
+    build, small, wide = CLASSES[name], Inputs(2.0, 1.0, 1.5), Inputs(2.0 * up, up, 1.5 * up)
+    value = build(*norms, small).cover(Sample(m, T), eps).log_value
+    assert build(*larger, small).cover(Sample(m, T), eps).log_value >= value - 1e-9
+    assert build(*norms, wide).cover(Sample(m, T), eps).log_value >= value - 1e-9
+    assert build(*norms, small).cover(Sample(m, 3 * T), eps).log_value >= value - 1e-9
+    assert build(*norms, small).cover(Sample(3 * m, T), eps).log_value >= value - 1e-9
+    assert build(*norms, small).cover(Sample(m, T), eps * up).log_value <= value + 1e-9
 
 
 @pytest.mark.parametrize("T", [5, 7, 8])

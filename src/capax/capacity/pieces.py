@@ -29,8 +29,10 @@ from capax.errors import require
 Route = Literal["norms", "frobenius", "parameters"]
 # Above this ratio ab/eps the closed forms are used: (ab/eps)^2 would pass 10^17.
 LARGE_LOG_RATIO = 20.0
+# Grids of row norms tried in Lemma 4.6.
+GRID_RATIOS = (1.1, 1.35, 2.0)
 # Fixed splits tried besides the optimal one, for networks of two pieces.
-SHARES = tuple(i / 40 for i in range(1, 40))
+SHARES = tuple(i / 16 for i in range(3, 16))
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class Piece:
         if log_ratio > LARGE_LOG_RATIO:
             return log_log_cover_matrix_21(log_ratio, self.num_points, self.outputs)
         ratio = math.exp(log_ratio)
-        return safe_log(log_cover_matrix_21(ratio, 1.0, 1.0, self.num_points, self.outputs))
+        return safe_log(
+            log_cover_matrix_21(ratio, 1.0, 1.0, self.num_points, self.outputs, GRID_RATIOS)
+        )
 
     def log_count(self, log_eps: float) -> float:
         """n ln(1 + 2ab/eps): the volume count; inf when the number of parameters is unknown."""
@@ -137,11 +141,14 @@ def closed_form(pieces: Sequence[Piece]) -> float:
     return allocate([p.log_C for p in pieces], [p.log_amplification for p in pieces]).log_value
 
 
-def total_cover(pieces: Sequence[Piece], log_eps: float) -> Total:
-    """The smallest of the three counts for the whole network at scale e^{log_eps}."""
+def total_cover(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float] = SHARES) -> Total:
+    """The smallest of the three counts for the whole network at scale e^{log_eps}.
+
+    shares: for two pieces, further splits to try besides the optimal one of the closed form.
+    """
     routes = [_by_norms(pieces, log_eps, "norms")]
     if len(pieces) == 2:
-        routes += [_by_shares(pieces, log_eps, share) for share in SHARES]
+        routes += [_by_shares(pieces, log_eps, share) for share in shares]
     if any(p.outputs is not None and p.log_scale_frobenius < math.inf for p in pieces):
         routes.append(_by_norms([p.frobenius() for p in pieces], log_eps, "frobenius"))
     if all(p.num_parameters is not None for p in pieces):
