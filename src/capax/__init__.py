@@ -10,6 +10,10 @@ from typing import Any
 _EXPORTS: dict[str, str] = {
     "CapaxError": "capax.errors",
     "InputError": "capax.errors",
+    "SparseFunction": "capax.boolean.functions",
+    "parse": "capax.boolean.parser",
+    "TaskSpec": "capax.data.task",
+    "draw_task": "capax.data.task",
 }
 
 __all__ = sorted(_EXPORTS)

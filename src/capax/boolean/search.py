@@ -112,7 +112,7 @@ class _Search:
 
     def _unrefuted(self, k: int, prefixes: _Prefixes) -> tuple[np.ndarray, np.ndarray]:
         """Pairs (prefix, column) that no example refutes, 64 examples at a time."""
-        sets, refuters = prefixes.sets, self.refuters[k]  # [P, nodes, W], [nodes, K, W]
+        sets, refuters = prefixes.sets, self.refuters[k]  # [P, nodes, W], [W, nodes, K]
         rows, columns = self._candidates(k, prefixes)
         for word in range(sets.shape[2]):
             if not len(rows):
@@ -120,26 +120,34 @@ class _Search:
             self._spend(len(rows) * sets.shape[1])
             bad = np.zeros(len(rows), dtype=np.uint64)
             for c in range(sets.shape[1]):
-                bad |= sets[rows, c, word] & refuters[c, columns, word]
+                bad |= sets[rows, c, word] & refuters[word, c, columns]
             rows, columns = rows[bad == 0], columns[bad == 0]
         return rows, columns
 
     def _candidates(self, k: int, prefixes: _Prefixes) -> tuple[np.ndarray, np.ndarray]:
         """Pairs (prefix, column) in order that the first 64 examples do not refute."""
-        sets, refuters = prefixes.sets, self.refuters[k]
         if self._looks_up(k):
-            rows, columns = self._looked_up(sets)
-            allowed = self._ordered(k, prefixes.positions[rows], self.roles[k][columns])
-            return rows[allowed], columns[allowed]
-        first = self._first_column(k, prefixes.positions)
-        columns = self.roles[k][None, first:]
-        open_pairs = self._ordered(k, prefixes.positions[:, None], columns)
-        self._spend(open_pairs.size * max(1, sets.shape[1]))
-        if sets.shape[2]:
-            for c in range(sets.shape[1]):
-                open_pairs &= (sets[:, c, None, 0] & refuters[c, None, first:, 0]) == 0
-        rows, chosen = np.nonzero(open_pairs)
-        return rows, chosen + first
+            rows, columns = self._looked_up(prefixes.sets)
+        else:
+            first = self._first_column(k, prefixes.positions)
+            refuted = self._first_word(k, prefixes.sets, first)
+            flat = np.flatnonzero(refuted == 0)  # much faster than nonzero in two dimensions
+            rows, columns = np.divmod(flat, max(1, refuted.shape[1]))
+            columns += first
+        allowed = self._in_order(k, prefixes.positions[rows], self.roles[k][columns])
+        return rows[allowed], columns[allowed]
+
+    def _first_word(self, k: int, sets: np.ndarray, first: int) -> np.ndarray:
+        """[P, K - first]: which of the first 64 examples refute the pair."""
+        shape = (len(sets), len(self.roles[k]) - first)
+        self._spend(shape[0] * shape[1] * max(1, sets.shape[1]))
+        if sets.shape[1] == 0 or sets.shape[2] == 0:
+            return np.zeros(shape, dtype=np.uint64)
+        refuters = self.refuters[k][0, :, None, first:]
+        bad = sets[:, 0, None, 0] & refuters[0]
+        for c in range(1, sets.shape[1]):
+            bad |= sets[:, c, None, 0] & refuters[c]
+        return bad
 
     def _first_column(self, k: int, positions: np.ndarray) -> int:
         """Columns before this one come too early for every prefix of the block."""
@@ -163,14 +171,14 @@ class _Search:
         within = np.arange(len(rows)) - np.repeat(np.cumsum(num) - num, num)
         return rows, self.order[np.repeat(first, num) + within]
 
-    def _ordered(self, k: int, positions: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def _in_order(self, k: int, positions: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Is the column free, and after the previous variable that could be swapped with k?"""
-        allowed = np.ones(np.broadcast_shapes(positions.shape[:-1], columns.shape), dtype=bool)
+        allowed = np.ones(len(columns), dtype=bool)
         for i in range(k):
             if i == self.before[k]:
-                allowed &= columns > positions[..., i]
+                allowed &= columns > positions[:, i]
             elif i not in _class_of(self.f, k):
-                allowed &= columns != positions[..., i]
+                allowed &= columns != positions[:, i]
         return allowed
 
     def _needed_by_last(self) -> np.ndarray | None:
@@ -184,7 +192,7 @@ class _Search:
         return np.stack([~self.wrong[target.value] for target in self.levels[-1].high])
 
     def _refuters(self, k: int) -> np.ndarray:
-        """[nodes, K, W]: at node c, the examples that would get a wrong label from this column."""
+        """[W, nodes, K]: at node c, the examples that would get a wrong label from this column."""
         level, columns = self.levels[k], self.columns[k]
         masks = np.zeros((level.num_nodes, *columns.shape), dtype=np.uint64)
         for c in range(level.num_nodes):
@@ -192,7 +200,7 @@ class _Search:
                 masks[c] |= columns & self.wrong[level.high[c].value]
             if level.low[c].node is None:
                 masks[c] |= ~columns & self.wrong[level.low[c].value]
-        return masks
+        return np.ascontiguousarray(np.moveaxis(masks, 2, 0))
 
     def _spend(self, words: int) -> None:
         self.work += words

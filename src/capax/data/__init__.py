@@ -8,6 +8,7 @@ and `specs` is the base of every specification in the package.
 
 from capax.data.distributions import bernoulli_bits as bernoulli_bits
 from capax.data.distributions import bernoulli_rows as bernoulli_rows
+from capax.data.export import write_task as write_task
 from capax.data.specs import Spec as Spec
 from capax.data.task import Task as Task
 from capax.data.task import TaskSpec as TaskSpec
