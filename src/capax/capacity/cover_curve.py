@@ -27,7 +27,7 @@ class CoverCurve:
     eps: Float[np.ndarray, "jumps"]
     lower: Int[np.ndarray, "jumps"]
     upper: Int[np.ndarray, "jumps"]
-    tie: float
+    tie: float | int
     seconds: float
 
     @property

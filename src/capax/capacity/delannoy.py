@@ -14,6 +14,13 @@ MAX_TERMS = 1_000_000
 MAX_SUBSET_TERMS = 100_000
 
 
+def log_sum_from_ratios(log_ratios: np.ndarray) -> float:
+    """ln(1 + r_1 + r_1 r_2 + ...) from the logs of the ratios of consecutive terms."""
+    logs = np.concatenate([np.zeros(1), np.cumsum(log_ratios)])
+    top = float(logs.max())
+    return top + math.log(float(np.exp(logs - top).sum()))
+
+
 def log_delannoy(N: int, K: int) -> float:
     """ln D(N, K), exact up to rounding, by summing the min(N, K) + 1 terms in the log domain.
 
@@ -26,7 +33,7 @@ def log_delannoy(N: int, K: int) -> float:
         raise InfeasibleError(f"log_delannoy: at most {MAX_TERMS} terms, this one has {terms}")
     j = np.arange(terms, dtype=np.float64)
     ratios = np.log(2.0) + np.log(N - j) + np.log(K - j) - 2 * np.log(j + 1)
-    return _log_sum_of_cumulative(ratios)
+    return log_sum_from_ratios(ratios)
 
 
 def log_delannoy_bound(N: int | float, K: int | float) -> float:
@@ -57,18 +64,11 @@ def log_sum_signed_subsets(N: int, k: int) -> float:
     check_count("k", k, at_least=0)
     k = min(k, N)
     j = np.arange(min(k, MAX_SUBSET_TERMS), dtype=np.float64)
-    value = _log_sum_of_cumulative(np.log(2.0) + np.log(N - j) - np.log(j + 1))
+    value = log_sum_from_ratios(np.log(2.0) + np.log(N - j) - np.log(j + 1))
     if k <= MAX_SUBSET_TERMS:
         return value
     best = min(k, math.ceil(2 * N / math.e))
     return max(value, best * math.log(2 * N / best))
-
-
-def _log_sum_of_cumulative(log_ratios: np.ndarray) -> float:
-    """ln(1 + r_1 + r_1 r_2 + ...) from the logs of the ratios of consecutive terms."""
-    logs = np.concatenate([np.zeros(1), np.cumsum(log_ratios)])
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).sum()))
 
 
 def _log_saddle(N: float, K: float) -> float:

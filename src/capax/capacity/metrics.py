@@ -36,7 +36,7 @@ class FiniteSpace:
     distances: Float[np.ndarray, "n n"]
     points: Float[np.ndarray, "n d"] | None = None
     metric: str = "given"
-    tie: float = TIE
+    tie: float | int = TIE
     triangle: bool = True
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ def space_from_points(
 
 
 def space_from_distances(
-    distances: object, *, triangle: bool = True, tie: float = TIE
+    distances: object, *, triangle: bool = True, tie: float | int = TIE
 ) -> FiniteSpace:
     """The space of a square matrix of distances.
 
