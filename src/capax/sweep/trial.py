@@ -8,7 +8,7 @@ after the next result".
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 OUTCOMES = ("solved", "failed", "diverged")
 
@@ -55,6 +55,7 @@ class Outcome:
     runs: tuple[Run, ...]
 
 
+@runtime_checkable
 class Learner(Protocol):
     """Trains: pulls trials while it has room, yields each outcome as soon as it is known."""
 

@@ -1,0 +1,87 @@
+"""Families of learners: the one place where a sweep meets what it trains.
+
+A family turns a panel's settings into trials and offers a learner for them. A new architecture
+joins by `register_family("name", family)` and `family = "name"` in an experiment file; searches,
+stores and runners do not change.
+"""
+
+import importlib
+from typing import Protocol, runtime_checkable
+
+from capax.errors import InputError
+from capax.sweep.simulated import SimulatedLearner, SimulatedSpec, SimulatedTrial
+from capax.sweep.spec import SETTINGS, Experiment, Panel, check_names, nearest
+from capax.sweep.trial import Learner, Trial
+
+
+@runtime_checkable
+class Family(Protocol):
+    """What a sweep needs to know about a kind of learner."""
+
+    def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
+        """The trial number `index` at (T, m). Raises `InputError` for impossible settings."""
+        ...
+
+    def learner(self, panel: Panel, T: int) -> Learner:
+        """A learner for all trials of this panel at this T."""
+        ...
+
+
+class SimulatedFamily:
+    """Learners with a known success curve: [model] holds the fields of `SimulatedSpec`."""
+
+    def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
+        for part in ("task", "optimiser"):
+            check_names(getattr(panel, part), (), f"{part} (a simulated learner has none)")
+        check_names(panel.training, ("restarts",), "training")
+        learner = SimulatedSpec(**{k: v for k, v in panel.model.items() if k != "family"})
+        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=index, restarts=panel.restarts)
+        return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def learner(self, panel: Panel, T: int) -> Learner:
+        del panel, T
+        return SimulatedLearner()
+
+
+_FAMILIES: dict[str, Family | str] = {
+    "transformer": "capax.sweep.transformer_family:TransformerFamily",
+    "simulated": SimulatedFamily(),
+}
+
+
+def register_family(name: str, family: Family) -> None:
+    """Make `family = name` known to experiment files."""
+    _FAMILIES[name] = family
+
+
+def family_of(panel: Panel) -> Family:
+    """The family a panel names. Raises `InputError` with the nearest known name."""
+    name = panel.family
+    if name not in _FAMILIES:
+        raise InputError(f"model.family: unknown {name!r}{nearest(name, tuple(_FAMILIES))}")
+    family = _FAMILIES[name]
+    if isinstance(family, str):
+        module, attribute = family.split(":")
+        family = getattr(importlib.import_module(module), attribute)()
+        _FAMILIES[name] = family
+    return family
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Build one trial at every corner of every panel, so that impossible settings fail first.
+
+    Raises `InputError` naming the panel and the field.
+    """
+    seen: dict[str, str] = {}
+    for panel in experiment.panels:
+        for T in panel.T:
+            try:
+                trial = family_of(panel).trial(panel, T, panel.search.largest_m, 0)
+            except InputError as error:
+                raise InputError(f"panels.{panel.name} at T = {T}: {error}") from None
+            settings = str([getattr(panel, part) for part in SETTINGS]) + f" T={T}"
+            other = seen.setdefault(settings, panel.name)
+            if other != panel.name or trial.T != T:
+                raise InputError(
+                    f"panels.{panel.name}: wanted settings or T of its own, got those of {other}"
+                )

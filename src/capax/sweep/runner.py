@@ -1,0 +1,91 @@
+"""Run a sweep on this machine: a few jobs at once, one writer.
+
+Jobs run in threads, because a job spends its time inside compiled programs: while one T trains, the
+program of the next T is compiled, and the gaps at the end of a round are filled by the other job.
+Only the calling thread touches the store. How many jobs run at once changes no result.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from capax.sweep.families import check_experiment
+from capax.sweep.job import Job, Status, Stopped, Tally, jobs_of
+from capax.sweep.spec import Experiment
+from capax.sweep.store import Store
+from capax.sweep.trial import Outcome
+
+Report = Callable[[Status], None]
+
+
+def run_sweep(
+    experiment: Experiment,
+    store: Store,
+    *,
+    jobs_at_once: int = 1,
+    report: Report | None = None,
+) -> Status:
+    """Train what the store does not have yet; every finished trial is written at once."""
+    return drive(experiment, store, lambda jobs: concurrently(jobs, jobs_at_once), report)
+
+
+def drive(
+    experiment: Experiment,
+    store: Store,
+    outcomes_of: Callable[[list[Job]], Iterator[Outcome]],
+    report: Report | None = None,
+) -> Status:
+    """Check, resume, and write outcomes as they come in: the same for one machine and for many."""
+    tell = report or (lambda _: None)
+    check_experiment(experiment)
+    jobs = jobs_of(experiment, store)
+    tally = Tally(jobs, store.select("SELECT count(*) AS runs FROM runs")[0]["runs"])
+    tell(tally.status())
+    for outcome in outcomes_of([job for job in jobs if not job.finished]):
+        store.add(outcome)
+        tally.add(outcome)
+        tell(tally.status())
+    return tally.status()
+
+
+def concurrently(jobs: list[Job], at_once: int) -> Iterator[Outcome]:
+    """Outcomes of all jobs as they come, `at_once` jobs in work. The first error ends it."""
+    if at_once == 1:
+        for job in jobs:
+            yield from job.outcomes()
+        return
+    events: queue.Queue[Outcome | BaseException | None] = queue.Queue()
+    stop = threading.Event()
+
+    def work(job: Job) -> None:
+        try:
+            for outcome in job.outcomes(stop.is_set):
+                events.put(outcome)
+            events.put(None)
+        except Stopped:
+            events.put(None)
+        except BaseException as error:
+            events.put(error)
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="job") as pool:
+        try:
+            for job in jobs:
+                pool.submit(work, job)
+            yield from _until_all_done(events, len(jobs))
+        finally:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _until_all_done(
+    events: "queue.Queue[Outcome | BaseException | None]", num_jobs: int
+) -> Iterator[Outcome]:
+    while num_jobs:
+        event = events.get()
+        if event is None:
+            num_jobs -= 1
+        elif isinstance(event, BaseException):
+            raise event
+        else:
+            yield event

@@ -1,0 +1,47 @@
+"""Tables of a store. Change them only together with SCHEMA_VERSION."""
+
+APPLICATION_ID = 0x43415058
+"""SQLite's mark for the kind of file: the letters CAPX."""
+
+SCHEMA_VERSION = 1
+
+SCHEMA = (
+    """CREATE TABLE meta (
+        key TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) STRICT""",
+    """CREATE TABLE sessions (
+        session INTEGER PRIMARY KEY,
+        started TEXT NOT NULL,
+        versions TEXT NOT NULL      -- JSON: packages, Python, device
+    ) STRICT""",
+    """CREATE TABLE trials (
+        trial_id TEXT PRIMARY KEY,
+        panel TEXT NOT NULL,
+        T INTEGER NOT NULL,
+        m INTEGER NOT NULL,
+        number INTEGER NOT NULL,    -- among the trials of this panel at (T, m)
+        solved INTEGER NOT NULL CHECK (solved IN (0, 1)),
+        finished TEXT NOT NULL,
+        UNIQUE (panel, T, m, number)
+    ) STRICT""",
+    """CREATE TABLE runs (
+        run_id TEXT PRIMARY KEY,
+        trial_id TEXT NOT NULL REFERENCES trials,
+        restart INTEGER NOT NULL,
+        outcome TEXT NOT NULL CHECK (outcome IN ('solved', 'failed', 'diverged')),
+        solved_step INTEGER,
+        steps INTEGER NOT NULL,
+        seconds REAL NOT NULL,
+        path TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        spec TEXT NOT NULL,         -- JSON: everything that determines the run
+        curves TEXT NOT NULL,       -- JSON: equal-length series over the evaluated steps
+        session INTEGER NOT NULL REFERENCES sessions,
+        UNIQUE (trial_id, restart)
+    ) STRICT""",
+    """CREATE TABLE parameters (
+        run_id TEXT PRIMARY KEY REFERENCES runs,
+        tensors BLOB NOT NULL       -- safetensors
+    ) STRICT""",
+)

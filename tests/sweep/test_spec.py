@@ -1,0 +1,126 @@
+"""Experiment files: what is merged, what is refused, and in which words."""
+
+import pytest
+from experiments_for_tests import fields
+
+from capax.errors import InputError
+from capax.sweep.families import check_experiment, family_of, register_family
+from capax.sweep.search import AdaptiveSearch, GridSearch
+from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
+from capax.sweep.spec import build_experiment, laid_over, load_experiment
+from capax.sweep.trial import Trial
+
+
+def test_scales_are_laid_over_the_file():
+    quick, paper = build_experiment(fields()), build_experiment(fields(), "paper")
+    assert quick.scale == "quick" and quick.panels[0].T == (7, 31)
+    assert paper.panels[0].T == (7, 31, 101)
+    assert paper.panels[0].search == quick.panels[0].search
+    assert quick.digest != paper.digest
+
+
+def test_a_panel_is_laid_over_the_file():
+    panels = {"a": {"T": [5], "search": {}, "model": {"threshold": 3.0}}}
+    panel = build_experiment(fields(panels=panels, scales={"quick": {}})).panels[0]
+    assert panel.model == {"family": "simulated", "threshold": 3.0, "growth": 2.0, "spread": 0.3}
+    assert panel.restarts == 3 and panel.search == AdaptiveSearch()
+
+
+def test_a_scale_may_change_the_method():
+    over = {"panels": {"threshold": {"search": {"method": "grid", "m": [5, 9], "trials": 2}}}}
+    paper = build_experiment(fields(scales={"paper": over}))
+    assert paper.panels[0].search == GridSearch(m=(5, 9), trials=2)
+
+
+def test_merging_is_deep_and_leaves_its_arguments_alone():
+    below = {"a": {"b": 1, "c": [1, 2]}, "d": 3}
+    assert laid_over(below, {"a": {"c": [9]}, "e": 4}) == {"a": {"b": 1, "c": [9]}, "d": 3, "e": 4}
+    assert below == {"a": {"b": 1, "c": [1, 2]}, "d": 3}
+
+
+def panel(**changes):
+    return fields(panels={"p": {"T": [5], "search": {}, **changes}}, scales={"quick": {}})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            fields(pannels={}),
+            "pannels: unknown field of the experiment file; did you mean 'panels'",
+        ),
+        (fields(scales={}), "scales: wanted at least one table"),
+        (fields(scales={"quick": {"nmae": 1}}), "nmae: unknown field of scales.quick"),
+        (fields(panels={}, scales={"quick": {}}), "panels: wanted at least one table"),
+        (fields(task=3), "task: wanted a table, got 3"),
+        (panel(serach={}), "serach: unknown field of panels.p; did you mean 'search'"),
+        (panel(T=[0]), "T: "),
+        (panel(T=[]), "T: "),
+        (panel(search={"method": "gird"}), "search.method: unknown 'gird'; did you mean 'grid'"),
+        (
+            panel(search={"batsh": 1}),
+            "batsh: unknown field of AdaptiveSearch; did you mean 'batch'",
+        ),
+        (panel(search={"method": "grid", "m": [0]}), "m: "),
+        (
+            panel(model={"family": "transfomer"}),
+            "family: unknown 'transfomer'; did you mean 'trans",
+        ),
+        (panel(model={"treshold": 3}), "treshold: unknown field.*did you mean 'threshold'"),
+        (panel(model={"lapse": 2.0}), "lapse: "),
+        (panel(training={"restarts": 0}), "restarts: "),
+        (panel(training={"steps": 5}), "steps: unknown field of training"),
+        (panel(task={"p": 2}), "p: unknown field of task"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(given, message):
+    with pytest.raises(InputError, match=message) as caught:
+        check_experiment(build_experiment(given))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_scale():
+    with pytest.raises(InputError, match="unknown scale 'papr'; did you mean 'paper'"):
+        build_experiment(fields(), "papr")
+
+
+def test_two_panels_must_differ():
+    same = {"T": [5], "search": {}}
+    given = fields(panels={"a": same, "b": same}, scales={"quick": {}})
+    with pytest.raises(InputError, match=r"panels.b: wanted settings or T of its own.*those of a"):
+        check_experiment(build_experiment(given))
+
+
+@pytest.mark.parametrize("text", ["name = ", "name = 'x'\nname = 'y'"])
+def test_broken_files(tmp_path, text):
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"x.toml: not a readable TOML file"):
+        load_experiment(path)
+    with pytest.raises(InputError, match="No such file"):
+        load_experiment(tmp_path / "y.toml")
+
+
+def test_a_new_family_joins_without_touching_the_sweep():
+    class Other:
+        def trial(self, panel, T, m, index):
+            return Trial(panel.name, T, m, index, f"{T}-{m}-{index}", None)
+
+        def learner(self, panel, T):
+            del panel, T
+            return SimulatedLearner()
+
+    register_family("state_space", Other())
+    experiment = build_experiment(panel(model={"family": "state_space", "anything": 1}))
+    check_experiment(experiment)
+    assert family_of(experiment.panels[0]).trial(experiment.panels[0], 5, 7, 0).trial_id == "5-7-0"
+
+
+@pytest.mark.parametrize("shape", ["logistic", "weibull", "normal"])
+@pytest.mark.parametrize("lapse", [0.0, 0.1])
+def test_simulated_learners_reach_the_target_at_their_threshold(shape, lapse):
+    learner = SimulatedSpec(shape=shape, threshold=40.0, growth=3.0, lapse=lapse)
+    m = learner.true_threshold(T=17)
+    assert m == 49  # 40 + 3 ln 17 = 48.5
+    assert learner.success(m - 1, 17) < 0.8 <= learner.success(m, 17)
+    assert learner.success(10**6, 17) == pytest.approx(1 - lapse)

@@ -1,0 +1,170 @@
+"""The store: whole trials or nothing, one writer, and plain words when something is wrong."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from experiments_for_tests import fields
+
+from capax.errors import InputError
+from capax.sweep.families import family_of
+from capax.sweep.simulated import SimulatedLearner
+from capax.sweep.spec import build_experiment
+from capax.sweep.store import Store, StoreError, difference
+from capax.sweep.trial import Outcome, Run, Trial
+
+
+def outcomes(experiment, num):
+    panel = experiment.panels[0]
+    trials = (family_of(panel).trial(panel, 7, 13, i) for i in range(num))
+    return list(SimulatedLearner()(trials))
+
+
+def test_what_goes_in_comes_out(tmp_path, experiment):
+    path = tmp_path / "s.sqlite"
+    written = outcomes(experiment, 5)
+    with Store.create_or_resume(path, experiment) as store:
+        for outcome in written:
+            store.add(outcome)
+    with Store.read(path) as store:
+        assert store.experiment == experiment
+        assert store.known("threshold", 7) == {(13, i): o.solved for i, o in enumerate(written)}
+        assert store.known("threshold", 31) == {}
+        rows = {row["run_id"]: row for row in store.select("SELECT * FROM runs")}
+        versions = json.loads(store.select("SELECT versions FROM sessions")[0]["versions"])
+    runs = [run for outcome in written for run in outcome.runs]
+    assert set(rows) == {run.run_id for run in runs}
+    for run in runs:
+        assert json.loads(rows[run.run_id]["spec"]) == run.spec
+        assert json.loads(rows[run.run_id]["curves"]) == run.curves
+        assert rows[run.run_id]["outcome"] == run.outcome
+    assert {"capax", "numpy", "python"} <= set(versions)
+
+
+def test_parameters_are_kept_on_request(tmp_path, experiment):
+    trial = Trial("threshold", 7, 13, 0, "t", None)
+    run = Run("r", 0, "solved", 3, 9, 0.5, {}, parameters=b"tensors")
+    with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as store:
+        store.add(Outcome(trial, True, (run,)))
+        assert store.parameters("r") == b"tensors"
+        assert store.parameters("other") is None
+
+
+def test_no_run_twice(tmp_path, experiment):
+    first, second = outcomes(experiment, 2)
+    with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as store:
+        store.add(first)
+        with pytest.raises(StoreError, match="already has"):
+            store.add(first)
+        mixed = Outcome(second.trial, second.solved, (*second.runs, first.runs[0]))
+        with pytest.raises(StoreError, match="already has"):
+            store.add(mixed)  # the second trial must not be there by half
+        assert list(store.known("threshold", 7)) == [(13, 0)]
+        store.add(second)
+        assert len(store.known("threshold", 7)) == 2
+
+
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path, experiment):
+    path = tmp_path / "s.sqlite"
+    with Store.create_or_resume(path, experiment) as store:
+        store.add(outcomes(experiment, 1)[0])
+        with pytest.raises(InputError, match=rf"another process \(pid {os.getpid()}\) is writing"):
+            Store.create_or_resume(path, experiment)
+        with Store.read(path) as reader:
+            assert len(reader.known("threshold", 7)) == 1
+    Store.create_or_resume(path, experiment).close()
+    assert not path.with_name("s.sqlite.lock").exists()
+
+
+def test_a_lock_left_by_a_dead_process_does_not_hold(tmp_path, experiment):
+    path = tmp_path / "s.sqlite"
+    program = (
+        "import os, sys; from pathlib import Path; from capax.sweep.lock import Lock; "
+        "Lock(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+    )
+    died = subprocess.run([sys.executable, "-c", program, path], check=False)
+    assert died.returncode == -9
+    assert path.with_name("s.sqlite.lock").exists()
+    Store.create_or_resume(path, experiment).close()
+
+
+def test_a_full_disk_loses_nothing(tmp_path, experiment):
+    path = tmp_path / "s.sqlite"
+    written = outcomes(experiment, 200)
+    with Store.create_or_resume(path, experiment) as store:
+        store.add(written[0])
+        store._connection.execute("PRAGMA max_page_count = 40")  # SQLite's own full disk
+        with pytest.raises(StoreError, match=r"full.*finished trials are safe") as caught:
+            for outcome in written[1:]:
+                store.add(outcome)
+        kept = len(store.known("threshold", 7))
+        assert "\n" not in str(caught.value)
+    with Store.create_or_resume(path, experiment) as store:
+        assert 0 < kept == len(store.known("threshold", 7))
+        for outcome in written[kept:]:
+            store.add(outcome)
+        assert len(store.known("threshold", 7)) == 200
+
+
+def test_an_edited_spec_is_refused_and_named(tmp_path, experiment):
+    path = tmp_path / "s.sqlite"
+    Store.create_or_resume(path, experiment).close()
+    edited = build_experiment(fields(training={"restarts": 4}))
+    with pytest.raises(InputError, match=r"restarts: 3 became 4.*choose another --store"):
+        Store.create_or_resume(path, edited)
+    reworded = build_experiment(fields(claim="other words"))
+    Store.create_or_resume(path, reworded).close()
+    assert "T" in difference(experiment, build_experiment(fields(), "paper"))
+
+
+def damage(path, how):
+    if how == "text":
+        path.write_text("this is not a database, however long it is " * 50)
+    elif how == "overwritten":
+        raw = bytearray(path.read_bytes())
+        raw[100:] = os.urandom(len(raw) - 100)
+        path.write_bytes(raw)
+    else:
+        connection = sqlite3.connect(path)
+        if how == "version":
+            connection.execute("PRAGMA user_version = 77")
+        elif how == "foreign":
+            connection.execute("PRAGMA application_id = 5")
+        elif how == "facts":
+            connection.execute("DELETE FROM meta WHERE key = 'digest'")
+        connection.commit()
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("text", "not a readable Capax store"),
+        ("overwritten", "store"),
+        ("version", "schema version 77, this Capax reads 1"),
+        ("foreign", "got another SQLite database"),
+        ("facts", "damaged store, 'digest' is missing"),
+    ],
+)
+def test_damaged_or_foreign_files(tmp_path, experiment, how, message):
+    path = tmp_path / "s.sqlite"
+    with Store.create_or_resume(path, experiment) as store:
+        for outcome in outcomes(experiment, 30):
+            store.add(outcome)
+    damage(path, how)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=message) as caught:
+        Store.create_or_resume(path, experiment)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    assert not path.with_name("s.sqlite.lock").exists()
+
+
+def test_missing_files_and_folders(tmp_path, experiment):
+    with pytest.raises(InputError, match="no such file"):
+        Store.read(tmp_path / "none.sqlite")
+    with pytest.raises(InputError, match="does not exist"):
+        Store.create_or_resume(tmp_path / "none" / "s.sqlite", experiment)
