@@ -1,0 +1,181 @@
+"""`capax cover`: the covering number of a set of points, its centres, its whole curve."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from capax.cli.output import JsonFlag, emit, note
+from capax.errors import InputError, require
+
+if TYPE_CHECKING:
+    from capax.capacity.metrics import FiniteSpace
+
+SHOWN_CENTRES = 20
+
+
+def cover(
+    points: Annotated[
+        Path, typer.Argument(help="Table with one point per row: .csv, .tsv, .txt, .npy.")
+    ],
+    eps: Annotated[
+        float | None, typer.Option("--eps", help="Radius of the (closed) balls.")
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="euclidean, manhattan, chebyshev, hamming or angular.")
+    ] = "euclidean",
+    distances: Annotated[
+        bool, typer.Option("--distances", help="The file is a square matrix of distances.")
+    ] = False,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Also N for every radius at once.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the balls (with --curve: the curve) to this file.")
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw for a dark page.")] = False,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds for each exact computation; then an interval.")
+    ] = 30.0,
+    json: JsonFlag = False,
+) -> None:
+    """How many balls of radius eps, centred at points of the set, cover the whole set?
+
+    Prints the exact covering number N (or an interval when the time limit is hit), the greedy
+    cover with its guarantee, the packing number M and the chosen centres (row numbers from 0).
+    M at 2 eps <= N at eps <= M at eps. A distance equal to eps counts as covered.
+
+    Example: `capax cover points.csv --eps 0.5 --plot balls.png`
+    """
+    require(eps is not None or curve, "--eps", "a radius (or --curve)", "neither")
+    if plot is not None:
+        _check_plot(plot)
+    space = _read_space(points, metric, distances)
+    result: dict[str, Any] = {"points": len(space), "metric": space.metric}
+    if eps is not None:
+        result |= _cover(space, eps, time_limit)
+    if curve:
+        result["curve"] = _curve(space, time_limit)
+    if plot is not None:
+        result["plot"] = str(_draw(space, plot, eps, curve, time_limit, dark))
+    emit(result, json, lambda console: _render(result, console))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(cover)
+
+
+def _read_space(file: Path, metric: str, distances: bool) -> "FiniteSpace":
+    from capax.capacity.metrics import space_from_distances, space_from_points
+    from capax.capacity.point_files import read_table
+
+    table = read_table(file)
+    if distances:
+        return space_from_distances(table)
+    return space_from_points(table, metric)
+
+
+def _cover(space: "FiniteSpace", eps: float, time_limit: float) -> dict[str, Any]:
+    from capax.capacity.covering_sets import covering_number, greedy_cover
+    from capax.capacity.packing_sets import packing_number
+
+    best = covering_number(space, eps, time_limit=time_limit)
+    greedy = greedy_cover(space, eps)
+    packing = packing_number(space, eps, time_limit=time_limit)
+    wide = packing_number(space, 2 * eps, time_limit=time_limit)
+    known = {"exact": best.exact} if best.exact else {"lower": best.lower, "upper": best.upper}
+    places = None if space.points is None else space.points[list(best.centres)].tolist()
+    return {
+        "eps": eps,
+        **known,
+        "method": best.method,
+        "seconds": round(best.seconds, 3),
+        "greedy": greedy.upper,
+        "greedy_guarantee": greedy.guarantee,
+        "packing": packing.lower,
+        "packing_exact": packing.exact is not None,
+        "packing_2eps": wide.lower,
+        "centres": list(best.centres),
+        "centre_points": places,
+    }
+
+
+def _curve(space: "FiniteSpace", time_limit: float) -> list[dict[str, Any]]:
+    from capax.capacity.cover_curve import covering_curve
+
+    whole = covering_curve(space, time_limit=time_limit)
+    if not whole.exact:
+        note("the time limit left some values open: raise --time-limit for the exact curve")
+    steps = zip(whole.eps.tolist(), whole.lower.tolist(), whole.upper.tolist(), strict=True)
+    rows: list[dict[str, Any]] = []
+    for eps, lower, upper in steps:
+        if not rows or (rows[-1]["lower"], rows[-1]["upper"]) != (lower, upper):
+            rows.append({"eps": eps, "lower": lower, "upper": upper})
+    return rows
+
+
+def _check_plot(plot: Path) -> None:
+    from capax.files import check_writable
+
+    formats = (".png", ".svg", ".pdf")
+    require(plot.suffix in formats, "--plot", "a file name ending in .png, .svg or .pdf", str(plot))
+    check_writable(plot)
+
+
+def _draw(
+    space: "FiniteSpace", plot: Path, eps: float | None, curve: bool, limit: float, dark: bool
+) -> Path:
+    from capax.capacity.cover_curve import covering_curve
+    from capax.capacity.covering_sets import covering_number
+    from capax.figures.cover_balls import draw_cover
+    from capax.figures.cover_curve import draw_curve
+    from capax.figures.style import save
+
+    if curve:
+        figure = draw_curve(space, covering_curve(space, time_limit=limit), eps=eps, dark=dark)
+    elif eps is not None:
+        figure = draw_cover(space, covering_number(space, eps, time_limit=limit), dark=dark)
+    else:
+        raise InputError("--plot: wanted --eps or --curve, got neither")
+    return save(figure, plot)
+
+
+def _render(result: dict[str, Any], console: Console) -> None:
+    if "eps" in result:
+        _render_cover(result, console)
+    for row in result.get("curve", ()):
+        size = str(row["lower"]) if row["lower"] == row["upper"] else _interval(row)
+        console.print(f"  eps >= {row['eps']:<12.6g} N = {size}")
+    if "plot" in result:
+        note(f"wrote {result['plot']}")
+
+
+def _render_cover(result: dict[str, Any], console: Console) -> None:
+    eps = f"{result['eps']:g}"
+    size = str(result["exact"]) if "exact" in result else _interval(result)
+    how = "exact" if "exact" in result else "interval: the time limit was hit"
+    console.print(f"[bold]N({eps}) = {size}[/bold]  ({how}, {result['points']} points)")
+    console.print(
+        f"  greedy   {result['greedy']}  (at most {result['greedy_guarantee']:.2f} times the best)"
+    )
+    at_least = "" if result["packing_exact"] else "at least "
+    console.print(
+        f"  packing  {at_least}{result['packing']}  (points pairwise more than {eps} apart; "
+        f"{result['packing_2eps']} more than {2 * result['eps']:g} apart)"
+    )
+    console.print("  centres  " + _centres(result))
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return f"between {row['lower']} and {row['upper']}"
+
+
+def _centres(result: dict[str, Any]) -> str:
+    names = [f"#{i}" for i in result["centres"]]
+    if result["centre_points"] is not None:
+        places = (", ".join(f"{x:g}" for x in place) for place in result["centre_points"])
+        names = [f"{name} ({place})" for name, place in zip(names, places, strict=True)]
+    more = f" and {len(names) - SHOWN_CENTRES} more" if len(names) > SHOWN_CENTRES else ""
+    return ", ".join(names[:SHOWN_CENTRES]) + more
