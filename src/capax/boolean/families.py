@@ -9,7 +9,7 @@ from capax.errors import require
 
 
 def symmetric(
-    values: Sequence[float] | np.ndarray, support: Sequence[int], T: int | None = None
+    values: Sequence[float | int] | np.ndarray, support: Sequence[int], T: int | None = None
 ) -> SparseFunction:
     """f(x) = values[number of ones in x_I]: any symmetric function by its s+1 values."""
     positions = check_support(support, T)
@@ -20,7 +20,7 @@ def symmetric(
 
 
 def monotone_symmetric(
-    values: Sequence[float] | np.ndarray, support: Sequence[int], T: int | None = None
+    values: Sequence[float | int] | np.ndarray, support: Sequence[int], T: int | None = None
 ) -> SparseFunction:
     """A symmetric function whose values never fall as ones are added (Boolean: a threshold)."""
     rising = np.all(np.diff(np.asarray(values, dtype=np.float64)) >= 0)
@@ -64,13 +64,13 @@ def literal(i: int, negated: bool = False, T: int | None = None) -> SparseFuncti
     return SparseFunction((i,), np.array([float(negated), float(not negated)]), T)
 
 
-def constant(c: float, T: int | None = None) -> SparseFunction:
+def constant(c: float | int, T: int | None = None) -> SparseFunction:
     """f(x) = c whatever x is; its support is empty."""
     return SparseFunction((), np.array([float(c)]), T)
 
 
 def from_table(
-    table: Sequence[float] | np.ndarray | int, support: Sequence[int], T: int | None = None
+    table: Sequence[float | int] | np.ndarray | int, support: Sequence[int], T: int | None = None
 ) -> SparseFunction:
     """f from its 2^s values in row order, or from an integer whose bit k is the value in row k."""
     positions = check_support(support, T)

@@ -64,7 +64,7 @@ class SparseFunction:
         """True when turning a 0 into a 1 never lowers f."""
         return all(bool((low <= high).all()) for low, high in map(self.split, range(self.s)))
 
-    def symmetric_values(self) -> Float[np.ndarray, " s+1"]:
+    def symmetric_values(self) -> Float[np.ndarray, " values"]:
         """phi(0..s) with f(x) = phi(number of ones in x_I). Raises unless f is symmetric."""
         require(self.is_symmetric, "function", "a symmetric function", self)
         return self._values_by_weight()

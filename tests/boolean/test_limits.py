@@ -1,0 +1,315 @@
+"""Section "what no learner can beat": formulas against enumeration and Monte Carlo."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capax.boolean import conjunction, disjunction, from_table, majority, parity, parse, survivors
+from capax.boolean.best_learner import best_learner
+from capax.boolean.collapse import (
+    collapse_probability,
+    expected_collapse_time,
+    no_swap_probability,
+)
+from capax.boolean.disagreement import (
+    disagreement,
+    expected_wrong_survivors,
+    log_binomial,
+    log_expected_wrong_survivors,
+    log_num_placements,
+    rivals,
+    union_sample_size,
+)
+from capax.boolean.limits import (
+    counting,
+    expected_consistent_juntas,
+    fano,
+    log_num_juntas,
+    num_full_functions,
+    parity_ambiguity,
+)
+from capax.errors import InfeasibleError, InputError
+
+AND3, OR3, MAJ3, XOR3 = (
+    family(range(3)) for family in (conjunction, disjunction, majority, parity)
+)
+BALANCED = 2 ** (-1 / 3)
+KEY = (2022, 10090)
+
+
+def all_inputs(T: int) -> np.ndarray:
+    return np.array(list(itertools.product((0, 1), repeat=T)), dtype=np.uint8)
+
+
+def weights(X: np.ndarray, p: float) -> np.ndarray:
+    ones = X.sum(axis=1)
+    return p**ones * (1 - p) ** (X.shape[1] - ones)
+
+
+@pytest.mark.parametrize("p", [0.3, 0.5, BALANCED])
+@pytest.mark.parametrize("s", [1, 2, 3, 4])
+def test_disagreement_closed_forms_and_enumeration(s, p):
+    X = all_inputs(2 * s)
+    w = weights(X, p)
+    for r in range(s):
+        I, J = tuple(range(s)), tuple(range(s - r, 2 * s - r))
+        forms = {
+            conjunction: 2 * p**s * (1 - p ** (s - r)),
+            disjunction: 2 * (1 - p) ** s * (1 - (1 - p) ** (s - r)),
+            parity: (1 - (1 - 2 * p) ** (2 * (s - r))) / 2,
+            majority: None,
+        }
+        for family, form in forms.items():
+            q = disagreement(family(range(s)), r, p)
+            by_hand = w @ (family(I)(X) != family(J)(X))
+            assert q == pytest.approx(by_hand, abs=1e-13)
+            assert form is None or q == pytest.approx(form, abs=1e-13)
+
+
+@given(st.integers(1, 254), st.floats(0.1, 0.9), st.integers(0, 9))
+def test_expected_survivors_of_any_table_against_enumeration(number, p, m):
+    f, T = from_table(number, (0, 1, 2)).relevant(), 5
+    X = all_inputs(T)
+    placed = {f.on(J, T)(X).tobytes(): f.on(J, T)(X) for J in itertools.permutations(range(T), f.s)}
+    target = f.on(range(f.s), T)(X)
+    w = weights(X, p)
+    wrong = [values for values in placed.values() if not np.array_equal(values, target)]
+    by_hand = sum(float(w @ (values == target)) ** m for values in wrong)
+    assert expected_wrong_survivors(f, T, m, p) == pytest.approx(by_hand, rel=1e-9, abs=1e-12)
+    assert log_num_placements(f, T) == pytest.approx(math.log(len(placed)), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("f", "m", "expected"), [(AND3, 12, 18.720), (MAJ3, 12, 1.259), (XOR3, 12, 0.053)]
+)
+def test_published_values_at_twelve(f, m, expected):
+    assert expected_wrong_survivors(f, 12, m, 0.5) == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("f", "m", "p"), [(AND3, 20, 0.7), (MAJ3, 12, 0.5), (XOR3, 8, 0.5), (OR3, 18, 0.3)]
+)
+def test_expected_survivors_against_monte_carlo(f, m, p):
+    """400 samples at T = 12; 5 standard errors: fails by chance less than once in 10^5."""
+    random = np.random.default_rng(1)
+    wrong = []
+    for _ in range(400):
+        X = (random.random((m, 12)) < p).astype(np.uint8)
+        wrong.append(survivors(f, X, f(X)).count - 1)
+    error = np.std(wrong) / 20
+    assert abs(np.mean(wrong) - expected_wrong_survivors(f, 12, m, p)) < 5 * error
+
+
+@pytest.mark.parametrize(
+    ("T", "half", "fano_half", "balanced", "fano_balanced", "bits"),
+    [
+        (50, 54, 19.1, 29, 10.4, 14.3),
+        (100, 61, 23.6, 32, 12.8, 17.3),
+        (300, 72, 30.7, 37, 16.7, 22.1),
+        (1000, 85, 38.4, 42, 20.8, 27.3),
+        (10**4, 112, 53.0, 52, 28.8, 37.3),
+        (10**6, 168, 82.4, 72, 44.8, 57.2),
+    ],
+)
+def test_table_of_limits(T, half, fano_half, balanced, fano_balanced, bits):
+    for p, union, converse in ((0.5, half, fano_half), (BALANCED, balanced, fano_balanced)):
+        assert union_sample_size(AND3, T, 0.2, p) == union
+        assert fano(AND3, T, 0.2, p) == pytest.approx(converse, abs=0.051)
+        by_scan = next(
+            m for m in itertools.count() if expected_wrong_survivors(AND3, T, m, p) <= 0.2
+        )
+        assert by_scan == union
+    assert log_num_placements(AND3, T) / math.log(2) == pytest.approx(bits, abs=0.051)
+
+
+def test_any_length_from_three_to_a_billion():
+    sizes = [union_sample_size(AND3, T, 0.2, 0.5) for T in (3, 4, 10, 10**3, 10**6, 10**9)]
+    assert sizes[0] == 0 and sizes == sorted(sizes)
+    assert log_binomial(10**9, 3) == pytest.approx(math.log(math.comb(10**9, 3)), rel=1e-14)
+    assert log_binomial(5, 7) == -math.inf and log_binomial(7, 0) == 0.0
+    assert log_expected_wrong_survivors(AND3, 3, 5, 0.5) == -math.inf
+    assert expected_wrong_survivors(AND3, 10**9, 0, 0.5) == pytest.approx(
+        math.comb(10**9, 3), rel=1e-9
+    )
+    assert counting(AND3, 10**9, 10) == pytest.approx(1024 / math.comb(10**9, 3), rel=1e-9)
+    assert counting(AND3, 10, 30) == 1.0 and fano(AND3, 3, 0.2, 0.5) == 0.0
+
+
+def test_which_rivals_matter():
+    kinds = {kind.overlap: kind for kind in rivals(AND3, 10**6, 0.5)}
+    needed = {r: (k.log_count - math.log(0.2)) / -math.log1p(-k.q) for r, k in kinds.items()}
+    assert math.ceil(needed[0]) == 167 and math.ceil(needed[2]) == 124
+
+
+def test_no_swap_probability_exact():
+    assert no_swap_probability(AND3, 12, 30, 0.5) == pytest.approx(0.7152, abs=5e-5)
+    assert no_swap_probability(OR3, 12, 30, 0.5) == pytest.approx(0.7152, abs=5e-5)
+    assert no_swap_probability(AND3, 3, 4, 0.5) == 1.0
+    assert no_swap_probability(AND3, 12, 0, 0.5) == 0.0
+    # s = 1: a rival survives m examples with chance P[agree]^m given the relevant bit alone
+    one = conjunction((0,))
+    exact = sum(
+        math.comb(9, n) * 0.7**n * 0.3 ** (9 - n) * (1 - 0.7**n * 0.3 ** (9 - n)) ** 4
+        for n in range(10)
+    )
+    assert no_swap_probability(one, 5, 9, 0.7) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("T", "m", "lower", "truth", "upper"),
+    [(300, 58, 0.69, 0.76, 0.81), (10**6, 130, 0.85, 0.86, 0.97)],
+)
+def test_conditional_sandwich_published_values(T, m, lower, truth, upper):
+    """20 000 draws, standard error 0.003; the published two digits plus 4 errors."""
+    found = collapse_probability(AND3, T, m, 0.5, draws=20_000, key=KEY)
+    assert found.lower == pytest.approx(lower, abs=0.018)
+    assert found.upper == pytest.approx(upper, abs=0.018)
+    assert found.lower < truth + 0.02 and truth < found.upper
+
+
+@pytest.mark.parametrize(("f", "p"), [(AND3, 0.6), (OR3, 0.4), (conjunction(range(4)), 0.7)])
+def test_sandwich_holds_the_simulated_truth(f, p):
+    """300 samples, 4.5 standard errors: fails by chance less than once in 10^5."""
+    T, m, random = 11, 25, np.random.default_rng(4)
+    alone = []
+    for _ in range(300):
+        X = (random.random((m, T)) < p).astype(np.uint8)
+        alone.append(survivors(f, X, f(X)).unique)
+    truth, error = np.mean(alone), np.std(alone) / math.sqrt(300)
+    found = collapse_probability(f, T, m, p, draws=4000, key=KEY)
+    slack = 4.5 * (error + found.standard_error)
+    assert found.lower - slack <= truth <= found.upper + slack
+    if f.s == 3:
+        exact = no_swap_probability(f, T, m, p)
+        assert found.upper == pytest.approx(exact, abs=4.5 * found.standard_error)
+
+
+def test_expected_collapse_time_against_simulation():
+    """150 histories at T = 12, p = 3/4; 4.5 standard errors: once in 10^5."""
+    random, times = np.random.default_rng(8), []
+    J = np.array(list(itertools.combinations(range(12), 3)))
+    for _ in range(150):
+        bits = random.random((150, 12)) < 0.75
+        agree = bits[:, J].all(axis=2) == bits[:, :3].all(axis=1)[:, None]
+        alone = np.logical_and.accumulate(agree, axis=0).sum(axis=1) == 1
+        times.append(1 + int(alone.argmax()))
+    found = expected_collapse_time(AND3, 12, 0.75, draws=500, key=KEY)
+    slack = 4.5 * (np.std(times) / math.sqrt(150) + found.standard_error)
+    assert found.lower - slack <= np.mean(times) <= found.upper + slack
+    assert found.upper - found.lower < 2.5
+
+
+@pytest.mark.parametrize(
+    ("T", "p", "m", "draws", "expected"),
+    [
+        (300, 0.5, 60, 300, 0.87),
+        (300, BALANCED, 30, 300, 0.76),
+        (300, BALANCED, 40, 300, 0.965),
+        (10**6, BALANCED, 60, 100, None),
+    ],
+)
+def test_best_learner_published_values(T, p, m, draws, expected):
+    """Published to +-0.01; 4.5 standard errors more: fails by chance once in 10^5."""
+    found = best_learner(AND3, T, m, p, draws=draws, key=KEY)
+    if expected is not None:
+        slack = 4.5 * found.identification_error + found.truncation + 0.01
+        assert found.identification == pytest.approx(expected, abs=slack)
+    assert found.collapsed <= found.identification <= (1 + found.collapsed) / 2 + 1e-12
+    sandwich = collapse_probability(AND3, T, m, p, key=KEY)
+    slack = 4.5 * (found.collapsed_error + sandwich.standard_error)
+    assert sandwich.lower - slack <= found.collapsed <= sandwich.upper + slack
+
+
+def test_best_learner_lazy_equals_direct_simulation():
+    """The short cut for AND against whole samples at T = 11; once in 10^5."""
+    lazy = best_learner(AND3, 11, 14, 0.6, draws=600, limit=10**6, key=KEY)
+    random, inverse = np.random.default_rng(2), []
+    for _ in range(600):
+        X = (random.random((14, 11)) < 0.6).astype(np.uint8)
+        inverse.append(1 / survivors(AND3, X, AND3(X)).count)
+    slack = 4.5 * (np.std(inverse) / math.sqrt(600) + lazy.identification_error)
+    assert abs(lazy.identification - np.mean(inverse)) < slack
+
+
+def test_best_learner_of_parity_and_majority():
+    for f in (XOR3, MAJ3):
+        found = best_learner(f, 10, 8, 0.5, draws=100, key=KEY)
+        assert 0.0 < found.collapsed < 1.0 and found.truncation == 0.0
+    low, high = parity_ambiguity(10, 3, 8)
+    found = best_learner(XOR3, 10, 8, 0.5, draws=400, key=KEY)
+    slack = 4.5 * found.collapsed_error
+    assert low - slack <= 1 - found.collapsed <= high + slack
+
+
+def test_parity_bounds():
+    mu = (math.comb(10, 3) - 1) / 2**8
+    assert parity_ambiguity(10, 3, 8) == pytest.approx((mu / (1 + mu - 2**-8), mu), rel=1e-12)
+    assert parity_ambiguity(3, 3, 8) == (0.0, 0.0)
+    low, high = parity_ambiguity(10**9, 3, 20)
+    assert 0.99 < low <= high == 1.0
+
+
+def test_juntas():
+    assert [num_full_functions(k) for k in range(4)] == [2, 2, 10, 218]
+    T, s = 4, 2
+    X = all_inputs(T)
+    seen = {
+        from_table(g, J)(X).tobytes()
+        for J in itertools.combinations(range(T), s)
+        for g in range(16)
+    }
+    assert round(math.exp(log_num_juntas(T, s))) == len(seen)
+    assert log_num_juntas(10**6, 3) == pytest.approx(math.log(218 * math.comb(10**6, 3)), abs=1e-5)
+
+
+@pytest.mark.parametrize(("formula", "p"), [("and2", 0.5), ("x0 & ~x1", 0.3), ("maj3", 0.6)])
+def test_expected_consistent_juntas_against_enumeration(formula, p):
+    f, T, s, m = parse(formula), 5, 2, 6
+    X, total = all_inputs(T), 0.0
+    w, target = weights(X, p), f.on(range(f.s), T)(X)
+    for J in itertools.combinations(range(T), s):
+        total += sum(float(w @ (from_table(g, J)(X) == target)) ** m for g in range(16))
+    assert expected_consistent_juntas(f, T, s, m, p) == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: disagreement(parse("x0 & ~x1"), 1, 0.5), InputError, "symmetric"),
+        (lambda: disagreement(AND3, 4, 0.5), InputError, "0..3"),
+        (lambda: expected_wrong_survivors(AND3, 2, 1, 0.5), InputError, "T >= s = 3"),
+        (lambda: expected_wrong_survivors(AND3, 9, -1, 0.5), InputError, "m: wanted"),
+        (lambda: expected_wrong_survivors(AND3, 9, 1, 1.5), InputError, "probability"),
+        (lambda: union_sample_size(AND3, 9, 0.0, 0.5), InputError, "delta"),
+        (lambda: union_sample_size(AND3, 9, 0.1, 1.0), InfeasibleError, "never refuted"),
+        (lambda: fano(AND3, 9, 1.0, 0.5), InputError, "delta"),
+        (lambda: fano(AND3, 99, 0.1, 1.0), InfeasibleError, "constant"),
+        (lambda: counting(AND3, 9, -1), InputError, "m: wanted"),
+        (lambda: parity_ambiguity(3, 4, 1), InputError, "s: wanted"),
+        (lambda: parity_ambiguity(9, 4, -1), InputError, "m: wanted"),
+        (lambda: num_full_functions(21), InputError, "20"),
+        (lambda: log_num_juntas(2, 3), InputError, "s: wanted"),
+        (lambda: expected_consistent_juntas(AND3, 9, 5, 1, 0.5), InfeasibleError, "s <= 4"),
+        (lambda: no_swap_probability(XOR3, 9, 4, 0.5), InputError, "an AND or an OR"),
+        (lambda: no_swap_probability(AND3, 9, 900, 0.5), InfeasibleError, "terms"),
+        (lambda: collapse_probability(AND3, 9, 4, 1.0, key=KEY), InputError, "0 < p < 1"),
+        (lambda: collapse_probability(AND3, 9, 4, 0.5, draws=1, key=KEY), InputError, "draws"),
+        (lambda: expected_collapse_time(AND3, 9, 0.5, draws=1, key=KEY), InputError, "draws"),
+        (lambda: best_learner(AND3, 9, 4, 0.0, key=KEY), InputError, "0 < p < 1"),
+        (lambda: best_learner(AND3, 9, -4, 0.5, key=KEY), InputError, "m: wanted"),
+        (lambda: best_learner(AND3, 9, 4, 0.5, limit=1, key=KEY), InputError, "limit"),
+        (
+            lambda: expected_wrong_survivors(parse("x0&(x1|x2|x3|x4|x5|x6)"), 9, 4, 0.5),
+            InfeasibleError,
+            "ways to overlap",
+        ),
+    ],
+)
+def test_mistakes(call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
