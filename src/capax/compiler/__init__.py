@@ -1,1 +1,27 @@
+"""Any sparse function becomes a bounded-norm Transformer head, certified over all 2^T inputs.
 
+`compile` reads a formula (`boolean`), finds which constructions fit (`literals`, `families`), takes
+the cheapest (`choice`): one head that selects the relevant positions (`selection`), followed by a
+scalar read-out (`threshold`) or a small ReLU network (`symmetric`, `general`). The temperature is
+the smallest that meets the wanted error (`temperature`, `heads`); codes shorter than T are handled by
+a dual basis (`incoherent`). `assemble` fills in the matrices of an ordinary `capax.attention` module;
+`certificate` states the worst case, the margin, every norm (`norm_table`) and the sample size they
+imply (`sample_size`). `verifying` recomputes all of it from the weights alone: the weights become
+`tables`, whose exact range over all inputs is a linear-fractional program (`linear_fractional`,
+`output_range`), and an `adversary` searches for a counter-example. `weights_file` stores networks,
+`transformer_lens` and `torch_export` carry them elsewhere.
+"""
+
+from capax.compiler.certificate import Certificate as Certificate
+from capax.compiler.certificate import certify as certify
+from capax.compiler.choice import choose as choose
+from capax.compiler.compiling import Compiled as Compiled
+from capax.compiler.compiling import compile as compile
+from capax.compiler.families import FAMILIES as FAMILIES
+from capax.compiler.families import Construction as Construction
+from capax.compiler.selection import ENCODINGS as ENCODINGS
+from capax.compiler.selection import Selection as Selection
+from capax.compiler.verifying import Verification as Verification
+from capax.compiler.verifying import verify as verify
+from capax.compiler.weights_file import load_compiled as load_compiled
+from capax.compiler.weights_file import save_compiled as save_compiled

@@ -13,6 +13,9 @@ from capax.compiler.literals import literal_form
 from capax.compiler.selection import ENCODINGS, EncodingName, Selection
 from capax.errors import InputError, require
 
+COMFORT = 1.5
+"""Codes are long enough when ||W_QK|| is within this factor of orthonormal vectors."""
+
 
 def choose(
     f: SparseFunction,
@@ -63,17 +66,26 @@ def _offer(
 ) -> Offer:
     if head.encoding != "incoherent":
         return _build(family, f, head, eps, None)
-    assert f.T is not None
+    ideal = _build(family, f, replace(head, encoding="deterministic"), eps, None)
+    if isinstance(ideal, Refusal):
+        return ideal
+    limit = math.inf if dim is not None else COMFORT * ideal.selection.key_norm
     offer: Offer = Refusal("no code length was tried")
-    for d in code_lengths(f.T, f.s) if dim is None else [dim]:
-        basis = at_length(head, f.support, d)
-        if basis is None:
-            offer = Refusal(f"codes of length {d} are linearly dependent")
-            continue
-        offer = _build(family, f, coded(head, basis), eps, basis)
-        if isinstance(offer, Construction) or not offer.retry:
+    for d in code_lengths(head.T, f.s) if dim is None else [dim]:
+        offer = _coded_offer(family, f, head, eps, d)
+        if isinstance(offer, Construction) and offer.selection.key_norm <= limit:
             return offer
     return offer
+
+
+def _coded_offer(
+    family: Family, f: SparseFunction, head: Selection, eps: float | None, d: int
+) -> Offer:
+    """The construction on codes of length d, or why these are too short."""
+    basis = at_length(head, f.support, d)
+    if basis is None:
+        return Refusal(f"codes of length {d} are linearly dependent")
+    return _build(family, f, coded(head, basis), eps, basis)
 
 
 def _build(

@@ -44,10 +44,9 @@ class Construction:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a family does not fit; `retry` when longer codes might change that."""
+    """Why a family does not fit."""
 
     reason: str
-    retry: bool = False
 
 
 Offer = Construction | Refusal
@@ -66,7 +65,7 @@ def scalar_offer(
         return _too_small(eps, limit)
     found = heads.scalar_head(head, problem, (1 + limit) / 2 if eps is None else eps)
     if found is None:
-        return Refusal("no temperature reaches the wanted error with these codes", retry=True)
+        return Refusal("no temperature reaches the wanted error with these codes")
     margin, peak = threshold.scalar_extremes(found, problem)
     readout = threshold.scalar_readout(found, problem)
     return Construction(f, family, found, readout, max(1 - margin, peak - 1), margin, basis)
@@ -96,7 +95,7 @@ def symmetric_offer(f: SparseFunction, head: Selection, basis: DualBasis | None)
         return Refusal("f is not symmetric in its literals")
     found = heads.symmetric_head(head, form)
     if found is None:
-        return Refusal("no temperature separates the levels with these codes", retry=True)
+        return Refusal("no temperature separates the levels with these codes")
     return _exact(f, "symmetric", found, symmetric.symmetric_readout(found, form), basis)
 
 
@@ -112,7 +111,7 @@ def general_offer(
     one_each, levels = interpolates(head, eps), general.level_heights(f)
     found = heads.general_head(head, f, eps if one_each else None)
     if found is None:
-        return Refusal("no temperature separates the patterns with these codes", retry=True)
+        return Refusal("no temperature separates the patterns with these codes")
     if not one_each:
         return _exact(f, "general", found, general.exact_readout(found, f), basis)
     error = general.interpolation_error(found, levels)

@@ -1,0 +1,76 @@
+"""Formula in, network and certificate out."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from capax.boolean import SparseFunction, parse
+from capax.compiler.assemble import Model, assemble
+from capax.compiler.certificate import Certificate, certify, table_text
+from capax.compiler.choice import choose
+from capax.compiler.families import Construction
+from capax.compiler.selection import EncodingName
+from capax.errors import require
+
+MAX_T = 10**8
+"""Arrays of T numbers are formed; beyond this they no longer fit a small machine."""
+
+
+class Compiled(NamedTuple):
+    """A network that computes the function on all inputs, its certificate, and how it was made."""
+
+    model: Model
+    certificate: Certificate
+    construction: Construction
+
+
+def compile(  # noqa: A001 - the verb of the package: capax.compile
+    function: str | SparseFunction,
+    T: int | None = None,
+    *,
+    encoding: EncodingName | str = "deterministic",
+    family: str = "auto",
+    eps: float | None = None,
+    dim: int | None = None,
+    dtype: Any = None,
+) -> Compiled:
+    """The cheapest bounded-norm Transformer head that computes `function` on T bits.
+
+    Arguments: `function` = a formula (`maj(x1, x5, x9)`) or a `SparseFunction`, real-valued ones
+    included; `T` = context length; `encoding` = deterministic, trainable, bag or incoherent;
+    `family` = auto, monotone-symmetric, linear-threshold, symmetric or general; `eps` = allowed
+    uniform error of the output (None: exact mode, every decision right); `dim` = length of
+    incoherent codes; `dtype` of the model (default: float64 where JAX has it on, else float32; the
+    certificate is about float64). Raises `InputError` with the reason when something does not fit.
+    """
+    f = understood(function, T)
+    construction = choose(f, encoding, family, eps, dim)  # type: ignore[arg-type]
+    model = assemble(construction, _precision(dtype))
+    return Compiled(model, certify(construction, formula_of(function, f), eps), construction)
+
+
+def understood(function: str | SparseFunction, T: int | None) -> SparseFunction:
+    """The function on its exact support, with T set."""
+    length = T if T is not None or isinstance(function, str) else function.T
+    require(length is not None, "T", "a context length", length)
+    whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
+    require(whole and 1 <= length <= MAX_T, "T", f"an integer in 1..{MAX_T}", length)
+    f = parse(function, length) if isinstance(function, str) else function.on(function.support, length)
+    return f.relevant()
+
+
+def formula_of(function: str | SparseFunction, f: SparseFunction) -> str:
+    """The formula as given, or one that the parser reads back."""
+    if isinstance(function, str):
+        return " ".join(function.split())
+    names = ",".join(f"x{i}" for i in f.support)
+    if not f.is_boolean:
+        return f"real-valued table on {names or 'no variable'}"
+    return f"table({table_text(f)}; {names})" if f.s else str(int(f.table[0]))
+
+
+def _precision(dtype: Any) -> Any:
+    if dtype is not None:
+        return np.dtype(dtype)
+    return np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)  # type: ignore[attr-defined]
