@@ -10,23 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from capax.attention.activations import activation_lipschitz
 from capax.attention.normalizers import Normalizer, RatioNormalizer
 from capax.capacity.bound import Assumption
 from capax.capacity.layer_pieces import Inputs
 from capax.capacity.norms import finite_matrix, norm_spectral, radius, spread, upper
 from capax.errors import InputError
-
-# sup |sigma'| of the activations of capax.attention; all of them have sigma(0) = 0.
-# gelu(x) = x Phi(x): its slope Phi(x) + x phi(x) is largest at x = sqrt 2, where it is 1.1289.
-ACTIVATION_LIPSCHITZ = {"identity": 1.0, "relu": 1.0, "gelu": 1.13, "tanh": 1.0}
-
-
-def activation_lipschitz(name: str) -> float:
-    """L_sigma of a named activation; raises InputError for one without a known constant."""
-    if name not in ACTIVATION_LIPSCHITZ:
-        known = ", ".join(ACTIVATION_LIPSCHITZ)
-        raise InputError(f"activation: wanted one of {known}, got {name!r}")
-    return ACTIVATION_LIPSCHITZ[name]
 
 
 def normalizer_assumption(norm: Normalizer, T: int) -> Assumption:
