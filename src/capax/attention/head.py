@@ -10,7 +10,7 @@ import jax
 from jaxtyping import Array, Float
 
 from capax.attention.normalizers import Mask, Normalizer
-from capax.attention.tokens import Token, Tokens
+from capax.attention.tokens import Token, Tokens, TwoHotTokens
 
 
 def attend(
@@ -25,7 +25,7 @@ class Linear(eqx.Module):
 
     W: Float[Array, "d k"]
 
-    def __call__(self, X: Tokens | Token) -> Float[Array, "*rows k"]:
+    def __call__(self, X: Float[Array, "*rows d"] | TwoHotTokens) -> Float[Array, "*rows k"]:
         return X @ self.W
 
 

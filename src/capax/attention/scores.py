@@ -12,7 +12,7 @@ from capax.errors import require
 ScaleRule = Literal["paper", "sqrt"]
 
 
-def attention_scale(d_head: int, rule: ScaleRule = "paper") -> float:
+def attention_scale(d_head: int, rule: str = "paper") -> float:
     """The factor on every score: 1 (`paper`: absorbed in W_QK) or 1 / sqrt(d_head) (`sqrt`).
 
     No other line of Capax divides scores; a module stores the rule, not the number.

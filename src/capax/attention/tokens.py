@@ -50,7 +50,7 @@ class TwoHotTokens(eqx.Module):
 
 
 Tokens = Float[Array, "T d"] | TwoHotTokens
-Token = Float[Array, "d"] | TwoHotTokens
+Token = Float[Array, "d_z"] | TwoHotTokens
 
 
 def _rows(W: Float[Array, "d *columns"], index: Integer[Array, "*rows"]) -> Array:
