@@ -71,10 +71,10 @@ def test_exact_packing_equals_brute_force(space, delta):
     assert is_packing(space, packing.points, delta)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(spaces(max_points=9), radii)
 def test_packing_and_cover_sandwich(space, eps):
-    """M(2 eps) <= N(eps) <= M(eps), greedy <= H(b) N, greedy packing <= packing, on 1000 sets."""
+    """M(2 eps) <= N(eps) <= M(eps), greedy <= H(b) N, greedy packing <= packing, on 300 sets."""
     cover, greedy = covering_number(space, eps), greedy_cover(space, eps)
     wide, narrow = packing_number(space, 2 * eps), packing_number(space, eps)
     assert wide.exact <= cover.exact <= narrow.exact
