@@ -12,6 +12,7 @@ from capax.attention.collapse import (
     expand,
     logits,
     one_hot,
+    support_mass,
     tabulate,
     tabulated_logits,
     why_not,
@@ -102,10 +103,13 @@ def test_tables_serve_inference_and_attention():
     tab = tabulate(params)
     design = one_hot(bits, 3, jnp.float64)
     np.testing.assert_allclose(
-        tabulated_logits(params, tab, design), logits(params, design), rtol=1e-12
+        tabulated_logits(params, tab, design)[0], logits(params, design), rtol=1e-12
     )
     _, (weights,) = jax.vmap(lambda b: model(b, return_weights=True))(bits)
     np.testing.assert_allclose(attention_weights(tab, bits), weights, atol=1e-12)
+    support, relevant = jnp.array([3, 11, 0]), jnp.array([1.0, 1.0, 0.0])
+    _, mass = support_mass(params, tab, design, bits, support, relevant)
+    np.testing.assert_allclose(mass, (weights[:, :, 3] + weights[:, :, 11]).mean(1), atol=1e-12)
 
 
 def test_expand_inverts_collapse():

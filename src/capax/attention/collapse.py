@@ -206,10 +206,32 @@ def tabulated_logits(
     tabulated: Tabulated,
     design: Float[Array, "m AT"],
     precision: Precision = lax.Precision.HIGHEST,
-) -> Float[Array, "m"]:
-    """The same logits as `logits`, from a table that is already there."""
+) -> tuple[Float[Array, "m"], Float[Array, "m H"]]:
+    """Logits as `logits` gives them, and each head's total weight (the softmax denominator)."""
     sums = matmul(design, tabulated.S, 1, 0, precision)
-    return _read_out(params, sums, tabulated.mu, tabulated.y_cls, precision)
+    H = tabulated.mu.shape[0]
+    total = sums[:, -H:] + jnp.exp(tabulated.y_cls[-1] - tabulated.mu)[None, :]
+    return _read_out(params, sums, tabulated.mu, tabulated.y_cls, precision), total
+
+
+def support_mass(
+    params: Collapsed,
+    tabulated: Tabulated,
+    design: Float[Array, "m AT"],
+    bits: Integer[Array, "m T"],
+    support: Integer[Array, "s"],
+    relevant: Float[Array, "s"],
+    precision: Precision = lax.Precision.HIGHEST,
+) -> tuple[Float[Array, "m"], Float[Array, "m"]]:
+    """Logits, and the share of the [CLS] attention on the support, mean over heads.
+
+    relevant: 1 for positions of `support` that count, 0 for padding.
+    """
+    values, total = tabulated_logits(params, tabulated, design, precision)
+    places = jnp.arange(support.shape[0])[None, :]
+    chosen = tabulated.w[:, support][bits[:, support], places]  # [m, s, H]
+    share = jnp.sum(chosen * relevant[None, :, None], axis=1) / total
+    return values, jnp.mean(share, axis=1)
 
 
 def attention_weights(tabulated: Tabulated, bits: Integer[Array, "m T"]) -> Float[Array, "m H T_1"]:

@@ -1,0 +1,204 @@
+"""`train`: thousands of runs through a fixed number of slots, results as they finish.
+
+Trials are pulled from their source only when a slot is free; a trial's next restart starts only if
+the earlier ones failed; finished runs leave, waiting ones enter. What a run computes depends on its
+spec alone, never on its slot, its neighbours or the order.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from capax.data.task import validation_inputs
+from capax.errors import require
+from capax.training.hardware import Hardware, enable_cache
+from capax.training.program import Program
+from capax.training.record import Keep
+from capax.training.results import RunResult, TrialResult
+from capax.training.seeds import training_for
+from capax.training.shape import check_fits, memory_of, program_of, with_rows
+from capax.training.specs import TrialSpec
+from capax.training.worker import Desk, Job, Orders, work
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Where a call of `train` stands."""
+
+    runs_done: int
+    runs_solved: int
+    runs_running: int
+    trials_done: int
+    steps_done: int
+    seconds: float
+
+
+Progress = Callable[[Tally], None]
+
+
+def train(
+    trials: Iterable[TrialSpec | None],
+    *,
+    hardware: Hardware | None = None,
+    keep: Keep = "none",
+    progress: Progress | None = None,
+    max_m: int = 1,
+    early_exit: bool = True,
+    full_validation: bool = False,
+) -> Iterator[TrialResult]:
+    """Train every trial; yields each as soon as it is finished.
+
+    trials: specs that share everything but the task's data (function, m, support, noise, seed),
+    the rates and the restarts; None from the source means: ask again after the next result.
+    keep: parameters in the results: none, final or best (highest validation accuracy).
+    max_m: largest m to expect; saves a compilation when m grows later.
+    early_exit: a solved run leaves its slot. full_validation: the whole validation set at every
+    evaluation, not only when its first rows are all right.
+    Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
+    """
+    require(keep in ("none", "final", "best"), "keep", "none, final or best", keep)
+    require(max_m >= 1, "max_m", "at least 1", max_m)
+    hardware = hardware or Hardware()
+    enable_cache(hardware)
+    crew = Crew(hardware, keep, max_m, early_exit, full_validation)
+    try:
+        yield from _drive(iter(trials), crew, progress or (lambda _: None))
+    finally:
+        crew.close()
+
+
+def _drive(
+    trials: Iterator[TrialSpec | None], crew: "Crew", progress: Progress
+) -> Iterator[TrialResult]:
+    exhausted = False
+    while True:
+        pausing = False
+        while not exhausted and not pausing and crew.has_room():
+            trial = next(trials, _END)
+            exhausted, pausing = trial is _END, trial is None
+            if isinstance(trial, TrialSpec):
+                crew.submit(trial)
+        if crew.open_trials:
+            result = crew.next_event()
+            progress(crew.tally())
+            if result is not None:
+                yield result
+        elif exhausted:
+            return
+        else:
+            time.sleep(0.01)  # the source has nothing yet, and no result is on its way
+
+
+_END = object()
+
+
+@dataclass
+class _Open:
+    """A trial in work: its finished runs and its training set."""
+
+    spec: TrialSpec
+    training: Future
+    runs: list[RunResult] = field(default_factory=list)
+
+
+class Crew:
+    """The workers of one call of `train`, started when the first trials are known."""
+
+    def __init__(
+        self, hardware: Hardware, keep: Keep, max_m: int, early_exit: bool, full: bool
+    ) -> None:
+        self.hardware, self.keep, self.max_m = hardware, keep, max_m
+        self.early_exit, self.full_validation = early_exit, full
+        self.open_trials: dict[int, _Open] = {}
+        self._first: TrialSpec | None = None
+        self._program: Program | None = None
+        self._desk = Desk()
+        self._draw = ThreadPoolExecutor(max_workers=4, thread_name_prefix="capax-draw")
+        self._threads: list[threading.Thread] = []
+        self._room = hardware.max_slots * len(hardware.worker_devices())
+        self._began, self._count = time.perf_counter(), 0
+        self._done, self._solved, self._trials, self._steps = 0, 0, 0, 0
+
+    def has_room(self) -> bool:
+        """Whether a slot is free."""
+        return len(self.open_trials) < self._room
+
+    def submit(self, trial: TrialSpec) -> None:
+        """Queue the first run of a trial."""
+        if self._first is None:
+            self._first = trial
+        check_fits(trial, self._first)
+        self._plan(trial)
+        number, self._count = self._count, self._count + 1
+        training = self._draw.submit(training_for, trial.run(0))
+        self.open_trials[number] = _Open(trial, training)
+        self._desk.put(Job(number, trial.run(0), training))
+
+    def next_event(self) -> TrialResult | None:
+        """Wait for a run to finish: the trial's result, or None if it goes on."""
+        self._start()
+        event = self._desk.events.get()
+        if isinstance(event, BaseException):
+            raise event
+        job, result = event
+        self._done, self._steps = self._done + 1, self._steps + result.steps
+        self._solved += result.outcome == "solved"
+        trial = self.open_trials[job.trial]
+        trial.runs.append(result)
+        solved = result.outcome == "solved"
+        if not solved and len(trial.runs) < trial.spec.restarts:
+            run = trial.spec.run(len(trial.runs))
+            self._desk.put(Job(job.trial, run, trial.training))
+            return None
+        del self.open_trials[job.trial]
+        self._trials += 1
+        return TrialResult(trial.spec.trial_id, trial.spec, solved, tuple(trial.runs))
+
+    def tally(self) -> Tally:
+        """Counts so far."""
+        seconds = time.perf_counter() - self._began
+        running = len(self.open_trials)
+        return Tally(self._done, self._solved, running, self._trials, self._steps, seconds)
+
+    def close(self) -> None:
+        """Stop the workers after the chunk they are in."""
+        self._desk.close()
+        self._draw.shutdown(wait=False, cancel_futures=True)
+        for thread in self._threads:
+            thread.join()
+
+    def _plan(self, trial: TrialSpec) -> None:
+        """Memory is counted before anything is compiled or drawn."""
+        program = self._program or program_of(trial, self.hardware, self.max_m)
+        wider = with_rows(program, trial.task.m)
+        if wider != self._program:
+            slots = memory_of(wider, self.hardware).slots
+            self._program = wider
+            if not self._threads:
+                self._room = slots * len(self.hardware.worker_devices())
+
+    def _start(self) -> None:
+        if self._threads or self._first is None or self._program is None:
+            return
+        devices, task = self.hardware.worker_devices(), self._first.task
+        pool = validation_inputs(task.T, task.probability, task.validation_size)
+        each = -(-self._room // len(devices))
+        wanted = -(-len(self.open_trials) // len(devices))
+        width = self.hardware.slots or 1 << (wanted - 1).bit_length()
+        width = min(each, width)
+        orders = Orders(
+            self._program,
+            pool,
+            self.hardware,
+            width,
+            self.keep,
+            self.early_exit,
+            self.full_validation,
+        )
+        self._room = width * len(devices)
+        for device in devices:
+            thread = threading.Thread(target=work, args=(orders, device, self._desk), daemon=True)
+            thread.start()
+            self._threads.append(thread)

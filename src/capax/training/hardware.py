@@ -1,0 +1,80 @@
+"""Where runs are trained: devices, slots, memory, compilation cache. Nothing here changes a result.
+
+On a CPU every core is a worker with one slot: a small model stays in the core's cache, and there is
+nothing to gain from batching models. On a GPU every device is a worker with many slots.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import platformdirs
+
+from capax.errors import require
+
+MAX_SLOTS = 1024  # a GPU is full long before; more slots only wait for each other
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What to use; None means: find out.
+
+    `devices`: JAX devices (default: all of the default backend); `workers`: CPU threads (default:
+    the cores this process may use); `slots`: runs at once on each worker; `memory_bytes`: limit
+    per device; `cache_dir`: compiled programs are kept there (default: the user's cache folder),
+    `use_cache=False` keeps none.
+    """
+
+    devices: tuple[jax.Device, ...] | None = None
+    workers: int | None = None
+    slots: int | None = None
+    memory_bytes: int | None = None
+    cache_dir: Path | None = None
+    use_cache: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "slots", "memory_bytes"):
+            value = getattr(self, name)
+            require(value is None or value >= 1, name, "at least 1, or None", value)
+        require(self.devices is None or self.devices, "devices", "at least one", self.devices)
+
+    @property
+    def platform(self) -> str:
+        """cpu, gpu or tpu."""
+        return self.all_devices[0].platform
+
+    @property
+    def all_devices(self) -> tuple[jax.Device, ...]:
+        """The devices to use."""
+        return self.devices or tuple(jax.local_devices())
+
+    def worker_devices(self) -> tuple[jax.Device, ...]:
+        """The device of each worker: one per core on a CPU, one per device elsewhere."""
+        devices = self.all_devices
+        if self.platform != "cpu":
+            return devices
+        count = self.workers or max(len(devices), len(os.sched_getaffinity(0)))
+        return tuple(devices[i % len(devices)] for i in range(count))
+
+    @property
+    def max_slots(self) -> int:
+        """Slots of a worker, before memory is looked at."""
+        return self.slots or (1 if self.platform == "cpu" else MAX_SLOTS)
+
+    def compiler_options(self) -> dict[str, bool | int | str]:
+        """One thread per program on the CPU: the other cores have programs of their own."""
+        return {"xla_cpu_multi_thread_eigen": False} if self.platform == "cpu" else {}
+
+
+def enable_cache(hardware: Hardware) -> None:
+    """Keep compiled programs between processes, unless the user configured JAX otherwise."""
+    if not hardware.use_cache or jax.config.jax_compilation_cache_dir:
+        return
+    folder = hardware.cache_dir or Path(platformdirs.user_cache_dir("capax")) / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a read-only home only costs compilation time
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

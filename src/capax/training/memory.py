@@ -1,0 +1,89 @@
+"""Memory is planned before it is taken: bytes of a slot, slots that fit, rows per block.
+
+The counts are of the arrays that live at the same time (float32 = 4 bytes):
+parameters, two moments and gradients 4 x num_parameters; the one-hot design matrix A T x rows and
+the bits; about six tables of A T x (d + H); activations of the rows. The naive path instead keeps
+rows x T x (6 d + 2 H) per layer for the way back.
+"""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import psutil
+
+from capax.attention.transformer import TransformerSpec
+from capax.errors import InfeasibleError
+from capax.training.hardware import Hardware
+
+_FLOAT = 4
+_USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
+_BLOCK_BYTES = 1 << 25  # one-hot rows examined at once
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes of one slot, of what all slots of a device share, and the slots that fit."""
+
+    slot_bytes: int
+    shared_bytes: int
+    limit_bytes: int
+    slots: int
+
+
+def num_parameters(spec: TransformerSpec) -> int:
+    """Parameters of the model."""
+    return sum(math.prod(shape) for shape in spec.shapes().values())
+
+
+def slot_bytes(spec: TransformerSpec, rows: int, collapsed: bool) -> int:
+    """Bytes of one run in training with `rows` examples per step."""
+    state = 4 * num_parameters(spec) * _FLOAT
+    bits = rows * spec.T
+    mlp = 6 * rows * (spec.mlp_width + 2 * spec.d) * _FLOAT
+    if not collapsed:
+        tokens = rows * spec.T * (6 * spec.d + 2 * spec.heads) * spec.layers
+        pairs = rows * spec.heads * spec.T**2 * (spec.layers - 1)
+        return state + bits + mlp + (tokens + pairs) * _FLOAT
+    pairs = spec.alphabet * spec.T
+    design = pairs * rows * _FLOAT
+    tables = 6 * pairs * (spec.d + spec.heads) * _FLOAT
+    return state + bits + design + tables + mlp
+
+
+def block_rows(spec: TransformerSpec, collapsed: bool) -> int:
+    """Validation rows examined at once, so that a block stays near 32 MB."""
+    width = spec.alphabet * spec.T if collapsed else spec.T * (4 * spec.d + spec.heads)
+    return max(1, min(1024, _BLOCK_BYTES // (width * _FLOAT)))
+
+
+def device_memory(device: jax.Device, hardware: Hardware) -> int:
+    """Bytes that may be used on `device` (its share of the RAM where it is a CPU)."""
+    if hardware.memory_bytes is not None:
+        return hardware.memory_bytes
+    if device.platform == "cpu":
+        return psutil.virtual_memory().available // len(hardware.worker_devices())
+    stats = device.memory_stats() or {}
+    return int(stats.get("bytes_limit", 8 << 30)) - int(stats.get("bytes_in_use", 0))
+
+
+def plan(
+    spec: TransformerSpec, rows: int, validation_rows: int, collapsed: bool, hardware: Hardware
+) -> MemoryPlan:
+    """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one."""
+    one = slot_bytes(spec, rows, collapsed)
+    block = 4 * block_rows(spec, collapsed) * spec.alphabet * spec.T * _FLOAT
+    shared = validation_rows * spec.T + block
+    limit = min(device_memory(device, hardware) for device in hardware.worker_devices())
+    fitting = int(_USABLE * limit - shared) // one
+    if fitting < 1:
+        raise InfeasibleError(
+            f"memory: one run with T = {spec.T}, m = {rows} needs {_gb(one)} and its validation "
+            f"set {_gb(shared)}, but {_gb(int(_USABLE * limit))} of {_gb(limit)} may be used; "
+            f"wanted a smaller T, m, d or validation_size, or fewer workers"
+        )
+    return MemoryPlan(one, shared, limit, min(fitting, hardware.max_slots))
+
+
+def _gb(size: int) -> str:
+    return f"{size / 2**30:.3g} GiB"

@@ -1,0 +1,20 @@
+"""What is minimised and what is counted, over the examples that the mask keeps."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def cross_entropy(
+    logits: Float[Array, "m"], y: Float[Array, "m"], mask: Float[Array, "m"]
+) -> Float[Array, ""]:
+    """Mean of log(1 + e^z) - y z over the kept examples (logistic loss of logits z)."""
+    losses = jnp.logaddexp(logits, jnp.zeros_like(logits)) - y * logits
+    return jnp.sum(mask * losses) / jnp.sum(mask)
+
+
+def accuracy(
+    logits: Float[Array, "m"], y: Float[Array, "m"], mask: Float[Array, "m"]
+) -> Float[Array, ""]:
+    """Share of kept examples on the right side of 0."""
+    right = (logits > 0) == (y > 0.5)
+    return jnp.sum(mask * right.astype(mask.dtype)) / jnp.sum(mask)

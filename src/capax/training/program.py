@@ -1,0 +1,161 @@
+"""The compiled program of a shape: K training steps of one run, then its evaluation.
+
+A lane is everything one run needs on the device. `advance` takes a lane K = eval_every steps on and
+evaluates it; an ensemble is `advance` under `vmap`. Rates, data, m (by a mask), support and target
+are inputs, so that one program serves every run of a shape.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Float, Int, UInt8, UInt32
+
+from capax.training.objective import accuracy, cross_entropy
+from capax.training.optimiser import transformation
+from capax.training.paths import Path
+from capax.training.specs import OptimiserSpec
+
+SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
+
+
+@dataclass(frozen=True)
+class Program:
+    """What one compilation is for. `rows` = padded m, or the batch size of online training."""
+
+    path: Path
+    rule: OptimiserSpec
+    rows: int
+    s: int
+    chunk: int
+    mode: Literal["full_batch", "online"]
+    validation_rows: int
+    block_rows: int
+
+
+class Target(NamedTuple):
+    """y = truth[sum_i x[support_i] 2^i]; `relevant` is 0 on padding of the support."""
+
+    support: Int[Array, "s"]
+    relevant: Float[Array, "s"]
+    truth: Float[Array, "table"]
+    threshold: UInt32[Array, ""]  # P[bit = 1] = threshold / 2^32
+
+
+class Data(NamedTuple):
+    """A padded training set (empty in online training) with its mask."""
+
+    bits: UInt8[Array, "m T"]
+    y: Float[Array, "m"]
+    mask: Float[Array, "m"]
+
+
+class Lane(NamedTuple):
+    """One run on the device: parameters, optimiser state, data, target, rates and key."""
+
+    params: Any
+    state: Any
+    step: Int[Array, ""]
+    data: Data
+    target: Target
+    lr: Float[Array, ""]
+    weight_decay: Float[Array, ""]
+    steps: Float[Array, ""]
+    key: UInt32[Array, "2"]
+
+
+class Measured(NamedTuple):
+    """What an evaluation tells: `correct` of the first `SUBSET` validation rows."""
+
+    loss: Float[Array, ""]
+    train_accuracy: Float[Array, ""]
+    correct: Int[Array, ""]
+    mass: Float[Array, ""]
+
+
+def start(program: Program, lane: Lane, init_key: UInt32[Array, "2"]) -> Lane:
+    """The lane with freshly drawn parameters and an empty optimiser state."""
+    params = program.path.init(jax.random.wrap_key_data(init_key, impl="threefry2x32"))
+    state = _optimiser(program, lane).init(params)
+    return lane._replace(params=params, state=state, step=jnp.zeros((), jnp.int32))
+
+
+def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[Lane, Measured]:
+    """`chunk` training steps, then an evaluation with the new parameters."""
+    optimiser = _optimiser(program, lane)
+    fixed = _prepared(program, lane.data) if program.mode == "full_batch" else None
+
+    def loss(params: Any, batch: Any) -> Array:
+        inputs, y, mask = batch
+        return cross_entropy(program.path.logits(params, inputs), y, mask)
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        params, state, number = carry
+        batch = fixed if fixed is not None else _fresh(program, lane, number)
+        gradient = jax.grad(loss)(params, batch)
+        with jax.numpy_dtype_promotion("standard"):  # Optax mixes its counter with floats
+            updates, state = optimiser.update(gradient, state, params)
+            params = optax.apply_updates(params, updates)
+        return (params, state, number + 1), None
+
+    carry = (lane.params, lane.state, lane.step)
+    (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
+    lane = lane._replace(params=params, state=state, step=number)
+    batch = fixed if fixed is not None else _fresh(program, lane, number)
+    return lane, _measure(program, lane, batch, pool)
+
+
+def examine(
+    program: Program, params: Any, target: Target, pool: UInt8[Array, "n T"]
+) -> tuple[Int[Array, ""], Float[Array, ""]]:
+    """Number of right answers on the pool and mean attention mass, in blocks of rows."""
+    n, T = pool.shape
+    rows = min(program.block_rows, n)
+    num_blocks = -(-n // rows)
+    padded = jnp.pad(pool, ((0, num_blocks * rows - n), (0, 0)))
+    counted = (jnp.arange(num_blocks * rows) < n).reshape(num_blocks, rows)
+    read = program.path.examiner(params)
+
+    def block(inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+        bits, counts = inputs
+        values, mass = read(bits, target.support, target.relevant)
+        right = ((values > 0) == (labels(target, bits) > 0.5)) & counts
+        return jnp.sum(right.astype(jnp.int32)), jnp.sum(jnp.where(counts, mass, 0.0))
+
+    correct, mass = lax.map(block, (padded.reshape(num_blocks, rows, T), counted))
+    return jnp.sum(correct, dtype=jnp.int32), jnp.sum(mass) / n
+
+
+def labels(target: Target, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
+    """y of each row."""
+    chosen = bits[:, target.support].astype(jnp.int32)
+    powers = 2 ** jnp.arange(chosen.shape[1], dtype=jnp.int32)
+    return target.truth[jnp.sum(chosen * powers[None, :], axis=1, dtype=jnp.int32)]
+
+
+def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> Measured:
+    inputs, y, mask = batch
+    values = program.path.logits(lane.params, inputs)
+    correct, mass = examine(program, lane.params, lane.target, pool[:SUBSET])
+    return Measured(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
+
+
+def _prepared(program: Program, data: Data) -> Any:
+    return program.path.prepare(data.bits), data.y, data.mask
+
+
+def _fresh(program: Program, lane: Lane, number: Array) -> Any:
+    """A batch of new inputs; it depends on the run's key and the step only."""
+    key = jax.random.fold_in(jax.random.wrap_key_data(lane.key, impl="threefry2x32"), number)
+    T = program.path.spec.T
+    words = jax.random.bits(key, (program.rows, T), jnp.uint32)
+    bits = (words < lane.target.threshold).astype(jnp.uint8)
+    ones = jnp.ones(program.rows, jnp.float32)
+    return program.path.prepare(bits), labels(lane.target, bits), ones
+
+
+def _optimiser(program: Program, lane: Lane) -> optax.GradientTransformation:
+    return transformation(program.rule, lane.lr, lane.weight_decay, lane.steps)

@@ -1,0 +1,77 @@
+"""The life of a run inside a slot: its evaluations, its outcome, its parameters on request."""
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from capax.attention.transformer import Transformer
+from capax.training.paths import Path
+from capax.training.results import COLUMNS, Outcome, RunResult
+from capax.training.specs import RunSpec
+
+Keep = Literal["none", "final", "best"]
+
+
+@dataclass
+class Record:
+    """Grows by one row per evaluation until the run is over."""
+
+    spec: RunSpec
+    began: float = field(default_factory=time.perf_counter)
+    rows: list[tuple[float, ...]] = field(default_factory=list)
+    solved_step: int | None = None
+    best: tuple[float, Transformer | None] = (-1.0, None)
+
+    @property
+    def step(self) -> int:
+        """Steps trained so far."""
+        return len(self.rows) * self.spec.eval_every
+
+    def add(
+        self, loss: float, train: float, validation: float, validation_rows: int, mass: float
+    ) -> None:
+        """One evaluation; solved means every row of the whole validation set is right."""
+        step = self.step + self.spec.eval_every
+        self.rows.append((step, loss, train, validation, validation_rows, mass))
+        whole = validation_rows == self.spec.task.validation_size
+        if self.solved_step is None and whole and validation == 1.0:
+            self.solved_step = step
+
+    @property
+    def diverged(self) -> bool:
+        """The last loss is not a number, or infinite."""
+        return bool(self.rows) and not math.isfinite(self.rows[-1][1])
+
+    def over(self, early_exit: bool) -> bool:
+        """Whether the run leaves its slot."""
+        solved = self.solved_step is not None and early_exit
+        return solved or self.diverged or self.step >= self.spec.steps
+
+    def improved(self) -> bool:
+        """Whether the last evaluation is the best so far (validation accuracy, first come)."""
+        return self.rows[-1][3] > self.best[0]
+
+    def result(self, path: Path, parameters: Transformer | None) -> RunResult:
+        """The finished record."""
+        outcome: Outcome = "diverged" if self.diverged else "failed"
+        if self.solved_step is not None:
+            outcome = "solved"
+        columns = np.array(self.rows, np.float64).T
+        evals = dict(zip(COLUMNS, columns, strict=True))
+        for name in ("step", "validation_rows"):
+            evals[name] = evals[name].astype(np.int64)
+        return RunResult(
+            run_id=self.spec.run_id,
+            spec=self.spec,
+            outcome=outcome,
+            solved_step=self.solved_step,
+            steps=self.step,
+            evals=evals,
+            seconds=time.perf_counter() - self.began,
+            path=path.name,
+            reason=path.reason,
+            parameters=parameters,
+        )

@@ -1,0 +1,52 @@
+"""What comes out: the record of a run, and of a trial."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from capax.attention.transformer import Transformer
+from capax.training.specs import RunSpec, TrialSpec
+
+Outcome = Literal["solved", "failed", "diverged"]
+COLUMNS = (
+    "step",
+    "loss",
+    "train_accuracy",
+    "validation_accuracy",
+    "validation_rows",
+    "attention_mass",
+)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run: its outcome and the table of its evaluations.
+
+    `evals`: equally long arrays step, loss, train_accuracy, validation_accuracy (of the first
+    `validation_rows` rows of the validation set: all of them when the first ones are right) and
+    attention_mass (share of the attention on the support, mean over heads and examples).
+    `path`: collapsed or naive, and the `reason` when naive. `seconds` is wall time in a slot,
+    which it shared with its neighbours.
+    """
+
+    run_id: str
+    spec: RunSpec
+    outcome: Outcome
+    solved_step: int | None
+    steps: int
+    evals: dict[str, np.ndarray]
+    seconds: float
+    path: Literal["collapsed", "naive"]
+    reason: str | None
+    parameters: Transformer | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial: solved if one of its runs was; later restarts were not started then."""
+
+    trial_id: str
+    spec: TrialSpec
+    solved: bool
+    runs: tuple[RunResult, ...]

@@ -1,0 +1,57 @@
+"""From a run's spec to what enters a slot: padded data, target, rates and keys."""
+
+import numpy as np
+
+from capax.data.distributions import word_threshold
+from capax.data.task import TaskSpec, Training, draw_support, draw_training
+from capax.errors import require
+from capax.identity import key_words
+from capax.training.program import Data, Lane, Program, Target
+from capax.training.specs import RunSpec
+
+Seed = tuple[Lane, np.ndarray]
+
+
+def training_for(spec: RunSpec) -> Training | None:
+    """The training set of a run; None in online training, which needs none."""
+    return draw_training(spec.task) if spec.mode == "full_batch" else None
+
+
+def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed:
+    """The lane of a run without parameters, and the key that draws them."""
+    fields = spec.model_dump(mode="json")
+    words = {use: np.array(key_words(fields, use), np.uint32) for use in ("init", "samples")}
+    lane = Lane(
+        params=None,
+        state=None,
+        step=np.zeros((), np.int32),
+        data=_padded(training, program),
+        target=_target(spec.task, training, program.s),
+        lr=np.float32(spec.optimiser.lr),
+        weight_decay=np.float32(spec.optimiser.weight_decay),
+        steps=np.float32(spec.steps),
+        key=words["samples"],
+    )
+    return lane, words["init"]
+
+
+def _padded(training: Training | None, program: Program) -> Data:
+    rows = program.rows if program.mode == "full_batch" else 0
+    bits = np.zeros((rows, program.path.spec.T), np.uint8)
+    y, mask = np.zeros(rows, np.float32), np.zeros(rows, np.float32)
+    if training is not None:
+        m = len(training.y)
+        bits[:m], y[:m], mask[:m] = training.X, training.y, 1.0
+    return Data(bits, y, mask)
+
+
+def _target(task: TaskSpec, training: Training | None, s: int) -> Target:
+    support = draw_support(task) if training is None else training.support
+    function = task.target
+    require(function.is_boolean, "function", "a Boolean function", task.function)
+    require(len(support) <= s, "function", f"at most {s} relevant bits", task.function)
+    padded, relevant = np.zeros(s, np.int32), np.zeros(s, np.float32)
+    padded[: len(support)], relevant[: len(support)] = support, 1.0
+    truth = np.tile(function.table, 2 ** (s - len(support))).astype(np.float32)
+    threshold = np.uint32(word_threshold(task.probability))
+    return Target(padded, relevant, truth, threshold)

@@ -1,0 +1,93 @@
+"""Which trials share a compiled program, and the program of a trial."""
+
+from dataclasses import replace
+
+import jax
+
+from capax.attention.transformer import TransformerSpec
+from capax.errors import InputError, shown
+from capax.training.compiled import executables
+from capax.training.hardware import Hardware, enable_cache
+from capax.training.memory import MemoryPlan, block_rows, plan
+from capax.training.optimiser import rule_of
+from capax.training.paths import path_for
+from capax.training.program import Program
+from capax.training.specs import TrialSpec
+
+_MIN_SUPPORT = 3  # supports are padded to at least this many positions
+_ROWS = 16  # m is padded to a multiple of this
+
+
+def shape_of(trial: TrialSpec) -> dict[str, object]:
+    """The fields that all trials of one call share."""
+    task = trial.task
+    return {
+        "model": trial.model,
+        "optimiser": rule_of(trial.optimiser),
+        "eval_every": trial.eval_every,
+        "mode": trial.mode,
+        "batch_size": trial.batch_size if trial.mode == "online" else None,
+        "p": task.probability,
+        "validation_size": task.validation_size,
+    }
+
+
+def check_fits(trial: TrialSpec, first: TrialSpec) -> None:
+    """Raise `InputError` unless `trial` can run in the program of `first`."""
+    wanted = shape_of(first)
+    for name, value in shape_of(trial).items():
+        if value != wanted[name]:
+            got, same = shown(value), shown(wanted[name])
+            raise InputError(f"trials: wanted the same {name} in all ({same}), got {got}")
+
+
+def padded_rows(trial: TrialSpec, max_m: int) -> int:
+    """Examples per step in the program: m padded, or the batch size of online training."""
+    if trial.mode == "online":
+        return trial.batch_size
+    return -(-max(trial.task.m, max_m) // _ROWS) * _ROWS
+
+
+def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1) -> Program:
+    """The program that trains `trial` on `hardware`."""
+    path = path_for(trial.model, hardware.platform)
+    return Program(
+        path=path,
+        rule=rule_of(trial.optimiser),
+        rows=padded_rows(trial, max_m),
+        s=max(_MIN_SUPPORT, trial.task.target.s),
+        chunk=trial.eval_every,
+        mode=trial.mode,
+        validation_rows=trial.task.validation_size,
+        block_rows=block_rows(trial.model, path.name == "collapsed"),
+    )
+
+
+def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
+    """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
+    collapsed = program.path.name == "collapsed"
+    spec: TransformerSpec = program.path.spec
+    return plan(spec, program.rows, program.validation_rows, collapsed, hardware)
+
+
+def compile_ahead(
+    trial: TrialSpec, *, hardware: Hardware | None = None, max_m: int = 1, width: int | None = None
+) -> None:
+    """Compile the program of `trial` for every worker; call it in a thread while others train.
+
+    width: slots per worker (default: `hardware.slots`, or as many as fit).
+    """
+    hardware = hardware or Hardware()
+    enable_cache(hardware)
+    program = program_of(trial, hardware, max_m)
+    slots = width or memory_of(program, hardware).slots
+    devices: set[jax.Device] = set(hardware.worker_devices())
+    for device in devices:
+        executables(program, device, slots, hardware.compiler_options())
+
+
+def with_rows(program: Program, m: int) -> Program:
+    """The program with room for m examples (unchanged if there is room, or in online training)."""
+    if program.mode == "online" or m <= program.rows:
+        return program
+    return replace(program, rows=-(-m // _ROWS) * _ROWS)

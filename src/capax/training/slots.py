@@ -1,0 +1,84 @@
+"""The slots of one worker: runs enter, advance together, are examined, and leave."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from capax.attention.transformer import Transformer
+from capax.training.compiled import GROUP, Executables, empty_lanes, executables
+from capax.training.program import SUBSET, Lane, Measured, Program
+
+Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisation key
+
+
+class Slots:
+    """`width` lanes of one program on one device."""
+
+    def __init__(
+        self,
+        program: Program,
+        device: jax.Device,
+        width: int,
+        pool: np.ndarray,
+        options: dict[str, Any],
+    ) -> None:
+        self.program, self.device, self.width = program, device, width
+        self._run: Executables = executables(program, device, width, options)
+        self._pool = jax.device_put(pool, device)
+        self._head = self._pool[:SUBSET]
+        self._lanes: Any = None
+        if width > 1:
+            self._lanes = jax.device_put(empty_lanes(program, width), device)
+
+    def admit(self, seeds: dict[int, Seed]) -> None:
+        """Start new runs in the given slots."""
+        if self.width == 1:
+            for lane, key in seeds.values():
+                self._lanes = self._run.admit(*jax.device_put((lane, key), self.device))
+            return
+        waiting = list(seeds.items())
+        for first in range(0, len(waiting), GROUP):
+            group = waiting[first : first + GROUP]
+            group += [group[-1]] * (GROUP - len(group))  # writing a slot twice is harmless
+            index = np.array([slot for slot, _ in group], np.int32)
+            stacked = jax.tree.map(lambda *x: np.stack(x), *(seed for _, seed in group))
+            arguments = jax.device_put((*stacked, index), self.device)
+            self._lanes = self._run.admit(self._lanes, *arguments)
+
+    def advance(self) -> Measured:
+        """Train every slot for one chunk; the measurements, one entry per slot."""
+        self._lanes, measured = self._run.advance(self._lanes, self._head)
+        return jax.tree.map(lambda x: np.atleast_1d(np.asarray(x)), measured)
+
+    def examine(self, slots: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Right answers on the whole pool and attention mass, for the given slots."""
+        if self.width == 1:
+            found = self._run.examine(self._lanes.params, self._lanes.target, self._pool)
+            return np.atleast_1d(np.asarray(found[0])), np.atleast_1d(np.asarray(found[1]))
+        correct, mass = [], []
+        for first in range(0, len(slots), GROUP):
+            group = slots[first : first + GROUP]
+            index = np.array(group + [group[-1]] * (GROUP - len(group)), np.int32)
+            index = jax.device_put(index, self.device)
+            found = self._run.examine(self._lanes.params, self._lanes.target, index, self._pool)
+            correct.append(np.asarray(found[0])[: len(group)])
+            mass.append(np.asarray(found[1])[: len(group)])
+        return np.concatenate(correct), np.concatenate(mass)
+
+    def model(self, slot: int) -> Transformer:
+        """The parameters of one slot as an ordinary Transformer with NumPy-backed arrays."""
+        params = self._lanes.params
+        if self.width > 1:
+            params = jax.tree.map(lambda x: x[slot], params)
+        return self.program.path.model(jax.tree.map(jax.numpy.asarray, jax.device_get(params)))
+
+    def take_over(self, narrower: "Slots") -> None:
+        """Continue the runs of slots with fewer rows; only their data is padded."""
+        lanes = jax.device_get(narrower._lanes)
+        extra = self.program.rows - narrower.program.rows
+        axis = 0 if self.width == 1 else 1
+        data = jax.tree.map(
+            lambda x: np.pad(x, [(0, extra if i == axis else 0) for i in range(x.ndim)]), lanes.data
+        )
+        self._lanes = jax.device_put(lanes._replace(data=data), self.device)

@@ -1,0 +1,147 @@
+"""A worker: one thread, one device, some slots. It takes runs, trains them, hands results back."""
+
+import queue
+import threading
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from capax.data.task import Training
+from capax.training.hardware import Hardware
+from capax.training.program import SUBSET, Program
+from capax.training.record import Keep, Record
+from capax.training.results import RunResult
+from capax.training.seeds import seed_for
+from capax.training.shape import with_rows
+from capax.training.slots import Slots
+from capax.training.specs import RunSpec
+
+Event = tuple["Job", RunResult] | BaseException
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that waits for a slot, its trial's number, and its training set being drawn."""
+
+    trial: int
+    spec: RunSpec
+    training: "Future[Training | None]"
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a worker is told once: the program, the pool, and what to keep."""
+
+    program: Program
+    pool: np.ndarray
+    hardware: Hardware
+    width: int
+    keep: Keep
+    early_exit: bool
+    full_validation: bool
+
+
+class Desk:
+    """Where workers take jobs and put results. `close` sends everybody home."""
+
+    def __init__(self) -> None:
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._jobs: deque[Job] = deque()
+        self._change = threading.Condition()
+        self._closed = False
+
+    def put(self, job: Job) -> None:
+        """Let a job wait for a slot."""
+        with self._change:
+            self._jobs.append(job)
+            self._change.notify()
+
+    def take(self, most: int, wait: bool) -> list[Job] | None:
+        """Up to `most` jobs; waits for one if `wait`; None when closed."""
+        with self._change:
+            while wait and not self._jobs and not self._closed:
+                self._change.wait()
+            if self._closed:
+                return None
+            return [self._jobs.popleft() for _ in range(min(most, len(self._jobs)))]
+
+    def close(self) -> None:
+        """No more jobs; workers leave after the chunk they are in."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+
+
+def work(orders: Orders, device: jax.Device, desk: Desk) -> None:
+    """The life of a worker thread."""
+    try:
+        _serve(orders, device, desk)
+    except BaseException as error:
+        desk.events.put(error)
+
+
+def _serve(orders: Orders, device: jax.Device, desk: Desk) -> None:
+    slots: Slots | None = None
+    active: dict[int, tuple[Job, Record]] = {}
+    while True:
+        jobs = desk.take(orders.width - len(active), wait=not active)
+        if jobs is None:
+            return
+        if jobs:
+            slots = _with_room(slots, orders, device, max(job.spec.task.m for job in jobs))
+            _admit(jobs, slots, active)
+        if slots is not None and active:
+            _advance(slots, active, orders)
+            _retire(slots, active, orders, desk)
+
+
+def _with_room(slots: Slots | None, orders: Orders, device: jax.Device, m: int) -> Slots:
+    """Slots with room for m examples; a wider program takes the lanes over."""
+    program = with_rows(slots.program if slots is not None else orders.program, m)
+    if slots is not None and program == slots.program:
+        return slots
+    wider = Slots(program, device, orders.width, orders.pool, orders.hardware.compiler_options())
+    if slots is not None:
+        wider.take_over(slots)
+    return wider
+
+
+def _admit(jobs: list[Job], slots: Slots, active: dict[int, tuple[Job, Record]]) -> None:
+    free = [slot for slot in range(slots.width) if slot not in active]
+    seeds = {}
+    for slot, job in zip(free, jobs, strict=False):
+        seeds[slot] = seed_for(job.spec, job.training.result(), slots.program)
+        active[slot] = (job, Record(job.spec))
+    slots.admit(seeds)
+
+
+def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
+    """One chunk for all slots; the whole pool only for slots with a perfect first part."""
+    measured = slots.advance()
+    n = len(orders.pool)
+    part = min(SUBSET, n)
+    correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)
+    seen = np.full(slots.width, part)
+    perfect = [i for i in active if n > part and (correct[i] == part or orders.full_validation)]
+    if perfect:
+        correct[perfect], mass[perfect] = slots.examine(perfect)
+        seen[perfect] = n
+    for i, (_, record) in active.items():
+        share = correct[i] / seen[i]
+        loss, train = float(measured.loss[i]), float(measured.train_accuracy[i])
+        record.add(loss, train, float(share), int(seen[i]), float(mass[i]))
+
+
+def _retire(
+    slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders, desk: Desk
+) -> None:
+    for slot, (job, record) in list(active.items()):
+        if orders.keep == "best" and record.improved():
+            record.best = (record.rows[-1][3], slots.model(slot))
+        if record.over(orders.early_exit):
+            final = slots.model(slot) if orders.keep == "final" else record.best[1]
+            del active[slot]
+            desk.events.put((job, record.result(slots.program.path, final)))
