@@ -14,6 +14,8 @@ _EXPORTS: dict[str, str] = {
     "parse": "capax.boolean.parser",
     "TaskSpec": "capax.data.task",
     "draw_task": "capax.data.task",
+    "compile": "capax.compiler.compiling",
+    "verify": "capax.compiler.verifying",
 }
 
 __all__ = sorted(_EXPORTS)

@@ -78,7 +78,7 @@ def _ascend(
     """Flip, in each round, the better half of the bits whose single flip raises the error."""
     mass, cls_mass = tables.masses()
     every = np.arange(tables.T)
-    free = np.setdiff1d(every, np.asarray(support, dtype=np.int64))
+    free = np.delete(every, np.asarray(support, dtype=np.int64))
     weighted = mass[:, :, None] * tables.values
 
     def evaluate(choice: np.ndarray) -> tuple[float, np.ndarray, float]:

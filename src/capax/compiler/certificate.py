@@ -29,7 +29,7 @@ class Certificate:
     """What is promised. `worst_case_error` = max over all 2^T inputs of |output - target|.
 
     `margin` = smallest distance of the output from the decision threshold on the right side, None
-    for a real-valued f. `norms`: by matrix, then by norm. `sample_size`: by route, for error 0.1
+    for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by norm. `sample_size`: by route, for error 0.1
     with probability 95 %. `selection`: the knobs of the head (a = inverse temperature).
     """
 
@@ -45,6 +45,7 @@ class Certificate:
     eps: float | None
     worst_case_error: float
     margin: float | None
+    wrong_decisions: int | None
     mlp_units: int
     selection: dict[str, float]
     norms: dict[str, dict[str, float]]
@@ -86,6 +87,7 @@ def certify(construction: Construction, name: str, eps: float | None) -> Certifi
         eps=eps,
         worst_case_error=error,
         margin=margin,
+        wrong_decisions=None if margin is None else 0,
         mlp_units=construction.readout.num_units,
         selection=knobs,
         norms=norms,
@@ -174,5 +176,3 @@ def _notes(construction: Construction, margin: float | None) -> tuple[str, ...]:
         d, mu = construction.basis.codes.shape[1], construction.basis.mu
         notes.append(f"codes of length {d}, largest inner product with a relevant one {mu:.3f}")
     return tuple(notes)
-
-

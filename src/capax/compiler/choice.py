@@ -1,4 +1,4 @@
-"""From a function to a construction: the cheapest family that fits, or the one that was asked for."""
+"""From a function to a construction: the cheapest family that fits, or the one asked for."""
 
 import math
 from dataclasses import replace

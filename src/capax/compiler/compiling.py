@@ -25,7 +25,7 @@ class Compiled(NamedTuple):
     construction: Construction
 
 
-def compile(  # noqa: A001 - the verb of the package: capax.compile
+def compile(
     function: str | SparseFunction,
     T: int | None = None,
     *,
@@ -56,7 +56,11 @@ def understood(function: str | SparseFunction, T: int | None) -> SparseFunction:
     require(length is not None, "T", "a context length", length)
     whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
     require(whole and 1 <= length <= MAX_T, "T", f"an integer in 1..{MAX_T}", length)
-    f = parse(function, length) if isinstance(function, str) else function.on(function.support, length)
+    f = (
+        parse(function, length)
+        if isinstance(function, str)
+        else function.on(function.support, length)
+    )
     return f.relevant()
 
 

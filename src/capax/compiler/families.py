@@ -5,7 +5,7 @@
 | `monotone-symmetric` | Boolean, a threshold of literals | 0 | decisions exact; output within eps |
 | `linear-threshold` | Boolean, a weighted threshold | 0 | the same (ours) |
 | `symmetric` | symmetric in literals | 2 for each step of phi | 0 |
-| `general` | s <= 12 | 2 (eps, bag: 1) for each pattern off the commonest value | 0, or within eps |
+| `general` | s <= 12 | 2 (eps, bag: 1) for each pattern off the commonest value | 0, or <= eps |
 
 An offer is a `Construction`, or a `Refusal` that says in a few words why the family does not fit.
 """

@@ -10,7 +10,7 @@ hyperplane isolates each pattern. For pattern S with k = |S| ones, at pattern S'
 *Exact*, two units a pattern: g_0 + sum_S (g(S)-g_0)[relu(l_S/gamma_S) - relu(l_S/gamma_S - 1)].
 *Interpolating*, one unit a pattern: g_0 + sum_S (g(S)-g_0) relu(2 Z_S l_S/(1-delta_v)), Z_S the
 harmonic mean of the extreme normalisers Z_min, Z_max; at pattern S the output is
-g_0 + (g(S)-g_0) Z_S/Z, off by at most |g(S)-g_0| (Z_max - Z_min)/(Z_max + Z_min): both ends equally.
+g_0 + (g(S)-g_0) Z_S/Z, off by at most |g(S)-g_0| (Z_max - Z_min)/(Z_max + Z_min) at both ends.
 g_0 is the commonest value of g; patterns with g(S) = g_0 are dropped.
 """
 

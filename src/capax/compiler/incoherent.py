@@ -1,8 +1,8 @@
 """Random-sign codes of length d << T instead of orthonormal vectors: the dual basis.
 
-Let R stack the s+3 vectors that matter (P_I, E_0, E_1, v), G = R R^T. With the coefficients kappa_c,
-v_c of the orthonormal construction put kappa = R^T G^{-1} kappa_c and W_V = R^T G^{-1} v_c: relevant
-tokens and [CLS] then behave exactly as before. For an irrelevant position t let
+Let R stack the s+3 vectors that matter (P_I, E_0, E_1, v), G = R R^T. With the coefficients
+kappa_c, v_c of the orthonormal construction put kappa = R^T G^{-1} kappa_c, W_V = R^T G^{-1} v_c:
+relevant tokens and [CLS] then behave exactly as before. For an irrelevant position t let
 g_t = G^{-1} R P_t in R^{s+3}. Its score is shifted by eta_t = g_t . kappa_c and its value is
 g_t . v_c instead of 0, so leakage gains an additive part,
 
@@ -100,7 +100,7 @@ def dual_basis(codes: Float[np.ndarray, "n d"], support: tuple[int, ...]) -> Dua
     if np.linalg.cond(gram) > 1e8:
         return None
     dual = np.linalg.solve(gram, R)
-    rest = np.setdiff1d(np.arange(T), support)
+    rest = np.delete(np.arange(T), np.asarray(support, dtype=np.int64))
     products = codes @ R.T
     products[kept, np.arange(len(kept))] = 0.0
     return DualBasis(codes, dual, codes[rest] @ dual.T, float(np.abs(products).max()))
@@ -126,5 +126,3 @@ def code_lengths(T: int, s: int) -> list[int]:
 def at_length(selection: Selection, support: tuple[int, ...], d: int) -> DualBasis | None:
     """Codes of length d for this support; None when they are dependent."""
     return dual_basis(draw_codes(selection.T, d), support)
-
-

@@ -28,7 +28,7 @@ BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class Merged:
-    """Numerators n[c, 2, k], masses z[c, 2] and multiplicities of the merged irrelevant positions."""
+    """Numerators n[c, 2, k], masses z[c, 2], multiplicities of the merged irrelevant positions."""
 
     n: Float[np.ndarray, "c 2 k"]
     z: Float[np.ndarray, "c 2"]
@@ -51,7 +51,7 @@ def pattern_sums(
 
 def merged_positions(tables: HeadTables, support: Sequence[int]) -> Merged:
     """Irrelevant positions with identical tables become one, with its multiplicity."""
-    rest = np.setdiff1d(np.arange(tables.T), np.asarray(support, dtype=np.int64))
+    rest = np.delete(np.arange(tables.T), np.asarray(support, dtype=np.int64))
     mass, _ = tables.masses()
     k = tables.cls_value.size
     rows = np.concatenate([mass[rest], tables.values[rest].reshape(len(rest), 2 * k)], axis=1)

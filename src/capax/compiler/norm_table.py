@@ -33,7 +33,9 @@ def norms_of(M: Any) -> Norms:
     matrix = matrix.reshape(len(matrix) if matrix.ndim else 1, -1)
     if matrix.size == 0:
         return {"frobenius": 0.0, "spectral": 0.0, "norm_2_1": 0.0}
-    small = np.asarray(np.linalg.qr(matrix, mode="r")) if matrix.shape[0] > matrix.shape[1] else matrix
+    small = (
+        np.asarray(np.linalg.qr(matrix, mode="r")) if matrix.shape[0] > matrix.shape[1] else matrix
+    )
     return {
         "frobenius": float(np.linalg.norm(matrix)),
         "spectral": float(np.linalg.norm(small, ord=2)),

@@ -88,7 +88,7 @@ class Selection:
         return ones if self.beta == 1 else self.s - ones
 
     def normaliser(self, ones: Any, active_irrelevant: Any) -> Any:
-        """Z(j, n) = omega + j + (s-j) delta + tau (n + (T-s-n) delta); bag: omega + j + (T-j) tau."""
+        """Z(j,n) = omega + j + (s-j) delta + tau (n + (T-s-n) delta); bag: omega + j + (T-j) tau."""
         j, n = self.active(np.asarray(ones, dtype=np.float64)), active_irrelevant
         if self.is_bag:
             return self.omega + j + (self.T - j) * self.tau
@@ -122,7 +122,7 @@ class Selection:
 
     @property
     def query_scale(self) -> float:
-        """||W_Q||_F: W_QK = (q v)(kappa/q)^T with q = max(a, D), so that W_K does not grow with T."""
+        """||W_Q||_F: W_QK = (q v)(kappa/q)^T, q = max(a, D), so that W_K does not grow with T."""
         return max(self.a, 0.0 if self.is_bag else self.D) or 1.0
 
     def additive_leak(self, position_values: np.ndarray, cls_value: float) -> float:

@@ -136,7 +136,9 @@ def scalar_error(selection: Selection, problem: ThresholdProblem) -> float:
 
 
 @lru_cache(maxsize=4096)
-def cold_margins(encoding: EncodingName, beta: int, problem: ThresholdProblem) -> tuple[float, float]:
+def cold_margins(
+    encoding: EncodingName, beta: int, problem: ThresholdProblem
+) -> tuple[float, float]:
     """gamma and M at temperature zero with omega = 1: no leakage, whatever T is."""
     s = len(problem.weights)
     return _extremes(Selection(encoding, s, s, s, beta, a=COLD, D=COLD), problem)
@@ -150,7 +152,7 @@ def cold_scale(selection: Selection, problem: ThresholdProblem) -> float:
 
 
 def limit_error(selection: Selection, problem: ThresholdProblem) -> float:
-    """The error as the temperature goes to zero: no eps below it can be met by a scalar read-out."""
+    """The error as the temperature goes to zero; a scalar read-out meets no eps below it."""
     if problem.detects(selection.beta):
         return 0.0
     gamma, peak = cold_margins(selection.encoding, selection.beta, problem)

@@ -1,8 +1,8 @@
 """Verification: recompute a certificate from the weights alone, and say every number.
 
 Nothing is taken from the compiler: the weights become tables of logits and values, the worst case
-over all 2^T inputs comes from running every input (T <= 16) or from the exact range of the head, the
-norms from the arrays. The claims in the file are then compared with what was found. A fingerprint
+over all 2^T inputs comes from running every input (T <= 16) or from the exact range of the head,
+the norms from the arrays. The claims in the file are then compared with what was found. A fingerprint
 of the file is checked too, but it is never the only witness.
 """
 
@@ -77,7 +77,12 @@ def verify(path: Path | str) -> Verification:
         *_error_checks(file.claims, error, margin, found.error, f),
         *_size_checks(file, f),
         *_norm_checks(file.claims.get("norms"), norms),
-        Check("fingerprint of the file", "as saved", "as saved" if file.intact else "changed", file.intact),
+        Check(
+            "fingerprint of the file",
+            "as saved",
+            "as saved" if file.intact else "changed",
+            file.intact,
+        ),
     )
     return Verification(
         ok=all(check.ok for check in checks),
@@ -183,7 +188,11 @@ def _compare(name: str, claimed: Any, found: float | None) -> Check:
     if found is None:
         return Check(name, claimed, None, claimed is None)
     number = isinstance(claimed, int | float) and not isinstance(claimed, bool)
-    near = number and math.isfinite(claimed) and abs(claimed - found) <= TOLERANCE * max(1.0, abs(found))
+    near = (
+        number
+        and math.isfinite(claimed)
+        and abs(claimed - found) <= TOLERANCE * max(1.0, abs(found))
+    )
     return Check(name, claimed, found, bool(near))
 
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from capax.attention import ClsMLP, ClsScalar
-from capax.attention import checkpoint
+from capax.attention import ClsMLP, ClsScalar, checkpoint
 from capax.attention.checkpoint_structure import build
 from capax.compiler.assemble import Model, assemble
 from capax.compiler.compiling import Compiled
