@@ -1,0 +1,121 @@
+"""One look for every picture: fonts, colours, light and dark, and saving whole files or none.
+
+Draw inside `with styled(dark) as palette:` on a `matplotlib.figure.Figure` (never pyplot: no
+global state, no display), then `save(figure, "x.png")`; the suffix chooses PNG, SVG or PDF.
+
+The series colours are told apart by people with the common colour blindnesses (after Okabe and
+Ito), and each has enough contrast with its background to carry text.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cycler import cycler
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from capax.errors import require
+from capax.files import check_writable, write_atomically
+
+FORMATS = ("png", "svg", "pdf")
+DOTS_PER_INCH = 200
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours by role: text and axes, secondary text, hairlines, paper, and the data."""
+
+    background: str
+    ink: str
+    muted: str
+    grid: str
+    series: tuple[str, ...]
+
+
+LIGHT = Palette(
+    background="#ffffff",
+    ink="#1f2328",
+    muted="#6a737d",
+    grid="#e4e7eb",
+    series=("#0b62a8", "#c2500a", "#0a7d5c", "#a3387f", "#8a6d00", "#5b4bc4"),
+)
+DARK = Palette(
+    background="#14171c",
+    ink="#e8eaed",
+    muted="#949ca7",
+    grid="#2c323b",
+    series=("#63b0f4", "#f59a55", "#3fc79c", "#e386c2", "#dcbb4d", "#a89bff"),
+)
+
+
+def palette_for(dark: bool) -> Palette:
+    """The palette of the theme."""
+    return DARK if dark else LIGHT
+
+
+@contextmanager
+def styled(dark: bool = False) -> Iterator[Palette]:
+    """Matplotlib settings of the theme, in force inside the block; gives its palette."""
+    palette = palette_for(dark)
+    with rc_context(_settings(palette)):
+        yield palette
+
+
+def save(figure: Figure, path: Path | str) -> Path:
+    """Write `figure` as PNG, SVG or PDF by the suffix of `path`, whole or not at all.
+
+    The same figure gives the same bytes: no date is written into the file.
+    """
+    target = Path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    require(kind in FORMATS, "out", "a file name ending in .png, .svg or .pdf", str(path))
+    check_writable(target)
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    options: dict[str, Any] = {"format": kind, "metadata": metadata[kind], "dpi": DOTS_PER_INCH}
+
+    def write(file: Any) -> None:
+        with rc_context({"svg.hashsalt": "capax", "svg.fonttype": "path", "pdf.fonttype": 42}):
+            figure.savefig(file, facecolor=figure.get_facecolor(), **options)
+
+    return write_atomically(target, write)
+
+
+def _settings(palette: Palette) -> dict[str, Any]:
+    return {
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],  # ships with Matplotlib: the same on every machine
+        "mathtext.fontset": "cm",
+        "font.size": 9,
+        "axes.titlesize": 10,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.labelsize": 9,
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+        "legend.fontsize": 8,
+        "legend.frameon": False,
+        "figure.facecolor": palette.background,
+        "savefig.facecolor": palette.background,
+        "axes.facecolor": palette.background,
+        "text.color": palette.ink,
+        "axes.titlecolor": palette.ink,
+        "axes.labelcolor": palette.ink,
+        "axes.edgecolor": palette.muted,
+        "xtick.color": palette.muted,
+        "ytick.color": palette.muted,
+        "xtick.labelcolor": palette.ink,
+        "ytick.labelcolor": palette.ink,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.8,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": palette.grid,
+        "grid.linewidth": 0.6,
+        "lines.linewidth": 1.6,
+        "lines.solid_capstyle": "round",
+        "axes.prop_cycle": cycler(color=palette.series),
+    }
