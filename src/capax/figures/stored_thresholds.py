@@ -1,0 +1,145 @@
+"""From a store to Figure 2: thresholds, laws with their bands, and what a best learner needs."""
+
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from capax.analysis.scaling import Fit, Point, Scaling
+from capax.analysis.summary import closed_points, floor_ratio, scaling_of
+from capax.analysis.threshold import Threshold, panel_task, threshold_panel, thresholds
+from capax.boolean.best_learner import best_learner
+from capax.boolean.disagreement import union_sample_size
+from capax.boolean.parser import parse
+from capax.data.task import TaskSpec
+from capax.errors import InfeasibleError
+from capax.figures.stored_runs import describe_task
+from capax.figures.threshold_scaling import (
+    TARGET,
+    FittedLaw,
+    Parameter,
+    ReferenceCurve,
+    SuccessRates,
+    ThresholdPoint,
+    ThresholdScaling,
+)
+from capax.identity import key_words
+from capax.sweep.spec import Panel
+from capax.sweep.store import Store
+
+_DRAWS = 400
+_Z = 1.959963984540054
+
+
+def threshold_scaling(store: Store, panel: str | None = None) -> ThresholdScaling:
+    """Figure 2 of the panel called `panel`, or of the first that searches for a threshold.
+
+    Raises `InputError` when the store has no such panel or no finished trial of it.
+    """
+    chosen = threshold_panel(store.experiment, panel)
+    found = thresholds(store, chosen.name)
+    scaling = scaling_of(found)
+    task = panel_task(chosen, found[0].T)
+    return ThresholdScaling(
+        task=describe_task({"task": {"function": task.function}} if task else {}),
+        p=task.probability if task else None,
+        points=tuple(ThresholdPoint(t.T, t.m_star, t.low, t.high, t.trials) for t in found),
+        rates=tuple(SuccessRates(t.T, t.counts.m, t.counts.solved, t.counts.total) for t in found),
+        laws=_laws(scaling, found) if scaling else (),
+        references=_references(chosen, found),
+        verdict=_verdict(scaling, found),
+    )
+
+
+def _verdict(scaling: Scaling | None, found: tuple[Threshold, ...]) -> str:
+    text = scaling.verdict if scaling else "Too few closed intervals to compare laws."
+    ratio = floor_ratio(found)
+    return text if ratio is None else f"{text} m* is {ratio:.1f} times what the best learner needs."
+
+
+def _laws(scaling: Scaling, found: tuple[Threshold, ...]) -> tuple[FittedLaw, ...]:
+    """All laws on a grid over the measured range, the best first and with its band."""
+    points = closed_points(found)
+    grid = np.geomspace(found[0].T, found[-1].T, 80)
+    return tuple(_law(fit, grid, points, banded=fit is scaling.best) for fit in scaling.fits)
+
+
+def _law(
+    fit: Fit, grid: Float[ndarray, " n"], points: tuple[Point, ...], *, banded: bool
+) -> FittedLaw:
+    m = fit.predict(grid)
+    error = prediction_error(fit, grid, points) if banded else None
+    return FittedLaw(
+        name=fit.formula.removeprefix("m* = "),
+        weight=fit.weight,
+        parameters=tuple(Parameter(q.name, q.value, q.low, q.high) for q in fit.parameters),
+        T=grid,
+        m=m,
+        low=None if error is None else m - _Z * error,
+        high=None if error is None else m + _Z * error,
+    )
+
+
+def prediction_error(
+    fit: Fit, grid: Float[ndarray, " n"], points: tuple[Point, ...]
+) -> Float[ndarray, " n"] | None:
+    """Standard error of a law that is linear in its parameters; `None` for the power law.
+
+    With x(T) the columns of the law, X those at the measured T and Σ their variances, the variance
+    of the fitted m*(T) is x(T)ᵀ (Xᵀ Σ⁻¹ X)⁻¹ x(T).
+    """
+    columns = {
+        "constant": lambda T: np.stack([np.ones_like(T)], axis=1),
+        "log": lambda T: np.stack([np.ones_like(T), np.log(T)], axis=1),
+        "linear": lambda T: np.stack([np.ones_like(T), T], axis=1),
+    }.get(fit.law)
+    if columns is None:
+        return None
+    measured = columns(np.array([float(point.T) for point in points]))
+    scaled = measured / np.array([point.error for point in points])[:, None]
+    covariance = np.linalg.pinv(scaled.T @ scaled)
+    wanted = columns(grid)
+    return np.sqrt(np.einsum("ni,ij,nj->n", wanted, covariance, wanted))
+
+
+def _references(panel: Panel, found: tuple[Threshold, ...]) -> tuple[ReferenceCurve, ...]:
+    """The best learner, the sample that leaves one rule, and its union bound; at the measured T."""
+    tasks = [panel_task(panel, threshold.T) for threshold in found]
+    known = [(t, task) for t, task in zip(found, tasks, strict=True) if task and t.floor]
+    if not known:
+        return ()
+    T = np.array([float(t.T) for t, _ in known])
+    best = np.array([float(t.floor or 0) for t, _ in known])
+    one_left = np.array([_one_rule_left(task, t.floor or 1) for t, task in known])
+    references = [ReferenceCurve("best learner", T, best)]
+    if np.all(np.isfinite(one_left)):
+        references.append(ReferenceCurve("one rule left", T, one_left))
+    union = np.array([float(_union(task)) for _, task in known])
+    return (*references, ReferenceCurve("union bound", T, union))
+
+
+def _union(task: TaskSpec) -> int:
+    return union_sample_size(parse(task.function), task.T, 1 - TARGET, task.probability)
+
+
+def _one_rule_left(task: TaskSpec, floor: int) -> float:
+    """Smallest m with P(|V_m| = 1) >= 0.8; nan where the version space cannot be simulated.
+
+    It lies between the best learner's m, since E[1/|V|] >= P(|V| = 1), and the union bound.
+    """
+    low, high = floor - 1, _union(task)
+    try:
+        while high - low > 1:
+            middle = (low + high) // 2
+            collapsed = _collapsed(task.function, task.T, middle, task.probability)
+            low, high = (low, middle) if collapsed >= TARGET else (middle, high)
+    except InfeasibleError:
+        return float("nan")
+    return float(high)
+
+
+@lru_cache(maxsize=256)
+def _collapsed(function: str, T: int, m: int, p: float) -> float:
+    key = key_words([function, T, m, p], "one rule left")
+    return best_learner(parse(function), T, m, p, draws=_DRAWS, key=key).collapsed
