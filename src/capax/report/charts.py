@@ -1,0 +1,206 @@
+"""Interactive charts as plain data, drawn in the browser by `assets/chart.js`.
+
+A chart has two axes (`label`, `short` for read-outs, `log`, `toggle`), dotted horizontal `rules`,
+and series: equally long lists `x` and `y`, optional `low`, `high`, `notes` and `traces` (what to
+look up among the runs when a point is clicked; `trace` when all points lead to the same place), a
+`color` that names a CSS variable, and flags.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from capax.figures.attention_weights import AttentionMap
+from capax.figures.learning_curves import LearningCurves
+from capax.figures.parity_transition import ParityPanel, ParityRun
+from capax.figures.threshold_scaling import TARGET, ThresholdScaling
+
+Chart = dict[str, Any]
+
+
+def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
+    """Figure 2: m*(T) with intervals, laws and references."""
+    points = data.points
+    thresholds = _series(
+        "Transformer m*",
+        [q.T for q in points],
+        [q.m_star for q in points],
+        "series-1",
+        low=[q.low for q in points],
+        high=[q.high for q in points],
+        marks=True,
+        notes=[f"{q.trials} trials" for q in points],
+        traces=[{"store": store, "T": q.T} for q in points],
+    )
+    laws = [
+        _series(
+            f"{law.name}, weight {law.weight:.2f}",
+            law.T,
+            law.m,
+            "series-1" if rank == 0 else "muted",
+            low=law.low if rank == 0 else None,
+            high=law.high if rank == 0 else None,
+            line=True,
+            dash="" if rank == 0 else f"{6 - rank} {2 + rank}",
+        )
+        for rank, law in enumerate(data.laws)
+    ]
+    references = [
+        _series(ref.name, ref.T, ref.m, f"series-{k}", line=True)
+        for k, ref in enumerate(data.references, start=2)
+    ]
+    return _chart(
+        id,
+        "Examples needed for 80% success against the context length T",
+        x={
+            "label": "context length T",
+            "short": "T",
+            "log": True,
+            "toggle": True,
+            "ticks": [q.T for q in points],
+        },
+        y={"label": "training examples m", "short": "m", "log": False, "toggle": True, "from": 0},
+        series=[thresholds, *laws, *references],
+        hover="x",
+    )
+
+
+def rates_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
+    """The success rates behind Figure 2, one series per T."""
+    series = [
+        _series(
+            f"T = {rates.T}",
+            rates.m,
+            [k / n for k, n in zip(rates.solved, rates.total, strict=True)],
+            "series-1",
+            strength=round(0.3 + 0.7 * index / max(1, len(data.rates) - 1), 2),  # pale: small T
+            line=True,
+            marks=True,
+            radius=3.5,
+            notes=[f"{k} of {n} trials" for k, n in zip(rates.solved, rates.total, strict=True)],
+            traces=[{"store": store, "T": rates.T, "m": m} for m in rates.m],
+        )
+        for index, rates in enumerate(data.rates)
+    ]
+    return _chart(
+        id,
+        "Share of trials that succeed against m",
+        x={"label": "training examples m", "short": "m", "log": False, "toggle": True},
+        y={"label": "share of trials that succeed", "short": "share", "log": False, "from": 0},
+        series=series,
+        rules=[{"y": TARGET, "label": "80%"}],
+    )
+
+
+def learning_chart(data: LearningCurves, *, id: str) -> Chart:
+    """Figure 3, left."""
+    series = []
+    for rank, m in enumerate(data.sample_sizes, start=1):
+        for curve in (c for c in data.curves if c.m == m):
+            trace = {"text": curve.run_id}
+            for kind, accuracy, dash in (
+                ("validation", curve.validation_accuracy, ""),
+                ("training", curve.train_accuracy, "5 4"),
+            ):
+                name = f"m = {m}, {kind}"
+                options = {"line": True, "dash": dash, "faint": bool(dash), "trace": trace}
+                series.append(_series(name, curve.step, accuracy, f"series-{rank}", **options))
+    return _chart(
+        id,
+        f"Training and validation accuracy at T = {data.T}",
+        x={"label": "step", "short": "step", "log": False, "from": 0},
+        y={"label": "accuracy", "short": "accuracy", "log": False},
+        series=series,
+        hover="x",
+    )
+
+
+def parity_charts(panel: ParityPanel, *, id: str) -> list[Chart]:
+    """Figure 4 at one T: loss, accuracy, and attention on the secret bits where it was measured."""
+    wanted = [
+        ("loss", "loss (nats)", {"y": math.log(2), "label": "chance: log 2"}),
+        ("validation_accuracy", "validation accuracy", {"y": 0.5, "label": "chance"}),
+        (
+            "attention_mass",
+            "attention on the secret bits",
+            {"y": panel.s / (panel.T + 1), "label": "uniform attention"},
+        ),
+    ]
+    charts = []
+    for field, label, rule in wanted:
+        series = [s for k, run in enumerate(panel.runs) if (s := _seed(run, k, field)) is not None]
+        if series:
+            name = f"T = {panel.T}: {label}"
+            x = {"label": "step", "short": "step", "log": False, "from": 0}
+            y = {"label": name, "short": field, "log": False}
+            charts.append(_chart(f"{id}-{field}", name, x=x, y=y, series=series, rules=[rule]))
+    return charts
+
+
+def _seed(run: ParityRun, k: int, field: str) -> Chart | None:
+    values = getattr(run, field)
+    if values is None:
+        return None
+    solved = run.solved_step is not None
+    return _series(
+        f"seed {k + 1}",
+        run.step,
+        values,
+        "series-1" if solved else "series-2",
+        group="solved" if solved else "not solved",
+        line=True,
+        faint=True,
+        trace={"text": run.run_id},
+    )
+
+
+def attention_heatmap(attention: AttentionMap, *, id: str) -> Chart:
+    """Figure 3, right, for one model; drawn by `assets/heatmap.js`."""
+    heads = [
+        {
+            "index": index,
+            "share": float(attention.share[k]),
+            "effect": float(attention.effect[k]),
+            "weights": np.round(attention.weights[k], 4).tolist(),
+        }
+        for k, index in enumerate(attention.heads)
+    ]
+    bits = attention.bits.tolist()
+    return {"id": id, "T": attention.T, "support": attention.support, "bits": bits, "heads": heads}
+
+
+def _chart(
+    id: str,
+    title: str,
+    *,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    series: list[Chart],
+    rules: list[dict[str, Any]] | None = None,
+    hover: str = "nearest",
+) -> Chart:
+    return {
+        "id": id,
+        "title": title,
+        "x": x,
+        "y": y,
+        "series": series,
+        "rules": rules or [],
+        "hover": hover,
+    }
+
+
+def _series(name: str, x: Any, y: Any, color: str, **options: Any) -> Chart:
+    """A series without the options that are absent, numbers rounded to six digits."""
+    values = {"x": _numbers(x), "y": _numbers(y), "color": color, "name": name}
+    for key, option in options.items():
+        if key in ("low", "high") and option is not None:
+            values[key] = _numbers(option)
+        elif option:
+            values[key] = option
+    return values
+
+
+def _numbers(values: Any) -> list[float | None]:
+    return [None if v is None or not math.isfinite(v) else float(f"{float(v):.6g}") for v in values]

@@ -1,0 +1,165 @@
+"""From a number to its runs: links, the table of runs, the settings, the machine.
+
+Runs of one store share most of their spec. The page carries the shared part once, and per run only
+the fields that vary; together they are the full spec again.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from capax.report.page import Section
+from capax.report.tables import Markup, escaped, facts, folded, paragraph, preformatted, tag
+
+COLUMNS = (
+    "run_id",
+    "trial_id",
+    "T",
+    "m",
+    "restart",
+    "outcome",
+    "solved_step",
+    "validation_accuracy",
+    "seconds",
+    "reason",
+    "changes",
+)
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run as the table shows it; `spec` is the full spec as nested plain data."""
+
+    run_id: str
+    trial_id: str
+    T: int
+    m: int | None
+    restart: int
+    outcome: str
+    solved_step: int | None
+    validation_accuracy: float | None
+    seconds: float | None
+    reason: str | None
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StoreRecord:
+    """A store: its name, what was asked for, where and with what it ran, and its runs."""
+
+    name: str
+    experiment: str
+    facts: Mapping[str, object]
+    runs: tuple[RunRow, ...]
+
+
+def trace_link(text: str, target: Mapping[str, object]) -> Markup:
+    """A link that filters the table of runs by `target`."""
+    return Markup(f'<a href="#runs" data-trace="{escaped(json.dumps(target))}">{escaped(text)}</a>')
+
+
+def store_payload(record: StoreRecord) -> dict[str, Any]:
+    """The runs of a store as compact columns for `assets/runs.js`."""
+    flat = [flattened(run.spec) for run in record.runs]
+    common, varying = shared_fields(flat)
+    rows = [
+        [*(getattr(run, column) for column in COLUMNS[:-1]), [fields.get(k) for k in varying]]
+        for run, fields in zip(record.runs, flat, strict=True)
+    ]
+    nested = nested_fields(common)
+    return {
+        "name": record.name,
+        "columns": COLUMNS,
+        "rows": rows,
+        "common": nested,
+        "varying": varying,
+    }
+
+
+def flattened(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"task": {"T": 5}} as {"task.T": 5}."""
+    flat: dict[str, Any] = {}
+    for name, value in spec.items():
+        if isinstance(value, Mapping):
+            flat |= flattened(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def nested_fields(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `flattened`."""
+    nested: dict[str, Any] = {}
+    for path, value in flat.items():
+        *folders, name = path.split(".")
+        target = nested
+        for folder in folders:
+            target = target.setdefault(folder, {})
+        target[name] = value
+    return nested
+
+
+def shared_fields(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    """The fields all specs agree on, and the names of the others, sorted."""
+    names = sorted(set().union(*specs))
+    missing = object()
+    first = specs[0] if specs else {}
+    common = {
+        name: first[name]
+        for name in names
+        if name in first and all(spec.get(name, missing) == first[name] for spec in specs)
+    }
+    return common, [name for name in names if name not in common]
+
+
+def settings_section(records: Sequence[StoreRecord]) -> Section:
+    """What was asked for and where it ran, store by store."""
+    parts = []
+    for record in records:
+        parts.append(tag("h3", escaped(record.name)) + facts(record.facts))
+        parts.append(folded("the experiment as it was asked for", preformatted(record.experiment)))
+    return Section("settings", "Settings", "What ran, where, with what", "".join(parts))
+
+
+def runs_section(records: Sequence[StoreRecord]) -> Section:
+    """The table of all runs; `assets/runs.js` fills and filters it."""
+    total = sum(len(record.runs) for record in records)
+    selects = "".join(_select(field) for field in ("store", "T", "m", "outcome"))
+    headers = ("run", "T", "m", "trial", "restart", "outcome", "solved at", "validation", "seconds")
+    kinds = (
+        "",
+        *2 * ("number",),
+        "wide",
+        "number wide",
+        "",
+        "number wide",
+        "number",
+        "number wide",
+    )
+    head = "".join(tag("th", escaped(h), k) for h, k in zip(headers, kinds, strict=True))
+    html = (
+        paragraph(
+            f"All {total} runs. Every threshold and curve above leads here; "
+            "click a run for its spec."
+        )
+        + f'<div class="filters">{selects}<label>id <input type="search" data-filter="text" '
+        + 'placeholder="run or trial" size="12"></label></div>'
+        + '<div class="pages"><p class="count"></p>'
+        + "".join(_button(page, text) for page, text in _BUTTONS)
+        + "</div>"
+        + tag("div", tag("table", tag("thead", tag("tr", head)) + "<tbody></tbody>"), "scroll")
+    )
+    return Section("runs", "Runs", "Every run behind the numbers", html)
+
+
+_BUTTONS = (("all", "all runs"), ("back", "back"), ("next", "next"))
+
+
+def _select(field: str) -> str:
+    options = '<option value="">all</option>'
+    return f'<label>{field} <select data-filter="{field}">{options}</select></label>'
+
+
+def _button(page: str, text: str) -> str:
+    return f'<button type="button" data-page="{page}">{text}</button>'

@@ -1,0 +1,179 @@
+"""The parts of the page, each made from the same data as the printed figure."""
+
+from collections.abc import Sequence
+
+from capax.figures.attention_weights import AttentionMap, draw_attention_weights
+from capax.figures.learning_curves import LearningCurves, draw_learning_curves
+from capax.figures.parity_transition import ParityTransition, draw_parity_transition
+from capax.figures.threshold_scaling import (
+    FittedLaw,
+    Parameter,
+    ThresholdPoint,
+    ThresholdScaling,
+    describe_setting,
+    draw_threshold_scaling,
+)
+from capax.report.charts import (
+    attention_heatmap,
+    learning_chart,
+    parity_charts,
+    rates_chart,
+    threshold_chart,
+)
+from capax.report.page import Section, chart_frame, charts_side_by_side, heatmap_frame
+from capax.report.provenance import trace_link
+from capax.report.tables import Markup, folded, paragraph, table, tag
+from capax.report.vector import inline_svg
+
+
+def threshold_section(data: ThresholdScaling, *, store: str, anchor: str) -> Section:
+    """Figure 2: the thresholds, the laws, and the table that leads to the trials."""
+    thresholds = threshold_chart(data, id=f"{anchor}-thresholds", store=store)
+    rates = rates_chart(data, id=f"{anchor}-rates", store=store)
+    printed = inline_svg(draw_threshold_scaling(data), anchor)
+    html = (
+        paragraph(data.verdict, "verdict")
+        + paragraph(
+            f"{describe_setting(data)}. m* is the smallest "
+            "number of training examples at which at least 80% of the trials reach 100% validation "
+            "accuracy. Hover for values, drag to zoom, click a point to see its trials."
+        )
+        + chart_frame(thresholds)
+        + _threshold_table(data, store)
+        + tag("h3", "Which law?")
+        + _law_table(data.laws)
+        + tag("h3", "What was measured")
+        + chart_frame(rates)
+        + _printed(printed)
+    )
+    title = "How many examples are needed as the context grows?"
+    return Section(anchor, "Figure 2", title, html, charts=(thresholds, rates))
+
+
+def _threshold_table(data: ThresholdScaling, store: str) -> str:
+    headers = ["T", "m*", "95% interval", *(ref.name for ref in data.references)]
+    headers += ["m* / best learner"] if data.references else []
+    rows = [_threshold_row(point, data, store) for point in data.points]
+    return table([*headers, "trials"], "r" * (len(headers) + 1), rows)
+
+
+def _threshold_row(point: ThresholdPoint, data: ThresholdScaling, store: str) -> list[object]:
+    references = [_at(point.T, ref.T.tolist(), ref.m.tolist()) for ref in data.references]
+    row: list[object] = [point.T, point.m_star, interval(point.low, point.high)]
+    row += [None if value is None else f"{value:.4g}" for value in references]
+    if references:
+        row.append(f"{point.m_star / references[0]:.2f}" if references[0] else None)
+    return [*row, trace_link(str(point.trials), {"store": store, "T": point.T})]
+
+
+def _at(T: int, grid: Sequence[float], values: Sequence[float]) -> float | None:
+    return dict(zip(grid, values, strict=True)).get(T)
+
+
+def _law_table(laws: Sequence[FittedLaw]) -> str:
+    rows = [
+        [law.name, "; ".join(_parameter(q) for q in law.parameters), f"{law.weight:.3f}"]
+        for law in laws
+    ]
+    return table(["law", "parameters, 95% intervals", "weight"], "llr", rows, chosen=0)
+
+
+def _parameter(parameter: Parameter) -> str:
+    bounds = interval(parameter.low, parameter.high)
+    return f"{parameter.name} = {parameter.value:.4g} {bounds}"
+
+
+def interval(low: float | int | None, high: float | int | None) -> str:
+    """`[41, 52]`; a side that the data leave open says so."""
+    shown = ["open" if side is None else f"{side:.4g}" for side in (low, high)]
+    return f"[{shown[0]}, {shown[1]}]"
+
+
+def learning_section(data: LearningCurves, *, anchor: str) -> Section:
+    """Figure 3, left."""
+    chart = learning_chart(data, id=f"{anchor}-curves")
+    threshold = f" The threshold at this T is m* = {data.threshold}." if data.threshold else ""
+    text = (
+        f"{data.task}, T = {data.T}. Training (dashed) fits every sample; validation (solid) shows "
+        f"whether the model found the rule.{threshold}"
+    )
+    runs = [
+        [
+            c.m,
+            _percent(c.train_accuracy[-1]),
+            _percent(c.validation_accuracy[-1]),
+            _run_link(c.run_id),
+        ]
+        for c in data.curves
+    ]
+    html = (
+        paragraph(text)
+        + chart_frame(chart)
+        + table(["m", "training", "validation", "run"], "rrrl", runs)
+        + _printed(inline_svg(draw_learning_curves(data), anchor))
+    )
+    return Section(anchor, "Figure 3, left", "Above and below the threshold", html, charts=(chart,))
+
+
+def attention_section(maps: tuple[AttentionMap, ...], *, anchor: str) -> Section:
+    """Figure 3, right."""
+    heatmaps = tuple(attention_heatmap(a, id=f"{anchor}-{k}") for k, a in enumerate(maps))
+    parts = [
+        paragraph(
+            "Rows are examples, columns positions, the last column is [CLS]; triangles mark the "
+            "relevant positions I. Heads stand in the order in which the output depends on them; "
+            "“without” is the rise of the loss without the head. “On I” is the share of the "
+            "attention on I, out of what does not go to [CLS]. Idle heads look everywhere, and "
+            "nothing depends on them."
+        )
+    ]
+    for attention, heatmap in zip(maps, heatmaps, strict=True):
+        parts.append(tag("h3", _describe_map(attention)))
+        parts.append(paragraph(Markup(f"Run {_run_link(attention.run_id).text}.")))
+        parts.append(heatmap_frame(heatmap))
+    parts.append(_printed(inline_svg(draw_attention_weights(maps), anchor)))
+    title = "Where the trained model looks"
+    return Section(anchor, "Figure 3, right", title, "".join(parts), heatmaps=heatmaps)
+
+
+def _describe_map(attention: AttentionMap) -> str:
+    heads = "One head" if len(attention.heads) == 1 else f"{len(attention.heads)} heads"
+    support = ", ".join(map(str, attention.support))
+    share = f"mean share on I {attention.share.mean():.2f}, largest {attention.share.max():.2f}"
+    return (
+        f"{heads}, T = {attention.T}, m = {attention.m}, I = {{{support}}}: {share}, "
+        f"validation accuracy {_percent(attention.accuracy)}"
+    )
+
+
+def parity_section(data: ParityTransition, *, anchor: str) -> Section:
+    """Figure 4."""
+    columns = [parity_charts(panel, id=f"{anchor}-T{panel.T}") for panel in data.panels]
+    html = paragraph(
+        "Fresh examples at every step, one curve per seed. The loss rests at chance and then "
+        "drops; the attention on the secret bits is the progress that the loss does not show."
+    )
+    for panel, charts in zip(data.panels, columns, strict=True):
+        html += tag("h3", f"T = {panel.T}, s = {panel.s}: {panel.summary()}")
+        html += charts_side_by_side(charts)
+    html += _printed(inline_svg(draw_parity_transition(data), anchor))
+    charts = tuple(chart for column in columns for chart in column)
+    return Section(anchor, "Figure 4", "Sparse parities are learnt suddenly", html, charts=charts)
+
+
+def text_section(anchor: str, kicker: str, title: str, html: str) -> Section:
+    """A part without charts: a compiled function, a bound, a diagram."""
+    return Section(anchor, kicker, title, html)
+
+
+def _printed(svg: str) -> str:
+    """Open without JavaScript; the page's script folds it, since the chart above shows the same."""
+    return folded("the figure as printed", svg, kind="printed", unfolded=True)
+
+
+def _run_link(run_id: str) -> Markup:
+    return trace_link(run_id[:12], {"text": run_id})
+
+
+def _percent(value: float) -> str:
+    return "100%" if value == 1 else f"{100 * float(value):.2f}%"

@@ -1,0 +1,201 @@
+"""The page in a real browser: no errors, no requests, hover, log axis, traces, phone, dark mode."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+
+import figure_cases as cases
+import pytest
+import report_cases
+
+from capax.figures.style import DARK, LIGHT
+from capax.report.page import render_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+playwright_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright drives the browser in this test; it is not installed"
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on this machine; CI installs it and runs this test"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_page(report_cases.page()), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def open_page(browser, address) -> Iterator:
+    """A function that opens the report; at the end no error and no request may have happened."""
+    problems, contexts = [], []
+
+    def open_(width: int = 1100, height: int = 900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: request.url != address and problems.append(request.url))
+        page.goto(address)
+        page.wait_for_selector("html.ready")
+        page.wait_for_selector("#figure-2-thresholds svg")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not problems
+
+
+def mark_centre(page, chart: str, index: int) -> tuple[float, float]:
+    mark = page.locator(f"#{chart} .mark circle").nth(index)
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_no_errors_no_requests_and_hostile_strings_are_only_text(open_page):
+    page = open_page()
+    assert page.evaluate("window.broken") is None
+    assert "</script>" in page.locator("h1").inner_text()
+
+
+def test_hover_reads_out_threshold_interval_and_references(open_page):
+    page = open_page()
+    point = cases.threshold_scaling().points[1]
+    page.mouse.move(*mark_centre(page, "figure-2-thresholds", 1))
+    tip = page.locator("#figure-2-thresholds .tip")
+    assert tip.is_visible()
+    text = tip.inner_text()
+    assert f"T = {point.T}" in text
+    assert f"{point.m_star} [{point.low}, {point.high}]" in text
+    assert "best learner" in text
+    page.mouse.move(1, 1)
+    assert not tip.is_visible()
+
+
+def test_log_toggle_moves_the_points(open_page):
+    page = open_page()
+    chart = page.locator("#figure-2-thresholds")
+    assert chart.get_attribute("data-scale") == "log-linear"
+    before = [mark_centre(page, "figure-2-thresholds", k)[0] for k in range(3)]
+    chart.locator("button[data-axis=x]").click()
+    assert chart.get_attribute("data-scale") == "linear-linear"
+    after = [mark_centre(page, "figure-2-thresholds", k)[0] for k in range(3)]
+    gaps = [[b - a for a, b in pairwise(xs)] for xs in (before, after)]
+    T = cases.LENGTHS
+    assert gaps[1][1] / gaps[1][0] == pytest.approx((T[2] - T[1]) / (T[1] - T[0]), rel=0.02)
+    assert gaps[0][1] / gaps[0][0] < gaps[1][1] / gaps[1][0]
+    chart.locator("button[data-axis=y]").click()
+    assert chart.get_attribute("data-scale") == "linear-log"
+
+
+def test_drag_zooms_and_the_whole_range_comes_back(open_page):
+    page = open_page()
+    chart = page.locator("#figure-2-rates")
+    reset = chart.locator(".reset")
+    assert not reset.is_visible()
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".plot").bounding_box()
+    whole = mark_centre(page, "figure-2-rates", 1)
+    page.mouse.move(box["x"] + 60, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 65, steps=4)
+    page.mouse.up()
+    assert reset.is_visible()
+    assert mark_centre(page, "figure-2-rates", 1) != whole
+    reset.click()
+    assert not reset.is_visible()
+    assert mark_centre(page, "figure-2-rates", 1) == whole
+
+
+def test_a_threshold_leads_to_its_trials_and_a_run_to_its_spec(open_page):
+    page = open_page()
+    T = cases.LENGTHS[2]
+    page.mouse.click(*mark_centre(page, "figure-2-thresholds", 2))
+    runs = [run for run in report_cases.threshold_store().runs if run.T == T]
+    assert (
+        f"{len(runs)} runs of {len(runs) // 2} trials" in page.locator("#runs .count").inner_text()
+    )
+    shown = page.locator("#runs tbody tr:visible")
+    assert {row.locator("td").nth(1).inner_text() for row in shown.all()} == {str(T)}
+    page.locator("#runs .run-id").first.click()
+    detail = page.locator("#runs pre").first.inner_text()
+    assert runs[0].run_id in detail and f'"T": {T}' in detail and '"heads": 16' in detail
+
+
+def test_links_of_curves_and_text_search_find_the_run(open_page):
+    page = open_page()
+    run_id = cases.learning_curves().curves[0].run_id
+    page.locator("#figure-3-left a[data-trace]").first.click()
+    assert "1 runs of 1 trials" in page.locator("#runs .count").inner_text()
+    assert page.locator("#runs .run-id").first.inner_text() == run_id[:12]
+    page.locator("#runs [data-page=all]").click()
+    total = len(report_cases.threshold_store().runs) + len(report_cases.curve_store().runs)
+    assert f"{total} runs" in page.locator("#runs .count").inner_text()
+
+
+def test_hover_on_attention_names_position_bit_and_weight(open_page):
+    page = open_page()
+    canvas = page.locator("#figure-3-right-0 canvas").first
+    canvas.scroll_into_view_if_needed()
+    attention = cases.attention_map(6, 5)
+    box = canvas.bounding_box()
+    t = attention.support[1]
+    column = (t + 0.5) / (attention.T + 2)
+    page.mouse.move(box["x"] + column * box["width"], box["y"] + 0.1 * box["height"])
+    text = page.locator("#figure-3-right-0 .tip").inner_text()
+    assert f"position {t} (relevant), bit {attention.bits[0, t]}" in text
+    assert f"weight {attention.weights[0, 0, t]:.2g}"[:10] in text
+
+
+def test_keyboard_walks_along_the_points(open_page):
+    page = open_page()
+    page.locator("#figure-2-thresholds .plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    tip = page.locator("#figure-2-thresholds .tip").inner_text()
+    assert f"T = {cases.LENGTHS[1]}" in tip
+
+
+@pytest.mark.parametrize("width", [320, 390, 1100])
+def test_no_horizontal_overflow(open_page, width):
+    page = open_page(width, 844, has_touch=width < 500, is_mobile=width < 500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_tap_reads_out_on_a_phone(open_page):
+    page = open_page(390, 844, has_touch=True, is_mobile=True)
+    page.touchscreen.tap(*mark_centre(page, "figure-2-thresholds", 1))
+    assert f"T = {cases.LENGTHS[1]}" in page.locator("#figure-2-thresholds .tip").inner_text()
+
+
+@pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_colours_follow_the_mode(open_page, scheme, palette):
+    page = open_page(color_scheme=scheme)
+    red, green, blue = (int(palette.background[k : k + 2], 16) for k in (1, 3, 5))
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == f"rgb({red}, {green}, {blue})"
+    fill = "getComputedStyle(document.querySelector('#figure-2-thresholds .mark circle')).fill"
+    red, green, blue = (int(palette.series[0][k : k + 2], 16) for k in (1, 3, 5))
+    assert page.evaluate(fill) == f"rgb({red}, {green}, {blue})"
+
+
+def test_without_javascript_the_printed_figures_are_there(browser, address):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    assert page.locator("details.printed[open] svg").count() == 4
+    assert not page.locator(".chart").first.is_visible()
+    context.close()
