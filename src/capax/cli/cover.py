@@ -7,9 +7,11 @@ import typer
 from rich.console import Console
 
 from capax.cli.output import JsonFlag, emit, note
-from capax.errors import InputError, require
+from capax.errors import require
 
 if TYPE_CHECKING:
+    from capax.capacity.cover_curve import CoverCurve
+    from capax.capacity.covering_sets import Cover
     from capax.capacity.metrics import FiniteSpace
 
 SHOWN_CENTRES = 20
@@ -52,13 +54,15 @@ def cover(
     if plot is not None:
         _check_plot(plot)
     space = _read_space(points, metric, distances)
+    if plot is not None and not curve:
+        _check_drawable(space)
+    best = None if eps is None else _best_cover(space, eps, time_limit)
+    whole = _whole_curve(space, time_limit) if curve else None
     result: dict[str, Any] = {"points": len(space), "metric": space.metric}
-    if eps is not None:
-        result |= _cover(space, eps, time_limit)
-    if curve:
-        result["curve"] = _curve(space, time_limit)
+    result |= {} if best is None else _cover_fields(space, best, time_limit)
+    result |= {} if whole is None else {"curve": _curve_rows(whole)}
     if plot is not None:
-        result["plot"] = str(_draw(space, plot, eps, curve, time_limit, dark))
+        result["plot"] = str(_draw(space, best, whole, plot, dark))
     emit(result, json, lambda console: _render(result, console))
 
 
@@ -77,18 +81,23 @@ def _read_space(file: Path, metric: str, distances: bool) -> "FiniteSpace":
     return space_from_points(table, metric)
 
 
-def _cover(space: "FiniteSpace", eps: float, time_limit: float) -> dict[str, Any]:
-    from capax.capacity.covering_sets import covering_number, greedy_cover
+def _best_cover(space: "FiniteSpace", eps: float, time_limit: float) -> "Cover":
+    from capax.capacity.covering_sets import covering_number
+
+    return covering_number(space, eps, time_limit=time_limit)
+
+
+def _cover_fields(space: "FiniteSpace", best: "Cover", time_limit: float) -> dict[str, Any]:
+    from capax.capacity.covering_sets import greedy_cover
     from capax.capacity.packing_sets import packing_number
 
-    best = covering_number(space, eps, time_limit=time_limit)
-    greedy = greedy_cover(space, eps)
-    packing = packing_number(space, eps, time_limit=time_limit)
-    wide = packing_number(space, 2 * eps, time_limit=time_limit)
+    greedy = greedy_cover(space, best.eps)
+    packing = packing_number(space, best.eps, time_limit=time_limit)
+    wide = packing_number(space, 2 * best.eps, time_limit=time_limit)
     known = {"exact": best.exact} if best.exact else {"lower": best.lower, "upper": best.upper}
     places = None if space.points is None else space.points[list(best.centres)].tolist()
     return {
-        "eps": eps,
+        "eps": best.eps,
         **known,
         "method": best.method,
         "seconds": round(best.seconds, 3),
@@ -102,12 +111,17 @@ def _cover(space: "FiniteSpace", eps: float, time_limit: float) -> dict[str, Any
     }
 
 
-def _curve(space: "FiniteSpace", time_limit: float) -> list[dict[str, Any]]:
+def _whole_curve(space: "FiniteSpace", time_limit: float) -> "CoverCurve":
     from capax.capacity.cover_curve import covering_curve
 
     whole = covering_curve(space, time_limit=time_limit)
     if not whole.exact:
         note("the time limit left some values open: raise --time-limit for the exact curve")
+    return whole
+
+
+def _curve_rows(whole: "CoverCurve") -> list[dict[str, Any]]:
+    """One row per step: N lies in [lower, upper] from this eps on."""
     steps = zip(whole.eps.tolist(), whole.lower.tolist(), whole.upper.tolist(), strict=True)
     rows: list[dict[str, Any]] = []
     for eps, lower, upper in steps:
@@ -124,22 +138,25 @@ def _check_plot(plot: Path) -> None:
     check_writable(plot)
 
 
+def _check_drawable(space: "FiniteSpace") -> None:
+    from capax.figures.cover_balls import check_drawable
+
+    check_drawable(space)
+
+
 def _draw(
-    space: "FiniteSpace", plot: Path, eps: float | None, curve: bool, limit: float, dark: bool
+    space: "FiniteSpace", best: "Cover | None", whole: "CoverCurve | None", plot: Path, dark: bool
 ) -> Path:
-    from capax.capacity.cover_curve import covering_curve
-    from capax.capacity.covering_sets import covering_number
+    """The curve if there is one, else the balls."""
     from capax.figures.cover_balls import draw_cover
     from capax.figures.cover_curve import draw_curve
     from capax.figures.style import save
 
-    if curve:
-        figure = draw_curve(space, covering_curve(space, time_limit=limit), eps=eps, dark=dark)
-    elif eps is not None:
-        figure = draw_cover(space, covering_number(space, eps, time_limit=limit), dark=dark)
-    else:
-        raise InputError("--plot: wanted --eps or --curve, got neither")
-    return save(figure, plot)
+    if whole is not None:
+        marked = None if best is None else best.eps
+        return save(draw_curve(space, whole, eps=marked, dark=dark), plot)
+    assert best is not None, "--eps or --curve was required"
+    return save(draw_cover(space, best, dark=dark), plot)
 
 
 def _render(result: dict[str, Any], console: Console) -> None:
@@ -163,9 +180,10 @@ def _render_cover(result: dict[str, Any], console: Console) -> None:
     at_least = "" if result["packing_exact"] else "at least "
     console.print(
         f"  packing  {at_least}{result['packing']}  (points pairwise more than {eps} apart; "
-        f"{result['packing_2eps']} more than {2 * result['eps']:g} apart)"
+        f"{result['packing_2eps']} more than {2 * result['eps']:g} apart)",
+        soft_wrap=True,
     )
-    console.print("  centres  " + _centres(result))
+    console.print("  centres  " + _centres(result), soft_wrap=True)
 
 
 def _interval(row: dict[str, Any]) -> str:
