@@ -7,6 +7,7 @@ at 0.45 two, and at 0.5 one suffices, because 0.3^2 + 0.4^2 = 0.5^2 and balls ar
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch, Polygon, Rectangle
 
@@ -17,6 +18,7 @@ from capax.figures.style import Palette, styled
 
 WARM_UP_POINTS = ((0.5, 0.7), (0.2, 0.3), (0.6, 0.65))
 WARM_UP_RADII = (0.05, 0.45, 0.5)
+MOST_JOINED = 200  # beyond this many points the joining lines would hide the balls
 
 
 def draw_cover(space: FiniteSpace, cover: Cover, *, dark: bool = False) -> Figure:
@@ -27,7 +29,7 @@ def draw_cover(space: FiniteSpace, cover: Cover, *, dark: bool = False) -> Figur
         axes = figure.subplots()
         draw_balls(axes, space, cover, palette)
         axes.set_title(_title(cover, len(space)), loc="left")
-        _legend(axes, palette)
+        _legend(axes, len(space) <= MOST_JOINED, palette)
     return figure
 
 
@@ -61,15 +63,28 @@ def draw_balls(axes: Axes, space: FiniteSpace, cover: Cover, palette: Palette) -
         axes.add_patch(ball)
         axes.add_patch(rim)
     others = np.setdiff1d(np.arange(len(space)), cover.centres)
-    nearest = space.distances[others][:, list(cover.centres)].argmin(axis=1)
-    for point, centre in zip(points[others], centres[nearest], strict=True):
-        axes.plot(*zip(point, centre, strict=True), color=palette.muted, linewidth=0.7, zorder=2)
-    size = 34 if len(space) <= 60 else 12
-    axes.scatter(*points[others].T, s=size * 0.6, color=palette.ink, linewidths=0, zorder=3)
+    if len(space) <= MOST_JOINED:
+        _join_to_centres(axes, space, cover, others, palette)
+    size = 34 if len(space) <= MOST_JOINED else 16
+    dot = 0.6 * size if len(space) <= MOST_JOINED else 4
+    axes.scatter(*points[others].T, s=dot, color=palette.ink, linewidths=0, zorder=3)
     axes.scatter(
         *centres.T, s=size * 1.5, color=color, edgecolors=palette.background, lw=1, zorder=4
     )
     _set_limits(axes, points, cover.eps)
+
+
+def _join_to_centres(
+    axes: Axes, space: FiniteSpace, cover: Cover, others: np.ndarray, palette: Palette
+) -> None:
+    """A thin line from every other point to its nearest centre."""
+    points = _in_the_plane(space)
+    nearest = space.distances[others][:, list(cover.centres)].argmin(axis=1)
+    ends = points[np.array(cover.centres)[nearest]]
+    lines = LineCollection(
+        list(np.stack([points[others], ends], axis=1)), colors=palette.muted, linewidths=0.7
+    )
+    axes.add_collection(lines)
 
 
 def check_drawable(space: FiniteSpace) -> None:
@@ -110,9 +125,10 @@ def _title(cover: Cover, n: int) -> str:
     return f"N(S, ε = {cover.eps:g}) {size},  {n} points"
 
 
-def _legend(axes: Axes, palette: Palette) -> None:
+def _legend(axes: Axes, joined: bool, palette: Palette) -> None:
+    name = "covered by the centre it is joined to" if joined else "covered point"
     axes.scatter([], [], s=50, color=palette.series[0], label="centre, with its ball")
-    axes.scatter([], [], s=20, color=palette.ink, label="covered by the centre it is joined to")
+    axes.scatter([], [], s=20, color=palette.ink, label=name)
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.06), ncols=2, frameon=False, borderpad=0)
 
 
