@@ -10,6 +10,7 @@ from matplotlib.colors import to_rgb
 
 from capax.errors import InputError
 from capax.figures.attention_weights import draw_attention_weights, image_of_weights
+from capax.figures.curves_and_attention import draw_curves_and_attention
 from capax.figures.learning_curves import draw_learning_curves
 from capax.figures.parity_transition import ParityPanel, ParityTransition, draw_parity_transition
 from capax.figures.style import DARK, LIGHT
@@ -181,3 +182,16 @@ def test_figures_without_data_are_refused():
         ParityPanel(10, 3, ())
     with pytest.raises(InputError, match=r"^panels"):
         ParityTransition(())
+
+
+def test_whole_figure_3_holds_both_halves():
+    figure = draw_curves_and_attention(cases.learning_curves(), MAPS)
+    left, right = figure.subfigs
+    assert has_line(
+        left.axes[0],
+        cases.learning_curves().curves[0].step,
+        cases.learning_curves().curves[0].train_accuracy,
+    )
+    assert len(right.axes) == 4 * len(MAPS)
+    with pytest.raises(InputError, match=r"^maps"):
+        draw_curves_and_attention(cases.learning_curves(), ())

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from numpy import ndarray
 
 from capax.errors import require
@@ -56,25 +56,27 @@ def draw_attention_weights(maps: tuple[AttentionMap, ...], *, dark: bool = False
     require(maps, "maps", "at least one model", maps)
     with styled(dark) as palette:
         figure = Figure(figsize=(4.8 * len(maps), 5.2))
-        panels = figure.subplots(
-            1, 4 * len(maps), width_ratios=[1, 0.15, 0.15, 0.02] * len(maps), squeeze=False
-        )[0]
-        figure.subplots_adjust(left=0.07, right=0.99, bottom=0.13, top=0.86, wspace=0.06)
-        for k, attention in enumerate(maps):
-            strip, share, effect, space = panels[4 * k : 4 * k + 4]
-            space.set_axis_off()
-            _draw_weights(strip, attention, palette)
-            _draw_bars(share, attention.share, attention, palette.series[1], "on I")
-            _draw_bars(effect, attention.effect, attention, palette.muted, "loss\nwithout")
-        figure.text(
-            0.012,
-            0.015,
-            "Colour: square root of the attention weight, 0 to 1. "
-            "Triangles: the relevant positions I.",
-            fontsize="small",
-            color=palette.muted,
-        )
+        fill_attention_weights(figure, maps, palette)
     return figure
+
+
+def fill_attention_weights(
+    figure: Figure | SubFigure, maps: tuple[AttentionMap, ...], palette: Palette
+) -> None:
+    """Draw into an empty figure, or a part of one."""
+    widths = [1, 0.15, 0.15, 0.02] * len(maps)
+    panels = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
+    figure.subplots_adjust(left=0.07, right=0.99, bottom=0.13, top=0.86, wspace=0.06)
+    for k, attention in enumerate(maps):
+        strip, share, effect, space = panels[4 * k : 4 * k + 4]
+        _draw_weights(strip, attention, palette)
+        _draw_bars(share, attention.share, attention, palette.series[1], "on I")
+        _draw_bars(effect, attention.effect, attention, palette.muted, "loss\nwithout")
+        space.set_axis_off()
+    key = (
+        "Colour: square root of the attention weight, 0 to 1. Triangles: the relevant positions I."
+    )
+    figure.text(0.012, 0.015, key, fontsize="small", color=palette.muted)
 
 
 def image_of_weights(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from numpy import ndarray
 
 from capax.errors import require
@@ -52,11 +52,18 @@ def draw_learning_curves(data: LearningCurves, *, dark: bool = False) -> Figure:
     """Figure 3, left, as a Matplotlib figure."""
     with styled(dark) as palette:
         figure = Figure(figsize=(6.2, 3.6))
-        axes = figure.subplots()
-        figure.subplots_adjust(left=0.1, right=0.74, bottom=0.15, top=0.9)
-        draw_accuracies(axes, data, palette)
-        axes.grid(visible=False, axis="x")
+        fill_learning_curves(figure, data, palette)
     return figure
+
+
+def fill_learning_curves(
+    figure: Figure | SubFigure, data: LearningCurves, palette: Palette
+) -> None:
+    """Draw into an empty figure, or a part of one."""
+    axes = figure.subplots()
+    figure.subplots_adjust(left=0.1, right=0.73, bottom=0.15, top=0.88)
+    draw_accuracies(axes, data, palette)
+    axes.grid(visible=False, axis="x")
 
 
 def draw_accuracies(axes: Axes, data: LearningCurves, palette: Palette) -> None:

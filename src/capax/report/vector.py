@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from capax.figures.style import DARK, LIGHT, Palette
 
-_ROLES = ("background", "ink", "muted", "grid")
+_ROLES = ("background", "ink", "muted", "line", "panel")
 
 
 def css_variables() -> str:

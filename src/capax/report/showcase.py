@@ -1,0 +1,65 @@
+"""Parts of the report that need no store: the diagram, a compiled function, a bound explained."""
+
+from capax.capacity.certificate import Certificate as BoundCertificate
+from capax.compiler import Certificate, Verification
+from capax.figures.attention_diagram import draw_attention_diagram
+from capax.report.page import Section
+from capax.report.tables import facts, paragraph, preformatted, table, tag
+from capax.report.vector import inline_svg
+
+
+def diagram_section() -> Section:
+    """Figure 1: the three modules, with weights that were computed, not drawn."""
+    text = (
+        "Alignment scores (grey) become normalized attention weights (blue), which mix the inputs. "
+        "Left: a head with a general context. Centre: a self-attention layer. Right: a [CLS] token "
+        "that extracts one scalar."
+    )
+    picture = tag("div", inline_svg(draw_attention_diagram(), "figure-1"), "picture scroll")
+    html = paragraph(text) + picture
+    return Section("figure-1", "Figure 1", "What an attention head computes", html)
+
+
+def compiled_section(certificate: Certificate, verification: Verification) -> Section:
+    """A formula compiled into weights, what is promised, and what the weights say themselves."""
+    wrong = certificate.wrong_decisions
+    promises = {
+        "function": certificate.function,
+        "T, s, d": f"{certificate.T}, {certificate.s}, {certificate.d}",
+        "construction": f"{certificate.family}, {certificate.encoding} encoding",
+        "worst-case error": f"{certificate.worst_case_error:.6g} over all 2^{certificate.T} inputs",
+        "margin": "none" if certificate.margin is None else f"{certificate.margin:.6g}",
+        "wrong decisions": "none to make" if wrong is None else f"{wrong} of 2^{certificate.T}",
+        "rests on": "; ".join(certificate.statements),
+        "verified": _verified(verification),
+    }
+    norms = [
+        [name, *(f"{row[norm]:.4g}" for norm in ("frobenius", "spectral", "norm_2_1"))]
+        for name, row in certificate.norms.items()
+    ]
+    html = (
+        paragraph("No training: the weights follow from the formula, and so does the certificate.")
+        + facts(promises)
+        + table(["matrix", "Frobenius", "spectral", "(2,1)"], "lrrr", norms)
+    )
+    return Section("compiled", "Compiled function", "A formula as attention weights", html)
+
+
+def _verified(verification: Verification) -> str:
+    checks = len(verification.checks)
+    if verification.ok:
+        return f"yes: {checks} claims recomputed from the weights alone ({verification.method})"
+    failed = ", ".join(check.name for check in verification.failed)
+    return f"NO: {failed} failed of {checks} claims"
+
+
+def bound_section(certificate: BoundCertificate, *, m: int, what: str) -> Section:
+    """One generalization bound, written out with its numbers."""
+    best = certificate.best
+    needed = "" if best.m_needed is None else f" The same route needs m = {best.m_needed:.4g}."
+    verdict = (
+        f"With probability {1 - certificate.delta:g} over {m} examples, the error of {what} is at "
+        f"most {best.verdict}.{needed}"
+    )
+    html = paragraph(verdict, "verdict") + preformatted(certificate.explain())
+    return Section("bound", "Bound", "How much can such a head get wrong?", html)
