@@ -48,14 +48,14 @@ class BlockWeights:
 
 def folded(W: Array, b: Array, ln: Fold, name: str = "W") -> Float[np.ndarray, "rows cols"]:
     """[W; b] after folding a LayerNorm in front: d + 1 rows, the last one the bias."""
-    W = finite_matrix(W, name)
-    b = np.asarray(b, dtype=np.float64)
+    whole = np.empty((W.shape[0] + 1, W.shape[1]))
+    whole[:-1], whole[-1] = W, b
     if ln is not None:
         gain, offset = (np.asarray(part, dtype=np.float64) for part in ln)
-        b = b + W.T @ offset
-        W = gain[:, None] * W
-        W = W - W.mean(axis=0)
-    return finite_matrix(np.vstack([W, b[None, :]]), name)
+        whole[-1] += offset @ whole[:-1]
+        whole[:-1] *= gain[:, None]
+        whole[:-1] -= whole[:-1].mean(axis=0)
+    return finite_matrix(whole, name)
 
 
 def block_norms(block: BlockWeights) -> ResidualBlock:
