@@ -1,0 +1,81 @@
+"""The paper's learner: a Transformer trained by the engine, many models at once."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from capax.attention.checkpoint import save
+from capax.attention.transformer import transformer_spec
+from capax.data.task import TaskSpec
+from capax.errors import InputError
+from capax.sweep.spec import Panel
+from capax.sweep.trial import Learner, Outcome, Run, Trial
+from capax.training import OptimiserSpec, RunResult, TrialResult, TrialSpec, train
+
+_SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
+
+
+class TransformerFamily:
+    """[task], [model], [optimiser] and [training] are the fields of the engine's specs."""
+
+    def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
+        """The engine's trial; `index` is the task's seed, so it draws support and examples."""
+        for part, names in _SET_BY_THE_SWEEP.items():
+            for name in set(names) & set(getattr(panel, part)):
+                raise InputError(f"{part}.{name}: set by the sweep, leave it out")
+        model = {k: v for k, v in panel.model.items() if k != "family"}
+        spec = TrialSpec(
+            task=TaskSpec(**panel.task, T=T, m=m, seed=index),
+            model=transformer_spec(**model, T=T),
+            optimiser=OptimiserSpec(**panel.optimiser),
+            **{**panel.training, "restarts": panel.restarts},
+        )
+        return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def learner(self, panel: Panel, T: int) -> Learner:
+        """The engine, told in our words what to do and heard in our words what came out."""
+        del T
+
+        def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
+            waiting: dict[str, Trial] = {}
+            for result in train(_specs(trials, waiting), keep=panel.keep_parameters):
+                yield _outcome(waiting.pop(result.trial_id), result)
+
+        return learn
+
+
+def _specs(trials: Iterator[Trial | None], waiting: dict[str, Trial]) -> Iterator[TrialSpec | None]:
+    for trial in trials:
+        if trial is None:
+            yield None
+        else:
+            waiting[trial.trial_id] = trial
+            yield trial.spec
+
+
+def _outcome(trial: Trial, result: TrialResult) -> Outcome:
+    return Outcome(trial, result.solved, tuple(_run(run) for run in result.runs))
+
+
+def _run(result: RunResult) -> Run:
+    return Run(
+        run_id=result.run_id,
+        restart=result.spec.restart,
+        outcome=result.outcome,
+        solved_step=result.solved_step,
+        steps=result.steps,
+        seconds=result.seconds,
+        spec=result.spec.model_dump(mode="json"),
+        curves={name: [float(v) for v in values] for name, values in result.evals.items()},
+        path=result.path,
+        reason=result.reason or "",
+        parameters=None if result.parameters is None else _tensors(result),
+    )
+
+
+def _tensors(result: RunResult) -> bytes:
+    """The parameters as the bytes of a safetensors checkpoint."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        save(path, result.parameters, {"run_id": result.run_id})
+        return path.read_bytes()
