@@ -5,30 +5,42 @@ the floor is the smallest m where that reaches the target. It is found downwards
 bound, where the target is reached for certain.
 """
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
 from capax.boolean.best_learner import best_learner
+from capax.boolean.collapse import probability_as_conjunction
 from capax.boolean.disagreement import union_sample_size
+from capax.boolean.functions import SparseFunction
 from capax.boolean.limits import fano
 from capax.boolean.parser import parse
-from capax.errors import InfeasibleError
+from capax.errors import InputError
 from capax.identity import key_words
+
+_LARGEST_SEARCHED = 300
 
 
 @lru_cache(maxsize=256)
 def floor(function: str, T: int, p: float, target: float = 0.8, draws: int = 128) -> int:
     """Smallest m at which the best learner succeeds with probability `target` (Monte Carlo).
 
-    Where the version space cannot be simulated at this T, Fano's inequality is used instead: also
-    a floor, a lower one.
+    AND and OR are simulated at any T, other functions only up to T = 300: beyond, Fano's
+    inequality is used instead, which is also a floor, a lower one.
     """
     f = parse(function)
     high = union_sample_size(f, T, 1 - target, p)
+    if T > _LARGEST_SEARCHED and not _is_and_or_or(f, p):
+        return max(1, math.ceil(fano(f, T, 1 - target, p)))
+    return _lowest(lambda m: _best(function, T, m, p, draws) >= target, max(0, high // 2), high)
+
+
+def _is_and_or_or(f: SparseFunction, p: float) -> bool:
     try:
-        return _lowest(lambda m: _best(function, T, m, p, draws) >= target, max(1, high // 2), high)
-    except InfeasibleError:
-        return max(1, int(-(-fano(f, T, 1 - target, p) // 1)))
+        probability_as_conjunction(f, p)
+    except InputError:
+        return False
+    return True
 
 
 def _best(function: str, T: int, m: int, p: float, draws: int) -> float:

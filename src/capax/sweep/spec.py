@@ -33,18 +33,23 @@ from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
 SETTINGS = ("task", "model", "optimiser", "training")
 _FILE_FIELDS = ("name", "claim", *SETTINGS, "panels", "scales")
-_PANEL_FIELDS = ("T", "search", "keep_parameters", *SETTINGS)
+_PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", *SETTINGS)
 
 Table = dict[str, Any]
 
 
 class Panel(Spec):
-    """One part of an experiment: the same settings at every T, searched over m."""
+    """One part of an experiment: the same settings at every T, searched over m.
+
+    `keep_parameters`: the trained models stay in the store. `whole_curves`: solved runs go on to
+    the last step, and every evaluation uses the whole validation set.
+    """
 
     name: str
     T: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     search: Search
     keep_parameters: bool = False
+    whole_curves: bool = False
     task: Table = Field(default_factory=dict)
     model: Table = Field(default_factory=dict)
     optimiser: Table = Field(default_factory=dict)

@@ -38,7 +38,14 @@ class TransformerFamily:
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             waiting: dict[str, Trial] = {}
-            for result in train(_specs(trials, waiting), keep=panel.keep_parameters):
+            results = train(
+                _specs(trials, waiting),
+                keep="final" if panel.keep_parameters else "none",
+                max_m=panel.search.largest_m,
+                early_exit=not panel.whole_curves,
+                full_validation=panel.whole_curves,
+            )
+            for result in results:
                 yield _outcome(waiting.pop(result.trial_id), result)
 
         return learn
