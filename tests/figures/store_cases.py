@@ -91,8 +91,23 @@ def transition_store(path: Path, *, with_mass: bool = True) -> Path:
 def simulated_store(path: Path) -> Path:
     """A real sweep of simulated learners with thresholds 20 + 8 log T."""
     model = {"family": "simulated", "threshold": 20.0, "growth": 8.0}
-    search = {"method": "adaptive", "max_trials": 64}
-    wanted = experiment(threshold={"T": [53, 307], "search": search, "model": model})
+    wanted = experiment(threshold=grid(list(cases.SIZES), 10, T=list(cases.LENGTHS), model=model))
     with Store.create_or_resume(path, wanted) as store:
         run_sweep(wanted, store)
     return path
+
+
+def threshold_store(path: Path) -> Path:
+    """Trials of a 3-bit AND that succeed from m = 61 on, at two lengths; nothing was trained."""
+    sizes = [17, 31, 47, 61, 79]
+    trials = []
+    for T in (53, 101):
+        for m in sizes:
+            for number in range(4):
+                solved_step = 100 if m >= 61 else None
+                run = stored_run(
+                    T, m, number, 0, accuracy_curves(0.5, 1.0), solved_step=solved_step
+                )
+                trials.append(("threshold", T, m, number, [run]))
+    panels = {"threshold": grid(sizes, trials=4, T=[53, 101], task=TASK)}
+    return write(path, experiment(**panels), trials)

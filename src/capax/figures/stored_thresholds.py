@@ -1,6 +1,6 @@
 """From a store to Figure 2: thresholds, laws with their bands, and what a best learner needs."""
 
-from functools import lru_cache
+import math
 
 import numpy as np
 from jaxtyping import Float
@@ -9,11 +9,11 @@ from numpy import ndarray
 from capax.analysis.scaling import Fit, Point, Scaling
 from capax.analysis.summary import closed_points, floor_ratio, scaling_of
 from capax.analysis.threshold import Threshold, panel_task, threshold_panel, thresholds
-from capax.boolean.best_learner import best_learner
+from capax.boolean.collapse import collapse_probability
 from capax.boolean.disagreement import union_sample_size
 from capax.boolean.parser import parse
 from capax.data.task import TaskSpec
-from capax.errors import InfeasibleError
+from capax.errors import InputError
 from capax.figures.stored_runs import describe_task
 from capax.figures.threshold_scaling import (
     TARGET,
@@ -28,7 +28,6 @@ from capax.identity import key_words
 from capax.sweep.spec import Panel
 from capax.sweep.store import Store
 
-_DRAWS = 400
 _Z = 1.959963984540054
 
 
@@ -111,7 +110,7 @@ def _references(panel: Panel, found: tuple[Threshold, ...]) -> tuple[ReferenceCu
         return ()
     T = np.array([float(t.T) for t, _ in known])
     best = np.array([float(t.floor or 0) for t, _ in known])
-    one_left = np.array([_one_rule_left(task, t.floor or 1) for t, task in known])
+    one_left = np.array([_one_rule_left(task) for _, task in known])
     references = [ReferenceCurve("best learner", T, best)]
     if np.all(np.isfinite(one_left)):
         references.append(ReferenceCurve("one rule left", T, one_left))
@@ -123,23 +122,19 @@ def _union(task: TaskSpec) -> int:
     return union_sample_size(parse(task.function), task.T, 1 - TARGET, task.probability)
 
 
-def _one_rule_left(task: TaskSpec, floor: int) -> float:
-    """Smallest m with P(|V_m| = 1) >= 0.8; nan where the version space cannot be simulated.
+def _one_rule_left(task: TaskSpec) -> float:
+    """Smallest m with P(|V_m| = 1) >= 0.8, by the lower side of its sandwich.
 
-    It lies between the best learner's m, since E[1/|V|] >= P(|V| = 1), and the union bound.
+    At most the union bound. Not a number for functions other than AND and OR.
     """
-    low, high = floor - 1, _union(task)
+    f, p = parse(task.function), task.probability
+    low, high = 0, _union(task)
+    key = key_words([task.function, task.T, p], "one rule left")
     try:
         while high - low > 1:
             middle = (low + high) // 2
-            collapsed = _collapsed(task.function, task.T, middle, task.probability)
-            low, high = (low, middle) if collapsed >= TARGET else (middle, high)
-    except InfeasibleError:
-        return float("nan")
+            reached = collapse_probability(f, task.T, middle, p, key=key).lower >= TARGET
+            low, high = (low, middle) if reached else (middle, high)
+    except InputError:
+        return math.nan
     return float(high)
-
-
-@lru_cache(maxsize=256)
-def _collapsed(function: str, T: int, m: int, p: float) -> float:
-    key = key_words([function, T, m, p], "one rule left")
-    return best_learner(parse(function), T, m, p, draws=_DRAWS, key=key).collapsed
