@@ -1,0 +1,81 @@
+"""Every command and every program in the README and the guides is run; printed output is compared.
+
+A ```bash block is run as it stands, a ```python block is run as a program, in one scratch folder
+per document, in order. A ```text block right after one of them is its true output.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+# Interactive sessions (`>>> `) are checked by doctest, everything else by running the blocks.
+SESSIONS = [guide for guide in GUIDES if "\n>>> " in guide.read_text()]
+DOCUMENTS = [ROOT / "README.md", *(guide for guide in GUIDES if guide not in SESSIONS)]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# Set-up commands: the suite itself is started by `make test`, and `make reproduce` takes minutes.
+NOT_RUN_HERE = ("make ", "pip install", "git clone", "cd capax")
+
+
+def blocks(document: Path) -> list[tuple[str, str]]:
+    return [(kind, body) for kind, body in BLOCK.findall(document.read_text())]
+
+
+def run(kind: str, body: str, folder: Path) -> str:
+    if kind == "bash":
+        kept = [line for line in body.splitlines() if not line.startswith(NOT_RUN_HERE)]
+        command = ["bash", "-euo", "pipefail", "-c", "\n".join(kept)]
+    else:
+        command = [sys.executable, "-c", body]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "JAX_ENABLE_X64": "0"}
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, f"{body}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def same(shown: str, printed: str) -> bool:
+    """Equal but for trailing spaces; a line `...` in the document stands for any lines."""
+    parts = [re.escape(line.rstrip()) for line in shown.strip().splitlines()]
+    pattern = "\n".join(".*" if part == re.escape("...") else part for part in parts)
+    lines = "\n".join(line.rstrip() for line in printed.strip().splitlines())
+    return re.fullmatch(pattern, lines, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_document_runs(document, tmp_path):
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    printed, executed = "", 0
+    for kind, body in blocks(document):
+        if kind in ("bash", "python"):
+            printed, executed = run(kind, body, tmp_path), executed + 1
+        elif kind == "text":
+            assert same(body, printed), f"the document shows\n{body}\nbut it printed\n{printed}"
+    assert executed, f"{document.name} shows nothing that runs"
+
+
+@pytest.mark.parametrize("document", SESSIONS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_session_prints_what_it_shows(document):
+    failures, tried = doctest.testfile(str(document), module_relative=False)
+    assert tried > 0
+    assert failures == 0
+
+
+def test_the_comparison_can_fail():
+    assert same("a\n...\nd", "a  \nb\nc\nd\n")
+    assert not same("a\nb", "a\nc")
+    assert not same("a\n...\nd", "a\nb")
