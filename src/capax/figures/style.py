@@ -26,12 +26,13 @@ DOTS_PER_INCH = 200
 
 @dataclass(frozen=True)
 class Palette:
-    """Colours by role: text and axes, secondary text, hairlines, paper, and the data."""
+    """Colours by role: paper, text, secondary text, hairlines, raised surfaces, and the data."""
 
     background: str
     ink: str
     muted: str
-    grid: str
+    line: str
+    panel: str
     series: tuple[str, ...]
 
 
@@ -39,14 +40,16 @@ LIGHT = Palette(
     background="#ffffff",
     ink="#1f2328",
     muted="#6a737d",
-    grid="#e4e7eb",
+    line="#e1e4e8",
+    panel="#f5f7f9",
     series=("#0b62a8", "#c2500a", "#0a7d5c", "#a3387f", "#8a6d00", "#5b4bc4"),
 )
 DARK = Palette(
     background="#14171c",
     ink="#e8eaed",
     muted="#949ca7",
-    grid="#2c323b",
+    line="#2c323b",
+    panel="#1c2027",
     series=("#63b0f4", "#f59a55", "#3fc79c", "#e386c2", "#dcbb4d", "#a89bff"),
 )
 
@@ -64,15 +67,20 @@ def styled(dark: bool = False) -> Iterator[Palette]:
         yield palette
 
 
+def check_destination(path: Path | str) -> str:
+    """The format that the suffix of `path` asks for; `InputError` if it could not be written."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    require(kind in FORMATS, "out", "a file name ending in .png, .svg or .pdf", str(path))
+    check_writable(path)
+    return kind
+
+
 def save(figure: Figure, path: Path | str) -> Path:
     """Write `figure` as PNG, SVG or PDF by the suffix of `path`, whole or not at all.
 
     The same figure gives the same bytes: no date is written into the file.
     """
-    target = Path(path)
-    kind = target.suffix.lower().removeprefix(".")
-    require(kind in FORMATS, "out", "a file name ending in .png, .svg or .pdf", str(path))
-    check_writable(target)
+    kind = check_destination(path)
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     options: dict[str, Any] = {"format": kind, "metadata": metadata[kind], "dpi": DOTS_PER_INCH}
 
@@ -80,7 +88,7 @@ def save(figure: Figure, path: Path | str) -> Path:
         with rc_context({"svg.hashsalt": "capax", "svg.fonttype": "path", "pdf.fonttype": 42}):
             figure.savefig(file, facecolor=figure.get_facecolor(), **options)
 
-    return write_atomically(target, write)
+    return write_atomically(path, write)
 
 
 def _settings(palette: Palette) -> dict[str, Any]:
@@ -113,7 +121,7 @@ def _settings(palette: Palette) -> dict[str, Any]:
         "axes.linewidth": 0.8,
         "axes.grid": True,
         "axes.axisbelow": True,
-        "grid.color": palette.grid,
+        "grid.color": palette.line,
         "grid.linewidth": 0.6,
         "lines.linewidth": 1.6,
         "lines.solid_capstyle": "round",

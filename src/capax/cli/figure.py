@@ -1,0 +1,62 @@
+"""`capax figure N`: a figure of the paper, from what this library computed."""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capax.cli.output import JsonFlag, emit
+from capax.errors import require
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """What a figure shows, and `module:function` of `(store, dark) -> (figure, its numbers)`."""
+
+    title: str
+    maker: str
+
+
+# number in the paper -> how it is made
+FIGURES: dict[int, PaperFigure] = {
+    1: PaperFigure(
+        "attention modules: head with context, self-attention layer, [CLS] scalar",
+        "capax.figures.attention_diagram:figure_1",
+    ),
+}
+
+
+def figure(
+    number: Annotated[int, typer.Argument(help="Number of the figure in the paper.")],
+    out: Annotated[Path, typer.Option(help="File to write: .png, .svg or .pdf.")],
+    store: Annotated[
+        Path | None, typer.Option(help="Results to draw from, where the figure shows results.")
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Light lines on a dark ground.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Draw a figure of the paper.
+
+    Figure 1 is drawn from actual modules on actual bits: the darkness of an edge is a computed
+    attention weight. With --json the numbers in the picture are printed.
+
+    Example: `capax figure 1 --out fig1.png`
+    """
+    known = ", ".join(map(str, sorted(FIGURES)))
+    require(number in FIGURES, "number", f"a figure among {known}", number)
+    from capax.figures.style import check_destination, save
+
+    check_destination(out)
+    module, _, function = FIGURES[number].maker.partition(":")
+    picture, numbers = getattr(importlib.import_module(module), function)(store, dark)
+    path = save(picture, out)
+    payload = {"figure": number, "title": FIGURES[number].title, "out": str(path), "data": numbers}
+    text = f"Figure {number} ({payload['title']}) written to {path}"
+    emit(payload, json, lambda console: console.print(text, markup=False))
+
+
+def register(app: typer.Typer) -> None:
+    """Add `figure` to the command line."""
+    app.command("figure", epilog="Example: `capax figure 1 --out fig1.png`")(figure)

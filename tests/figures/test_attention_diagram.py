@@ -1,0 +1,146 @@
+"""Figure 1: the numbers in it are those of the modules, and the picture shows them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from capax.errors import InputError
+from capax.figures.attention_diagram import (
+    OUTPUT,
+    TOKEN,
+    draw_attention_diagram,
+    edge_color,
+    figure_1,
+)
+from capax.figures.attention_examples import and_by_zero_detection, attention_panels
+from capax.figures.style import DARK, LIGHT, check_destination, palette_for, save, styled
+
+PANELS = attention_panels()
+
+
+def softmax_rows(scores):
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
+def test_blue_edges_follow_from_grey_ones(panel):
+    np.testing.assert_allclose(panel.weights, softmax_rows(panel.scores), atol=1e-6)
+
+
+def test_what_the_heads_look_for():
+    head, layer, scalar = PANELS
+    assert head.weights[0].argmax() == 2  # z asks for a one at position 2
+    assert [row.argmax() for row in layer.weights[1:]] == list(range(5))  # the token before
+    assert scalar.weights[0].argmax() == 1  # the relevant zero
+
+
+def test_the_cls_example_computes_and():
+    model = and_by_zero_detection(5)
+    for x1, x3 in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        f = float(model(np.array([1, x1, 0, x3, 1])))
+        assert (f < 0) == bool(x1 and x3)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_edges_are_as_dark_as_their_weights(dark):
+    figure = draw_attention_diagram(PANELS, dark=dark)
+    palette = palette_for(dark)
+    assert to_rgb(figure.get_facecolor()) == to_rgb(palette.background)
+    ax, weights = figure.axes[0], PANELS[0].weights[0]
+    drawn = {
+        line.get_xdata()[0]: line.get_color()
+        for line in ax.lines
+        if tuple(line.get_ydata()) == (TOKEN, OUTPUT)
+    }
+    assert len(drawn) == len(weights)
+    for t, weight in enumerate(weights):
+        assert drawn[t] == edge_color(weight, palette.series[0], palette.background)
+
+
+def test_stronger_is_darker():
+    lightness = [sum(to_rgb(edge_color(w, LIGHT.series[0], "#ffffff"))) for w in (0, 0.3, 0.6, 1)]
+    assert lightness == sorted(lightness, reverse=True) and len(set(lightness)) == 4
+    assert edge_color(1.0, LIGHT.ink, "#ffffff") == LIGHT.ink
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_formats_by_suffix_and_the_same_bytes_twice(tmp_path, suffix, start):
+    first, second = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    for path in (first, second):
+        save(draw_attention_diagram(PANELS), path)
+    assert first.read_bytes().startswith(start)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def contrast(a: str, b: str) -> float:
+    """Contrast ratio of WCAG 2."""
+
+    def luminance(color):
+        c = np.array(to_rgb(color))
+        linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    light, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_every_colour_can_carry_text(palette):
+    for color in (palette.ink, palette.muted, *palette.series):
+        assert contrast(color, palette.background) >= 4.5
+
+
+def test_style_leaves_matplotlib_as_it_was():
+    import matplotlib
+
+    before = matplotlib.rcParams["font.size"], matplotlib.rcParams["figure.facecolor"]
+    with styled(dark=True) as palette:
+        assert palette is DARK
+        assert matplotlib.rcParams["figure.facecolor"] == DARK.background
+    assert (matplotlib.rcParams["font.size"], matplotlib.rcParams["figure.facecolor"]) == before
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: check_destination("figure.gif"), "out"),
+        (lambda: check_destination("no/such/folder/figure.png"), "no/such/folder"),
+        (lambda: attention_panels((1, 0)), "bits"),
+        (lambda: attention_panels((1,) * 9), "bits"),
+    ],
+)
+def test_mistakes_are_named(make, named):
+    with pytest.raises(InputError, match=f"^{named}"):
+        make()
+
+
+def test_figure_1_takes_no_store(tmp_path):
+    with pytest.raises(InputError, match="store: wanted nothing"):
+        figure_1(tmp_path, False)
+
+
+def capax(*arguments):
+    command = [sys.executable, "-m", "capax.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command(tmp_path):
+    target = tmp_path / "fig1.svg"
+    done = capax("figure", "1", "--out", str(target), "--dark", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    np.testing.assert_allclose(told["data"]["tf-scalar"]["weights"], PANELS[2].weights, atol=1e-6)
+    assert target.read_text().startswith("<?xml")
+
+
+def test_the_command_refuses_in_one_line(tmp_path):
+    done = capax("figure", "9", "--out", str(tmp_path / "x.png"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: number: wanted") and done.stderr.count("\n") == 1
