@@ -58,6 +58,9 @@ class Flaky:
     def trial(self, panel, T, m, index):
         return self.real.trial(panel, T, m, index)
 
+    def prepare(self, panel, T):
+        raise RuntimeError(f"cannot prepare {panel.name} at {T}")  # must not matter
+
     def learner(self, panel, T):
         del panel, T
 

@@ -106,6 +106,9 @@ def test_a_new_family_joins_without_touching_the_sweep():
         def trial(self, panel, T, m, index):
             return Trial(panel.name, T, m, index, f"{T}-{m}-{index}", None)
 
+        def prepare(self, panel, T):
+            del panel, T
+
         def learner(self, panel, T):
             del panel, T
             return SimulatedLearner()

@@ -34,7 +34,7 @@ def sweep(
     address: Annotated[
         str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Values of T in work at once (here only).")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Values of T in work at once (here only).")] = 1,
     as_json: JsonFlag = False,
 ) -> None:
     """Train what an experiment asks for, and keep every run in one SQLite file.

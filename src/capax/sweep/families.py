@@ -26,6 +26,10 @@ class Family(Protocol):
         """A learner for all trials of this panel at this T."""
         ...
 
+    def prepare(self, panel: Panel, T: int) -> None:
+        """What can be done ahead, in another thread: compile. May do nothing."""
+        ...
+
 
 class SimulatedFamily:
     """Learners with a known success curve: [model] holds the fields of `SimulatedSpec`."""
@@ -41,6 +45,9 @@ class SimulatedFamily:
     def learner(self, panel: Panel, T: int) -> Learner:
         del panel, T
         return SimulatedLearner()
+
+    def prepare(self, panel: Panel, T: int) -> None:
+        del panel, T
 
 
 _FAMILIES: dict[str, Family | str] = {

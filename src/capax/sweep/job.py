@@ -37,6 +37,10 @@ class Job:
         trial = outcome.trial
         self.progress.record((trial.m, trial.index), outcome.solved)
 
+    def prepare(self) -> None:
+        """Compile what the job needs; in a thread, while another job trains."""
+        self._family.prepare(self.panel, self.T)
+
     def learner(self) -> Learner:
         return self._family.learner(self.panel, self.T)
 

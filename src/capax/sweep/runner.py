@@ -1,14 +1,16 @@
-"""Run a sweep on this machine: a few jobs at once, one writer.
+"""Run a sweep on this machine: jobs one after the other or a few at once, one writer.
 
-Jobs run in threads, because a job spends its time inside compiled programs: while one T trains, the
-program of the next T is compiled, and the gaps at the end of a round are filled by the other job.
-Only the calling thread touches the store. How many jobs run at once changes no result.
+While one T trains, the programs of the next are compiled in the background. With several jobs at
+once, each in a thread, the gaps at the end of one job's round are filled by another; memory must
+do for all of them. Only the calling thread touches the store. None of this changes a result.
 """
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from capax.sweep.families import check_experiment
 from capax.sweep.job import Job, Status, Stopped, Tally, jobs_of
@@ -27,7 +29,12 @@ def run_sweep(
     report: Report | None = None,
 ) -> Status:
     """Train what the store does not have yet; every finished trial is written at once."""
-    return drive(experiment, store, lambda jobs: concurrently(jobs, jobs_at_once), report)
+
+    def outcomes_of(jobs: list[Job]) -> Iterator[Outcome]:
+        with preparing(jobs[jobs_at_once:]):
+            yield from concurrently(jobs, jobs_at_once)
+
+    return drive(experiment, store, outcomes_of, report)
 
 
 def drive(
@@ -47,6 +54,19 @@ def drive(
         tally.add(outcome)
         tell(tally.status())
     return tally.status()
+
+
+@contextmanager
+def preparing(jobs: list[Job]) -> Iterator[None]:
+    """Prepare the coming jobs in their order; what fails here will fail, and say so, in the job."""
+    threads = max(1, min(4, (os.cpu_count() or 1) // 4))
+    with ThreadPoolExecutor(threads, thread_name_prefix="prepare") as pool:
+        for job in jobs:
+            pool.submit(job.prepare)
+        try:
+            yield
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def concurrently(jobs: list[Job], at_once: int) -> Iterator[Outcome]:

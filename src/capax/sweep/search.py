@@ -38,6 +38,11 @@ class GridSearch(Spec):
     def largest_m(self) -> int:
         return max(self.m)
 
+    @property
+    def round_size(self) -> int:
+        """Trials that can run at once."""
+        return self.most_trials
+
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
         """All trials at first, nothing afterwards."""
         del restarts
@@ -77,6 +82,11 @@ class AdaptiveSearch(Spec):
     @property
     def largest_m(self) -> int:
         return self.m_high
+
+    @property
+    def round_size(self) -> int:
+        """Trials that can run at once."""
+        return self.batch
 
     @property
     def candidates(self) -> tuple[int, ...]:

@@ -10,7 +10,16 @@ from capax.data.task import TaskSpec
 from capax.errors import InputError
 from capax.sweep.spec import Panel
 from capax.sweep.trial import Learner, Outcome, Run, Trial
-from capax.training import OptimiserSpec, RunResult, TrialResult, TrialSpec, train
+from capax.training import (
+    Hardware,
+    OptimiserSpec,
+    RunResult,
+    TrialResult,
+    TrialSpec,
+    compile_ahead,
+    train,
+)
+from capax.training.hardware import MAX_SLOTS
 
 _SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
 
@@ -34,12 +43,14 @@ class TransformerFamily:
 
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
+        hardware = _hardware(panel)
         del T
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             waiting: dict[str, Trial] = {}
             results = train(
                 _specs(trials, waiting),
+                hardware=hardware,
                 keep="final" if panel.keep_parameters else "none",
                 max_m=panel.search.largest_m,
                 early_exit=not panel.whole_curves,
@@ -49,6 +60,19 @@ class TransformerFamily:
                 yield _outcome(waiting.pop(result.trial_id), result)
 
         return learn
+
+    def prepare(self, panel: Panel, T: int) -> None:
+        """Compile the program of this T while another one trains."""
+        trial = self.trial(panel, T, panel.search.largest_m, 0)
+        compile_ahead(trial.spec, hardware=_hardware(panel), max_m=panel.search.largest_m)
+
+
+def _hardware(panel: Panel) -> Hardware:
+    """On a GPU as many slots as a round has trials, so that programs compiled ahead fit."""
+    found = Hardware()
+    if found.platform == "cpu":
+        return found
+    return Hardware(slots=min(MAX_SLOTS, 1 << (panel.search.round_size - 1).bit_length()))
 
 
 def _specs(trials: Iterator[Trial | None], waiting: dict[str, Trial]) -> Iterator[TrialSpec | None]:
