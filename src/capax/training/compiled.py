@@ -4,6 +4,7 @@ width 1: the program of one lane, unbatched. width W: the same program under `vm
 """
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -21,22 +22,32 @@ GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
 
 @dataclass(frozen=True)
 class Executables:
-    """admit: put new runs into slots; advance: train all slots on; examine: whole pool."""
+    """draw: parameters from keys; write: new runs into slots (width > 1); advance: one chunk for
+    all slots; examine: the whole pool."""
 
-    admit: Any
+    draw: Any
+    write: Any
     advance: Any
     examine: Any
 
 
 _lock = threading.Lock()
-_kept: dict[Any, Future[Executables]] = {}
+_kept: dict[Any, Future[Any]] = {}
 
 
 def executables(
     program: Program, device: jax.Device, width: int, options: dict[str, Any]
 ) -> Executables:
     """Compile once per process; later callers, also in other threads, wait for the same result."""
-    key = (program, device, width, tuple(sorted(options.items())))
+    compiler = _Compiler(program, device, width, options)
+    key = (device, tuple(sorted(options.items())))
+    group = 1 if width == 1 else GROUP
+    draw = _once(("draw", program.path, program.rule, group, *key), compiler.draw)
+    rest = _once((program, width, *key), compiler.rest)
+    return Executables(draw, *rest)
+
+
+def _once(key: Any, make: Callable[[], Any]) -> Any:
     with _lock:
         future = _kept.get(key)
         mine = future is None
@@ -44,7 +55,7 @@ def executables(
             future = _kept[key] = Future()
     if mine:
         try:
-            future.set_result(_compile(program, device, width, options))
+            future.set_result(make())
         except BaseException as error:
             with _lock:
                 del _kept[key]
@@ -52,38 +63,51 @@ def executables(
     return future.result()
 
 
-def _compile(
-    program: Program, device: jax.Device, width: int, options: dict[str, Any]
-) -> Executables:
-    place = partial(_placed, device=device)
-    seed, keys = seed_shape(program), jax.ShapeDtypeStruct((2,), jnp.uint32)
-    lane = jax.eval_shape(partial(start, program), seed, keys)
-    pool = place(jax.ShapeDtypeStruct((program.validation_rows, program.path.spec.T), jnp.uint8))
+@dataclass(frozen=True)
+class _Compiler:
+    """Lowers and compiles the functions of a program for one device and width."""
 
-    def build(function: Any, *arguments: Any, donate: tuple[int, ...] = ()) -> Any:
-        traced = jax.jit(function, donate_argnums=donate).lower(*arguments)
-        return traced.compile(compiler_options=options)
+    program: Program
+    device: jax.Device
+    width: int
+    options: dict[str, Any]
 
-    head = pool if program.validation_rows <= SUBSET else _first(pool, SUBSET)
-    if width == 1:
-        lane, seed, keys = place(lane), place(seed), place(keys)
-        return Executables(
-            build(partial(start, program), seed, keys),
-            build(partial(advance, program), lane, head, donate=(0,)),
-            build(partial(examine, program), lane.params, lane.target, pool),
+    def draw(self) -> Any:
+        function, key = partial(start, self.program.path, self.program.rule), _KEY
+        if self.width > 1:
+            function, key = jax.vmap(function), _stacked(key, GROUP)
+        return self._build(function, key)
+
+    def rest(self) -> tuple[Any, Any, Any]:
+        program, lane = self.program, lane_shape(self.program)
+        pool = jax.ShapeDtypeStruct((program.validation_rows, program.path.spec.T), jnp.uint8)
+        head = jax.ShapeDtypeStruct((min(SUBSET, pool.shape[0]), pool.shape[1]), pool.dtype)
+        if self.width == 1:
+            advanced = self._build(partial(advance, program), lane, head, donate=(0,))
+            examined = self._build(partial(examine, program), lane.params, lane.target, pool)
+            return None, advanced, examined
+        lanes, fresh = _stacked(lane, self.width), _stacked(lane, GROUP)
+        index = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
+        some = partial(_examine_some, program)
+        return (
+            self._build(_write, lanes, fresh, index, donate=(0,)),
+            self._build(partial(_advance_all, program), lanes, head, donate=(0,)),
+            self._build(some, lanes.params, lanes.target, index, pool),
         )
-    lanes = place(_stacked(lane, width))
-    index = place(jax.ShapeDtypeStruct((GROUP,), jnp.int32))
-    seeds, keys = place(_stacked(seed, GROUP)), place(_stacked(keys, GROUP))
-    return Executables(
-        build(partial(_admit, program), lanes, seeds, keys, index, donate=(0,)),
-        build(partial(_advance_all, program), lanes, head, donate=(0,)),
-        build(partial(_examine_some, program), lanes.params, lanes.target, index, pool),
-    )
+
+    def _build(self, function: Any, *arguments: Any, donate: tuple[int, ...] = ()) -> Any:
+        where = SingleDeviceSharding(self.device)
+        placed = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), arguments
+        )
+        lowered = jax.jit(function, donate_argnums=donate).lower(*placed)
+        return lowered.compile(compiler_options=self.options)
 
 
-def _admit(program: Program, lanes: Lane, seeds: Lane, keys: Any, index: Any) -> Lane:
-    fresh = jax.vmap(partial(start, program))(seeds, keys)
+_KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)
+
+
+def _write(lanes: Lane, fresh: Lane, index: Any) -> Lane:
     return jax.tree.map(lambda old, new: old.at[index].set(new), lanes, fresh)
 
 
@@ -96,40 +120,30 @@ def _examine_some(program: Program, params: Any, target: Target, index: Any, poo
     return jax.vmap(partial(examine, program), in_axes=(0, 0, None))(*chosen, pool)
 
 
-def seed_shape(program: Program) -> Lane:
-    """Shapes of a lane before it has parameters."""
+def lane_shape(program: Program) -> Lane:
+    """Shapes of a lane."""
     spec, s = program.path.spec, program.s
     rows = program.rows if program.mode == "full_batch" else 0
     shape = jax.ShapeDtypeStruct
     real = shape((), jnp.float32)
-    data = Data(
-        shape((rows, spec.T), jnp.uint8), shape((rows,), jnp.float32), shape((rows,), jnp.float32)
-    )
+    each = shape((rows,), jnp.float32)
     target = Target(
         shape((s,), jnp.int32),
         shape((s,), jnp.float32),
         shape((2**s,), jnp.float32),
         shape((), jnp.uint32),
     )
-    key, step = shape((2,), jnp.uint32), shape((), jnp.int32)
-    return Lane(None, None, step, data, target, real, real, real, key)
+    params, state = jax.eval_shape(partial(start, program.path, program.rule), _KEY)
+    data = Data(shape((rows, spec.T), jnp.uint8), each, each)
+    step = shape((), jnp.int32)
+    return Lane(params, state, step, data, target, real, real, real, _KEY)
 
 
 def empty_lanes(program: Program, width: int) -> Lane:
     """`width` lanes of zeros on the host, as the program expects them."""
-    keys = jax.ShapeDtypeStruct((2,), jnp.uint32)
-    lane = jax.eval_shape(partial(start, program), seed_shape(program), keys)
+    lane = lane_shape(program)
     return jax.tree.map(lambda x: np.zeros((width, *x.shape), x.dtype), lane)
 
 
 def _stacked(tree: Any, width: int) -> Any:
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct((width, *x.shape), x.dtype), tree)
-
-
-def _placed(tree: Any, device: jax.Device) -> Any:
-    where = SingleDeviceSharding(device)
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree)
-
-
-def _first(pool: Any, rows: int) -> Any:
-    return jax.ShapeDtypeStruct((rows, pool.shape[1]), pool.dtype, sharding=pool.sharding)

@@ -15,7 +15,6 @@ from capax.data.task import validation_inputs
 from capax.errors import require
 from capax.training.hardware import Hardware, enable_cache
 from capax.training.program import Program
-from capax.training.record import Keep
 from capax.training.results import RunResult, TrialResult
 from capax.training.seeds import training_for
 from capax.training.shape import check_fits, memory_of, program_of, with_rows
@@ -42,7 +41,7 @@ def train(
     trials: Iterable[TrialSpec | None],
     *,
     hardware: Hardware | None = None,
-    keep: Keep = "none",
+    keep: str = "none",
     progress: Progress | None = None,
     max_m: int = 1,
     early_exit: bool = True,
@@ -107,7 +106,7 @@ class Crew:
     """The workers of one call of `train`, started when the first trials are known."""
 
     def __init__(
-        self, hardware: Hardware, keep: Keep, max_m: int, early_exit: bool, full: bool
+        self, hardware: Hardware, keep: str, max_m: int, early_exit: bool, full: bool
     ) -> None:
         self.hardware, self.keep, self.max_m = hardware, keep, max_m
         self.early_exit, self.full_validation = early_exit, full

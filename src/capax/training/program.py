@@ -76,11 +76,10 @@ class Measured(NamedTuple):
     mass: Float[Array, ""]
 
 
-def start(program: Program, lane: Lane, init_key: UInt32[Array, "2"]) -> Lane:
-    """The lane with freshly drawn parameters and an empty optimiser state."""
-    params = program.path.init(jax.random.wrap_key_data(init_key, impl="threefry2x32"))
-    state = _optimiser(program, lane).init(params)
-    return lane._replace(params=params, state=state, step=jnp.zeros((), jnp.int32))
+def start(path: Path, rule: OptimiserSpec, key: UInt32[Array, "2"]) -> tuple[Any, Any]:
+    """Freshly drawn parameters and an empty optimiser state."""
+    params = path.init(jax.random.wrap_key_data(key, impl="threefry2x32"))
+    return params, transformation(rule, 0.0, 0.0, 1.0).init(params)
 
 
 def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[Lane, Measured]:

@@ -3,7 +3,6 @@
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
@@ -11,8 +10,6 @@ from capax.attention.transformer import Transformer
 from capax.training.paths import Path
 from capax.training.results import COLUMNS, Outcome, RunResult
 from capax.training.specs import RunSpec
-
-Keep = Literal["none", "final", "best"]
 
 
 @dataclass

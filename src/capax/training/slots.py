@@ -35,7 +35,9 @@ class Slots:
         """Start new runs in the given slots."""
         if self.width == 1:
             for lane, key in seeds.values():
-                self._lanes = self._run.admit(*jax.device_put((lane, key), self.device))
+                lane, key = jax.device_put((lane, key), self.device)
+                params, state = self._run.draw(key)
+                self._lanes = lane._replace(params=params, state=state)
             return
         waiting = list(seeds.items())
         for first in range(0, len(waiting), GROUP):
@@ -43,8 +45,10 @@ class Slots:
             group += [group[-1]] * (GROUP - len(group))  # writing a slot twice is harmless
             index = np.array([slot for slot, _ in group], np.int32)
             stacked = jax.tree.map(lambda *x: np.stack(x), *(seed for _, seed in group))
-            arguments = jax.device_put((*stacked, index), self.device)
-            self._lanes = self._run.admit(self._lanes, *arguments)
+            lanes, keys, index = jax.device_put((*stacked, index), self.device)
+            params, state = self._run.draw(keys)
+            fresh = lanes._replace(params=params, state=state)
+            self._lanes = self._run.write(self._lanes, fresh, index)
 
     def advance(self) -> Measured:
         """Train every slot for one chunk; the measurements, one entry per slot."""

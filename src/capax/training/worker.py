@@ -12,7 +12,7 @@ import numpy as np
 from capax.data.task import Training
 from capax.training.hardware import Hardware
 from capax.training.program import SUBSET, Program
-from capax.training.record import Keep, Record
+from capax.training.record import Record
 from capax.training.results import RunResult
 from capax.training.seeds import seed_for
 from capax.training.shape import with_rows
@@ -39,7 +39,7 @@ class Orders:
     pool: np.ndarray
     hardware: Hardware
     width: int
-    keep: Keep
+    keep: str
     early_exit: bool
     full_validation: bool
 

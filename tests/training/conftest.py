@@ -1,0 +1,39 @@
+"""Small shapes (distinct primes) that all engine tests share, so that programs compile once."""
+
+import pytest
+
+from capax.attention.transformer import TransformerSpec
+from capax.data.task import TaskSpec
+from capax.training import Hardware, OptimiserSpec, TrialSpec
+
+T, VALIDATION = 11, 601
+
+
+@pytest.fixture
+def trial_of():
+    """A factory of small trials: trial_of(seed, m=..., and fields of task, model, trial)."""
+
+    def make(seed=0, *, m=23, function="and3", task=None, model=None, optimiser=None, **fields):
+        data = {"function": function, "T": T, "m": m, "seed": seed, "reject_ambiguous": False}
+        data |= {"validation_size": VALIDATION, **(task or {})}
+        shape = {"T": T, "d": 6, "heads": 3, "mlp_width": 7, **(model or {})}
+        rates = {"lr": 1e-2, **(optimiser or {})}
+        common = {"steps": 40, "eval_every": 10, "restarts": 1, **fields}
+        return TrialSpec(
+            task=TaskSpec(**data),
+            model=TransformerSpec(**shape),
+            optimiser=OptimiserSpec(**rates),
+            **common,
+        )
+
+    return make
+
+
+@pytest.fixture
+def one_by_one():
+    return Hardware(workers=1, use_cache=False)
+
+
+@pytest.fixture
+def four_slots():
+    return Hardware(workers=1, slots=4, use_cache=False)

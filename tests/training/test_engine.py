@@ -1,0 +1,238 @@
+"""The engine against a plain loop, and against itself in other slots, orders and company."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from capax.attention.transformer import Transformer
+from capax.data.task import draw_task
+from capax.errors import InfeasibleError, InputError
+from capax.identity import key_from
+from capax.training import Hardware, train
+
+
+def by_seed(results):
+    return {result.spec.task.seed: result for result in results}
+
+
+def same_bits(a, b):
+    """All evaluations of all runs equal to the last bit."""
+    assert len(a.runs) == len(b.runs)
+    for x, y in zip(a.runs, b.runs, strict=True):
+        assert (x.run_id, x.outcome, x.solved_step) == (y.run_id, y.outcome, y.solved_step)
+        for name, column in x.evals.items():
+            np.testing.assert_array_equal(column, y.evals[name], err_msg=name)
+    return True
+
+
+def plain_loop(run, batches):
+    """The naive model, one example at a time under vmap, and optax as a user would write it."""
+    spec = run.optimiser
+    model = Transformer.init(run.model, key=key_from(run.model_dump(mode="json"), "init"))
+    optimiser = optax.adamw(spec.lr, weight_decay=spec.weight_decay)
+    state, losses = optimiser.init(model), []
+
+    def loss(model, X, y):
+        z = jax.vmap(model)(X)
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(z, y))
+
+    @jax.jit
+    def step(model, state, X, y):
+        value, gradient = jax.value_and_grad(loss)(model, X, y)
+        with jax.numpy_dtype_promotion("standard"):
+            updates, state = optimiser.update(gradient, state, model)
+            return optax.apply_updates(model, updates), state, value
+
+    for number in range(run.steps + 1):
+        model, state, value = step(model, state, *batches(number))
+        if number and number % run.eval_every == 0:
+            losses.append(float(value))
+    return losses
+
+
+@pytest.mark.parametrize("hardware", ["one_by_one", "four_slots"])
+def test_a_run_equals_the_plain_loop(trial_of, hardware, request):
+    trial = trial_of(3, optimiser={"lr": 1e-3})
+    (result,) = train([trial], hardware=request.getfixturevalue(hardware), early_exit=False)
+    task = draw_task(trial.task)
+    data = jnp.asarray(task.X_train, jnp.int32), jnp.asarray(task.y_train, jnp.float32)
+    wanted = plain_loop(trial.run(0), lambda _: data)
+    np.testing.assert_allclose(result.runs[0].evals["loss"], wanted, rtol=2e-4)
+    assert result.runs[0].path == "collapsed"
+    assert result.runs[0].reason is None
+
+
+def test_online_training_equals_a_plain_loop_on_the_same_fresh_samples(trial_of, one_by_one):
+    trial = trial_of(1, mode="online", batch_size=19, optimiser={"lr": 1e-3})
+    (result,) = train([trial], hardware=one_by_one, early_exit=False)
+    run, f = trial.run(0), trial.task.target
+    key = key_from(run.model_dump(mode="json"), "samples")
+
+    def batch(number):
+        words = jax.random.bits(jax.random.fold_in(key, number), (19, trial.task.T), jnp.uint32)
+        X = np.asarray(words) < round(trial.task.probability * 2**32)
+        return jnp.asarray(X, jnp.int32), jnp.asarray(f(X.astype(np.uint8)), jnp.float32)
+
+    np.testing.assert_allclose(result.runs[0].evals["loss"], plain_loop(run, batch), rtol=2e-4)
+
+
+def test_slot_neighbours_and_order_change_no_bit(trial_of, four_slots):
+    trials = [trial_of(seed, m=13 + seed, restarts=2) for seed in range(7)]
+    forward = by_seed(train(trials, hardware=four_slots, max_m=32))
+    backward = by_seed(train(reversed(trials), hardware=four_slots, max_m=32))
+    alone = by_seed(train([trials[5]], hardware=four_slots, max_m=32))
+    assert all(same_bits(forward[seed], backward[seed]) for seed in range(7))
+    assert same_bits(forward[5], alone[5])
+
+
+def test_workers_change_no_bit(trial_of):
+    trials = [trial_of(seed) for seed in range(4)]
+    one = by_seed(train(trials, hardware=Hardware(workers=1, use_cache=False)))
+    three = by_seed(train(trials, hardware=Hardware(workers=3, use_cache=False)))
+    assert all(same_bits(one[seed], three[seed]) for seed in range(4))
+
+
+def test_wide_and_narrow_agree_up_to_rounding(trial_of, one_by_one, four_slots):
+    trials = [trial_of(seed, steps=10) for seed in range(4)]
+    one, four = (by_seed(train(trials, hardware=h)) for h in (one_by_one, four_slots))
+    for seed in range(4):
+        a, b = one[seed].runs[0].evals["loss"], four[seed].runs[0].evals["loss"]
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+
+
+def test_masked_rows_do_not_count_and_rows_grow(trial_of, four_slots):
+    """A small m beside a larger one that comes later: padding and growth change rounding only."""
+    hardware = four_slots
+    small, large = trial_of(0, m=13), trial_of(1, m=29)
+    apart = [next(train([trial], hardware=hardware)) for trial in (small, large)]
+    together = by_seed(train([small, large], hardware=hardware))
+    for trial, alone in zip((small, large), apart, strict=True):
+        got, wanted = together[trial.task.seed].runs[0].evals, alone.runs[0].evals
+        for name in ("loss", "train_accuracy"):
+            np.testing.assert_allclose(got[name][:2], wanted[name][:2], rtol=1e-3)
+
+
+def test_early_exit_changes_the_time_not_the_solved_set(trial_of, four_slots):
+    trials = [trial_of(seed, m=31, function="or1", steps=200) for seed in range(6)]
+    early = by_seed(train(trials, hardware=four_slots))
+    late = by_seed(train(trials, hardware=four_slots, early_exit=False))
+    assert any(early[seed].solved for seed in range(6))
+    for seed in range(6):
+        assert early[seed].solved == late[seed].solved
+        assert early[seed].runs[0].solved_step == late[seed].runs[0].solved_step
+        assert late[seed].runs[0].steps == 200
+
+
+def test_solved_means_the_whole_validation_set(trial_of, one_by_one):
+    for result in train([trial_of(0, m=31, function="or1", steps=200)], hardware=one_by_one):
+        evals = result.runs[0].evals
+        assert evals["validation_rows"][-1] == result.spec.task.validation_size
+        assert evals["validation_accuracy"][-1] == 1.0
+        assert evals["validation_rows"][0] == 512
+        assert len({len(column) for column in evals.values()}) == 1
+
+
+def test_restarts_are_lazy_and_use_the_same_data(trial_of, four_slots):
+    solvable = trial_of(0, m=31, function="or1", steps=200, restarts=3, task={"p": 0.5})
+    hopeless = trial_of(1, m=3, steps=60, restarts=3, task={"p": 0.5})
+    results = by_seed(train([solvable, hopeless], hardware=four_slots, max_m=31))
+    assert results[0].solved
+    assert [run.outcome for run in results[0].runs].count("solved") == 1
+    assert results[0].runs[-1].outcome == "solved"
+    assert [run.spec.restart for run in results[1].runs] == [0, 1, 2]
+    assert not results[1].solved
+    assert len({run.evals["loss"][0] for run in results[1].runs}) == 3
+
+
+@pytest.mark.parametrize("hardware", ["one_by_one", "four_slots"])
+def test_divergence_is_an_outcome(trial_of, hardware, request):
+    trials = [trial_of(0, optimiser={"lr": 1e30}), trial_of(1)]
+    results = by_seed(train(trials, hardware=request.getfixturevalue(hardware)))
+    assert results[0].runs[0].outcome == "diverged"
+    assert results[0].runs[0].steps < 40
+    assert results[1].runs[0].outcome != "diverged"
+    assert np.isfinite(results[1].runs[0].evals["loss"]).all()
+
+
+def test_the_source_is_pulled_only_when_a_slot_is_free(trial_of, four_slots):
+    pulled, finished = [], []
+
+    def source():
+        for seed in range(6):
+            pulled.append(seed)
+            yield trial_of(seed)
+            if seed == 4:
+                yield None  # nothing right now
+
+    for result in train(source(), hardware=four_slots):
+        finished.append(result.spec.task.seed)
+        assert len(pulled) - len(finished) <= 4
+    assert sorted(finished) == list(range(6))
+
+
+def test_the_naive_path_serves_the_rest_and_says_why(trial_of, one_by_one):
+    (result,) = train([trial_of(0, model={"layers": 2}, steps=10)], hardware=one_by_one)
+    assert result.runs[0].path == "naive"
+    assert "2 layers" in result.runs[0].reason
+    assert np.isfinite(result.runs[0].evals["attention_mass"]).all()
+
+
+@pytest.mark.parametrize("keep", ["final", "best"])
+def test_kept_parameters_give_the_recorded_accuracy(trial_of, four_slots, keep):
+    trial = trial_of(2, steps=20)
+    (result,) = train([trial], hardware=four_slots, keep=keep, full_validation=True)
+    task, run = draw_task(trial.task), result.runs[0]
+    z = jax.jit(jax.vmap(run.parameters))(jnp.asarray(task.X_validation, jnp.int32))
+    accuracy = np.mean((np.asarray(z) > 0) == (task.y_validation > 0.5))
+    recorded = run.evals["validation_accuracy"]
+    wanted = recorded[-1] if keep == "final" else recorded.max()
+    assert accuracy == pytest.approx(wanted, abs=2.5 / len(task.y_validation))
+
+
+def test_attention_mass_is_that_of_the_naive_model(trial_of, one_by_one):
+    trial = trial_of(2, steps=10)
+    (result,) = train([trial], hardware=one_by_one, keep="final", early_exit=False)
+    task, run = draw_task(trial.task), result.runs[0]
+    X = jnp.asarray(task.X_validation[:512], jnp.int32)
+    _, (weights,) = jax.jit(jax.vmap(lambda b: run.parameters(b, return_weights=True)))(X)
+    mass = float(jnp.mean(jnp.sum(weights[:, :, jnp.array(task.support)], axis=2)))
+    assert run.evals["attention_mass"][-1] == pytest.approx(mass, rel=1e-4)
+
+
+def test_too_little_memory_is_told_with_numbers(trial_of):
+    small = Hardware(workers=1, memory_bytes=1000)
+    with pytest.raises(InfeasibleError, match=r"needs .* GiB .* may be used"):
+        list(train([trial_of(0)], hardware=small))
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"eval_every": 20}, "eval_every"),
+        ({"model": {"d": 9}}, "model"),
+        ({"task": {"p": 0.3}}, "p"),
+    ],
+)
+def test_trials_of_one_call_must_share_a_program(trial_of, four_slots, other, words):
+    with pytest.raises(InputError, match=f"same {words} "):
+        list(train([trial_of(0), trial_of(1, **other)], hardware=four_slots))
+
+
+def test_arguments_are_checked(trial_of):
+    with pytest.raises(InputError, match="keep"):
+        list(train([trial_of(0)], keep="all"))
+    with pytest.raises(InputError, match="max_m"):
+        list(train([trial_of(0)], max_m=0))
+    with pytest.raises(InputError, match="slots"):
+        Hardware(slots=0)
+
+
+def test_an_error_of_the_source_reaches_the_caller(trial_of, one_by_one):
+    def source():
+        yield trial_of(0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(train(source(), hardware=one_by_one))
