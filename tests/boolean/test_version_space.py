@@ -19,6 +19,8 @@ from capax.boolean import (
     survivors,
     symmetric,
 )
+from capax.boolean.conjunctions import conjunction_placements
+from capax.boolean.search import consistent_placements
 from capax.boolean.symmetries import num_automorphisms, swap_classes
 from capax.boolean.version_space import count_up_to
 from capax.errors import InfeasibleError, InputError
@@ -73,7 +75,7 @@ def test_equals_brute_force_over_all_subsets_of_twelve(formula):
         assert sorted(survivors(f, X, y).supports) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(0, 255), st.integers(0, 2**32 - 1), st.integers(0, 9))
 def test_any_function_of_three_bits_and_any_labels(number, seed, m):
     f = from_table(number, (0, 1, 2)).relevant()
@@ -81,6 +83,22 @@ def test_any_function_of_three_bits_and_any_labels(number, seed, m):
     X = random.integers(0, 2, (m, 5)).astype(np.uint8)
     y = random.integers(0, 2, m) if seed % 2 else f.on(range(f.s), 5)(X)
     check(f, X, y)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 4), st.integers(0, 2**32 - 1), st.integers(0, 150), st.floats(0.3, 0.9))
+def test_covers_equal_the_general_search(s, seed, m, p):
+    f = conjunction(range(s), T=9)
+    X = (np.random.default_rng(seed).random((m, 9)) < p).astype(np.uint8)
+    both = [
+        sorted(map(tuple, np.concatenate([np.empty((0, s), int), *blocks]).tolist()))
+        for blocks in (
+            conjunction_placements(s, X, f(X), 10**9),
+            consistent_placements(f, X, f(X), 10**9),
+        )
+    ]
+    assert both[0] == both[1]
+    assert tuple(range(s)) in both[0]
 
 
 def test_real_valued_tables():

@@ -2,12 +2,22 @@
 
 A target looks at s of T bits. `functions` holds it as a support and a truth table, `families` and
 `parser` build it, `fourier` and `bias` say what it is like, `version_space` lists the placements
-that a sample has not refuted, and `limits` says how many examples any learner needs.
+that a sample has not refuted (`conjunctions` for AND and OR, `search` for the rest). How many
+examples anyone needs: `disagreement` (wrong survivors), `limits` (converse bounds), `collapse`
+(when one placement is left) and `best_learner` (the floor under every learning curve).
 """
 
+from capax.boolean.best_learner import BestLearner as BestLearner
 from capax.boolean.bias import balancing_probabilities as balancing_probabilities
 from capax.boolean.bias import balancing_probability as balancing_probability
 from capax.boolean.bias import bias as bias
+from capax.boolean.collapse import Sandwich as Sandwich
+from capax.boolean.collapse import collapse_probability as collapse_probability
+from capax.boolean.collapse import expected_collapse_time as expected_collapse_time
+from capax.boolean.collapse import no_swap_probability as no_swap_probability
+from capax.boolean.disagreement import expected_wrong_survivors as expected_wrong_survivors
+from capax.boolean.disagreement import log_num_placements as log_num_placements
+from capax.boolean.disagreement import union_sample_size as union_sample_size
 from capax.boolean.families import conjunction as conjunction
 from capax.boolean.families import constant as constant
 from capax.boolean.families import disjunction as disjunction
@@ -18,8 +28,14 @@ from capax.boolean.families import monotone_symmetric as monotone_symmetric
 from capax.boolean.families import parity as parity
 from capax.boolean.families import symmetric as symmetric
 from capax.boolean.families import threshold as threshold
+from capax.boolean.fourier import Properties as Properties
+from capax.boolean.fourier import fourier_coefficients as fourier_coefficients
+from capax.boolean.fourier import influences as influences
+from capax.boolean.fourier import properties as properties
 from capax.boolean.functions import MAX_SPARSITY as MAX_SPARSITY
 from capax.boolean.functions import SparseFunction as SparseFunction
+from capax.boolean.limits import counting as counting
+from capax.boolean.limits import fano as fano
 from capax.boolean.parser import parse as parse
 from capax.boolean.random_functions import random_function as random_function
 from capax.boolean.random_functions import random_support as random_support

@@ -58,7 +58,7 @@ class Rivals:
     log_count: float
     q: float
 
-    def log_survivors(self, m: float) -> float:
+    def log_survivors(self, m: int) -> float:
         """ln of the expected number that survive m examples."""
         if self.q >= 1.0:
             return self.log_count if m == 0 else -math.inf

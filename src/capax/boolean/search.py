@@ -8,6 +8,7 @@ its own: for AND, a column that is 0 on a positive example can play none, and at
 handful of columns is left.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,14 +16,17 @@ import numpy as np
 
 from capax.boolean.decision_diagram import Level, Target, decision_diagram
 from capax.boolean.functions import SparseFunction
-from capax.boolean.symmetries import canonical_placements, swap_classes
-from capax.errors import InfeasibleError
-
-MAX_WORK = 3_000_000_000
-"""Words touched before a search is called infeasible: a few seconds on one core."""
+from capax.boolean.packing import Budget, pack
+from capax.boolean.symmetries import (
+    canonical_placements,
+    coset_automorphisms,
+    num_automorphisms,
+    swap_classes,
+)
 
 _BLOCK_WORDS = 1 << 22
 _MOST_PAIRS = 1 << 18
+_WORDS_PER_PREFIX = 64  # what building one costs, in words touched by the innermost loop
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class _Prefixes:
 
 
 def consistent_placements(
-    f: SparseFunction, X: np.ndarray, y: np.ndarray, max_work: int = MAX_WORK
+    f: SparseFunction, X: np.ndarray, y: np.ndarray, max_work: int
 ) -> Iterator[np.ndarray]:
     """Blocks [n, s] of placements J with f(x_J) = y on every example, each function once.
 
@@ -46,10 +50,12 @@ def consistent_placements(
     if f.s == 0:
         yield np.empty((int((f.table[0] == y).all()), 0), dtype=np.int64)
         return
+    coset_automorphisms(f)  # says at once when f has too many orders of its variables
     by_class = {group: _columns_for_role(f, group[0], X, y) for group in swap_classes(f)}
     roles = [by_class[_class_of(f, i)] for i in range(f.s)]
     if all(len(columns) for columns in roles):
         search = _Search(f, X, y, roles, max_work)
+        search.refuse_the_hopeless(len(y))
         for block in search.below(0, search.root()):
             yield canonical_placements(f, block)
 
@@ -72,7 +78,8 @@ class _Search:
     def __init__(
         self, f: SparseFunction, X: np.ndarray, y: np.ndarray, roles: list[np.ndarray], limit: int
     ) -> None:
-        self.f, self.roles, self.limit, self.work = f, roles, limit, 0
+        self.f, self.roles = f, roles
+        self.budget = Budget(limit, f.s, max(map(len, roles)))
         self.levels = decision_diagram(f)
         used = np.unique(np.concatenate(roles))
         packed = pack(X[:, used].T != 0)
@@ -83,6 +90,19 @@ class _Search:
         self.before = [_neighbour_before(f, k) for k in range(f.s)]
         self.wanted = self._needed_by_last() if f.is_boolean and len(y) else None
         self.order = np.argsort(self.columns[-1][:, 0], kind="stable") if len(y) else roles[-1]
+
+    def refuse_the_hopeless(self, m: int) -> None:
+        """Raise at once where nothing prunes and no second placement can end the search early.
+
+        Until some edge of the diagram reaches a decided value, every prefix is visited; and with m
+        30 bits beyond log2 of the number of placements, a second one is not to be hoped for.
+        """
+        decided = (any(t.node is None for t in (*v.low, *v.high)) for v in self.levels)
+        depth = next(k for k, found in enumerate(decided) if found)
+        num_columns = min(map(len, self.roles))
+        num_orders = math.factorial(self.f.s) // num_automorphisms(self.f)
+        if m > 30 + math.log2(max(1, math.comb(num_columns, self.f.s) * num_orders)):
+            self.budget.check(math.comb(num_columns, depth) * _WORDS_PER_PREFIX)
 
     def root(self) -> _Prefixes:
         """The empty placement: every example waits at the root."""
@@ -103,6 +123,7 @@ class _Search:
     def _extended(self, k: int, prefixes: _Prefixes) -> _Prefixes:
         """Every prefix with every column in role k, less what the sample refutes."""
         rows, columns = self._unrefuted(k, prefixes)
+        self.budget.spend(len(rows) * _WORDS_PER_PREFIX)
         chosen = self.roles[k][columns]
         positions = np.concatenate([prefixes.positions[rows], chosen[:, None]], axis=1)
         if k + 1 == self.f.s:
@@ -117,7 +138,7 @@ class _Search:
         for word in range(sets.shape[2]):
             if not len(rows):
                 break
-            self._spend(len(rows) * sets.shape[1])
+            self.budget.spend(len(rows) * sets.shape[1])
             bad = np.zeros(len(rows), dtype=np.uint64)
             for c in range(sets.shape[1]):
                 bad |= sets[rows, c, word] & refuters[word, c, columns]
@@ -140,7 +161,7 @@ class _Search:
     def _first_word(self, k: int, sets: np.ndarray, first: int) -> np.ndarray:
         """[P, K - first]: which of the first 64 examples refute the pair."""
         shape = (len(sets), len(self.roles[k]) - first)
-        self._spend(shape[0] * shape[1] * max(1, sets.shape[1]))
+        self.budget.spend(shape[0] * shape[1] * max(1, sets.shape[1]))
         if sets.shape[1] == 0 or sets.shape[2] == 0:
             return np.zeros(shape, dtype=np.uint64)
         refuters = self.refuters[k][0, :, None, first:]
@@ -167,7 +188,7 @@ class _Search:
         first, last = np.searchsorted(words, need, "left"), np.searchsorted(words, need, "right")
         num = last - first
         rows = np.repeat(np.arange(len(sets)), num)
-        self._spend(len(sets) * 8 + len(rows))
+        self.budget.spend(len(sets) * _WORDS_PER_PREFIX)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(num) - num, num)
         return rows, self.order[np.repeat(first, num) + within]
 
@@ -201,24 +222,6 @@ class _Search:
             if level.low[c].node is None:
                 masks[c] |= ~columns & self.wrong[level.low[c].value]
         return np.ascontiguousarray(np.moveaxis(masks, 2, 0))
-
-    def _spend(self, words: int) -> None:
-        self.work += words
-        if self.work > self.limit:
-            raise InfeasibleError(
-                f"version space: more than {self.limit:.0e} words to search for s = {self.f.s} "
-                f"among {max(map(len, self.roles))} candidate columns; use a smaller T or s, or a "
-                f"larger m"
-            )
-
-
-def pack(bits: np.ndarray) -> np.ndarray:
-    """Boolean [n, m] as uint64 [n, ceil(m / 64)], unused bits 0."""
-    num_words = -(-bits.shape[1] // 64)
-    padded = np.zeros((bits.shape[0], num_words * 8), dtype=np.uint8)
-    packed = np.packbits(bits, axis=1, bitorder="little")
-    padded[:, : packed.shape[1]] = packed
-    return padded.view(np.uint64)
 
 
 def _moved(level: Level, sets: np.ndarray, columns: np.ndarray) -> np.ndarray:
