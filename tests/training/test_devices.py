@@ -1,0 +1,40 @@
+"""Two devices share the runs of one call, and the command line times the engine."""
+
+import json
+import subprocess
+import sys
+
+SCRIPT = """
+import json, jax
+jax.config.update("jax_num_cpu_devices", 2)
+from capax.attention.transformer import TransformerSpec
+from capax.data.task import TaskSpec
+from capax.training import Hardware, TrialSpec, train
+
+def trial(seed):
+    task = TaskSpec(T=7, m=13, seed=seed, validation_size=31, reject_ambiguous=False)
+    model = TransformerSpec(T=7, d=4, heads=2, mlp_width=3)
+    return TrialSpec(task=task, model=model, steps=10, eval_every=5, restarts=1)
+
+found = {}
+for devices in (jax.devices()[:1], jax.devices()):
+    hardware = Hardware(devices=tuple(devices), workers=len(devices), use_cache=False)
+    results = train([trial(seed) for seed in range(5)], hardware=hardware)
+    found[len(devices)] = {r.spec.task.seed: list(r.runs[0].evals["loss"]) for r in results}
+print(json.dumps([len(jax.devices()), found[1] == found[2], len(found[2])]))
+"""
+
+
+def test_two_devices_train_the_same_runs():
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert json.loads(done.stdout) == [2, True, 5]
+
+
+def test_bench_refuses_nonsense():
+    done = subprocess.run(
+        [sys.executable, "-m", "capax.cli", "bench", "--m", "0"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip() == "error: --m: wanted at least 1, got 0"
