@@ -1,5 +1,6 @@
 """Small stores written by hand: curves, phase transitions and simulated thresholds."""
 
+import dataclasses
 from pathlib import Path
 
 import figure_cases as cases
@@ -111,3 +112,7 @@ def threshold_store(path: Path) -> Path:
                 trials.append(("threshold", T, m, number, [run]))
     panels = {"threshold": grid(sizes, trials=4, T=[53, 101], task=TASK)}
     return write(path, experiment(**panels), trials)
+
+
+def with_parameters(run: Run, tensors: bytes) -> Run:
+    return dataclasses.replace(run, parameters=tensors)

@@ -1,0 +1,131 @@
+"""A report from stores: which parts each store has, the findings in short, the runs behind them."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from capax.errors import require
+from capax.figures.parity_transition import ParityTransition
+from capax.figures.stored_attention import attention_maps
+from capax.figures.stored_curves import learning_curves, parity_transition
+from capax.figures.stored_runs import panels_of
+from capax.figures.stored_thresholds import threshold_scaling
+from capax.figures.threshold_scaling import ThresholdScaling
+from capax.files import write_atomically
+from capax.report.page import Finding, Page, Section, render_page
+from capax.report.provenance import StoreRecord, runs_section, settings_section, store_payload
+from capax.report.records import store_record
+from capax.report.sections import (
+    attention_section,
+    interval,
+    learning_section,
+    parity_section,
+    threshold_section,
+)
+from capax.sweep.store import Store
+
+TITLE = "What self-attention needs to learn a sparse rule"
+
+
+def write_report(
+    stores: Sequence[Path],
+    out: Path,
+    *,
+    first: Sequence[Section] = (),
+    last: Sequence[Section] = (),
+) -> Page:
+    """Write the report of some stores to `out`; `first` and `last` are parts around theirs."""
+    page = build_page(stores, first=first, last=last)
+    write_atomically(out, lambda file: file.write(render_page(page).encode()))
+    return page
+
+
+def build_page(
+    stores: Sequence[Path], *, first: Sequence[Section] = (), last: Sequence[Section] = ()
+) -> Page:
+    """The page of some stores. Raises `InputError` for no store or one that cannot be read."""
+    require(stores, "stores", "at least one store", list(stores))
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Store.read(path)) for path in stores]
+        records = _named_apart([store_record(store) for store in opened], stores)
+        scalings = {
+            record.name: threshold_scaling(store)
+            for record, store in zip(records, opened, strict=True)
+            if panels_of(store, "thresholds")
+        }
+        sections = [
+            section
+            for record, store in zip(records, opened, strict=True)
+            for section in _sections(store, record.name, scalings)
+        ]
+        parities = [parity_transition(s) for s in opened if panels_of(s, "transition")]
+    provenance = (settings_section(records), runs_section(records))
+    return Page(
+        title=TITLE,
+        lead=_lead(records),
+        findings=(*_threshold_findings(scalings), *_parity_findings(parities)),
+        sections=(*first, *sections, *last, *provenance),
+        stores=tuple(store_payload(record) for record in records),
+        footer=f"Made by Capax {version('capax')}. Nothing on this page comes from the network.",
+    )
+
+
+def _sections(store: Store, name: str, scalings: dict[str, ThresholdScaling]) -> list[Section]:
+    """The parts that one store has data for, in the order of the paper's figures."""
+    sections = []
+    if name in scalings:
+        sections.append(threshold_section(scalings[name], store=name, anchor=f"{name}-2"))
+    if panels_of(store, "curves"):
+        data = learning_curves(store, thresholds=_known_thresholds(scalings))
+        sections.append(learning_section(data, anchor=f"{name}-3-left"))
+    if panels_of(store, "attention"):
+        sections.append(attention_section(attention_maps(store), anchor=f"{name}-3-right"))
+    if panels_of(store, "transition"):
+        sections.append(parity_section(parity_transition(store), anchor=f"{name}-4"))
+    return sections
+
+
+def _known_thresholds(scalings: dict[str, ThresholdScaling]) -> dict[int, int]:
+    return {point.T: point.m_star for data in scalings.values() for point in data.points}
+
+
+def _named_apart(records: list[StoreRecord], paths: Sequence[Path]) -> list[StoreRecord]:
+    """Stores with the same file name are told apart by a number."""
+    names: list[str] = []
+    for path in paths:
+        stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(path).stem)
+        number = sum(name == stem or name.startswith(f"{stem}.") for name in names)
+        names.append(stem if number == 0 else f"{stem}.{number + 1}")
+    return [replace(record, name=name) for record, name in zip(records, names, strict=True)]
+
+
+def _lead(records: Sequence[StoreRecord]) -> str:
+    runs = sum(len(record.runs) for record in records)
+    return (
+        "The experiments of “Inductive Biases and Variable Creation in Self-Attention Mechanisms” "
+        f"(Edelman, Goel, Kakade, Zhang), measured anew in {runs} training runs. Every number "
+        "leads to its runs."
+    )
+
+
+def _threshold_findings(scalings: dict[str, ThresholdScaling]) -> list[Finding]:
+    findings = []
+    for data in scalings.values():
+        last = data.points[-1]
+        bounds = interval(last.low, last.high)
+        meaning = f"examples for 80% success at T = {last.T}, 95% interval {bounds}"
+        findings.append(Finding(f"m* = {last.m_star}", meaning))
+        if data.laws:
+            law = data.laws[0]
+            findings.append(Finding(law.name, f"best of the laws, weight {law.weight:.2f}"))
+    return findings
+
+
+def _parity_findings(parities: Sequence[ParityTransition]) -> list[Finding]:
+    return [
+        Finding(f"{len(panel.solved_steps)} of {len(panel.runs)}", f"parity seeds at T = {panel.T}")
+        for parity in parities
+        for panel in parity.panels
+    ]

@@ -1,0 +1,110 @@
+"""What `make reproduce` does, stage by stage: sweeps, printed figures, a certificate, a bound.
+
+Every stage leaves files in one folder. Sweeps resume from their stores, everything else is quick
+and made again, so the whole may be interrupted and repeated at any time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from capax.capacity.certificate import Certificate as BoundCertificate
+from capax.capacity.certificate import certify
+from capax.compiler import Certificate, Compiled, Verification, save_compiled, verify
+from capax.compiler import compile as compile_function
+from capax.data.task import TaskSpec, draw_task
+from capax.errors import InputError
+from capax.figures.attention_diagram import draw_attention_diagram
+from capax.figures.attention_weights import draw_attention_weights
+from capax.figures.learning_curves import draw_learning_curves
+from capax.figures.parity_transition import draw_parity_transition
+from capax.figures.stored_attention import attention_maps
+from capax.figures.stored_curves import learning_curves, parity_transition
+from capax.figures.stored_runs import panels_of
+from capax.figures.stored_thresholds import threshold_scaling
+from capax.figures.style import save
+from capax.figures.threshold_scaling import draw_threshold_scaling
+from capax.sweep.job import Status
+from capax.sweep.runner import run_sweep
+from capax.sweep.spec import load_experiment
+from capax.sweep.store import Store
+
+EXPERIMENTS = ("figure2", "figure3", "figure4")
+FORMULA, LENGTH = "x3 & x17 & x41", 100
+EXAMPLES = 200_000
+_SUFFIXES = (".png", ".svg")
+
+
+@dataclass(frozen=True)
+class Showcase:
+    """The compiled function, its verification, and the bound on its error from `m` examples."""
+
+    certificate: Certificate
+    verification: Verification
+    bound: BoundCertificate
+    m: int
+
+
+def sweep_into(
+    experiment: Path, scale: str, store: Path, *, jobs: int, report: Callable[[Status], None]
+) -> Status:
+    """Run an experiment file at one scale into a store; resumes what is there."""
+    plan = load_experiment(experiment, scale)
+    with Store.create_or_resume(store, plan) as opened:
+        return run_sweep(plan, opened, jobs_at_once=jobs, report=report)
+
+
+def experiment_file(folder: Path, name: str) -> Path:
+    """The file of an experiment. Raises `InputError` when the folder does not hold it."""
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        raise InputError(f"--experiments: wanted a folder with {path.name}, got {folder}")
+    return path
+
+
+def print_figures(stores: Sequence[Path], out: Path) -> list[Path]:
+    """Figure 1 and every figure the stores have data for, as PNG and SVG."""
+    drawn = {"figure1": draw_attention_diagram()}
+    for path in stores:
+        with Store.read(path) as store:
+            drawn |= _drawn(store)
+    return [
+        save(figure, out / f"{name}{suffix}")
+        for name, figure in drawn.items()
+        for suffix in _SUFFIXES
+    ]
+
+
+def _drawn(store: Store) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
+    if panels_of(store, "thresholds"):
+        figures["figure2"] = draw_threshold_scaling(threshold_scaling(store))
+    if panels_of(store, "curves"):
+        figures["figure3-left"] = draw_learning_curves(learning_curves(store))
+    if panels_of(store, "attention"):
+        figures["figure3-right"] = draw_attention_weights(attention_maps(store))
+    if panels_of(store, "transition"):
+        figures["figure4"] = draw_parity_transition(parity_transition(store))
+    return figures
+
+
+def make_showcase(out: Path) -> Showcase:
+    """Compile a formula, verify the written file, and bound its error from a sample."""
+    compiled = compile_function(FORMULA, LENGTH)
+    path = save_compiled(out / "compiled.safetensors", compiled)
+    return Showcase(compiled.certificate, verify(path), _bound(compiled), EXAMPLES)
+
+
+def _bound(compiled: Compiled) -> BoundCertificate:
+    task = TaskSpec(
+        function=FORMULA,
+        T=LENGTH,
+        m=EXAMPLES,
+        support="formula",
+        reject_ambiguous=False,
+        validation_size=1,
+    )
+    drawn = draw_task(task)
+    return certify(compiled.model, drawn.X_train, drawn.y_train, target=0.05)
