@@ -25,6 +25,18 @@ FIGURES: dict[int, PaperFigure] = {
         "attention modules: head with context, self-attention layer, [CLS] scalar",
         "capax.figures.attention_diagram:figure_1",
     ),
+    2: PaperFigure(
+        "examples needed against the context length T, with intervals, laws and floor",
+        "capax.figures.paper_figures:figure_2",
+    ),
+    3: PaperFigure(
+        "learning curves above and below the threshold; attention of trained models",
+        "capax.figures.paper_figures:figure_3",
+    ),
+    4: PaperFigure(
+        "parities: loss, accuracy and attention on the secret bits, seed by seed",
+        "capax.figures.paper_figures:figure_4",
+    ),
 }
 
 
