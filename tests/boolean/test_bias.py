@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.boolean import balancing_probabilities, balancing_probability, bias, from_table, parse
@@ -25,6 +25,7 @@ def test_known_solutions(formula, expected):
     assert balancing_probabilities(parse(formula)) == pytest.approx(expected, abs=1e-15)
 
 
+@settings(max_examples=60)
 @given(st.integers(1, 2**16 - 2))
 def test_every_change_of_sign_on_a_fine_grid_is_found(number):
     f = from_table(number, range(4))

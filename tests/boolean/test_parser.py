@@ -102,7 +102,7 @@ def function_or_one_line(text: str) -> None:
         assert len(str(error).splitlines()) == 1
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(st.text(max_size=60))
 @example("\x00")
 @example("\ud800")
@@ -119,7 +119,7 @@ words = ["x0", "x1", "x7", "0", "1", "0xE8", "011", "(", ")", "&", "|", "^", "~"
 names = ["and", "or", "maj", "xor", "not", "thr2", "sym", "table", "and3", "thr1of2", "(", ")"]
 
 
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(words + names), max_size=25).map("".join))
 def test_near_formulas_too(text):
     function_or_one_line(text)

@@ -57,7 +57,7 @@ def test_data_mistakes_are_one_line():
 def test_options_that_cannot_be_read():
     with pytest.raises(InputError, match="p: wanted a number or 'balanced', got 'half'"):
         _probability("half")
-    with pytest.raises(InputError, match="support: wanted .* got 'a,b'"):
+    with pytest.raises(InputError, match=r"support: wanted .* got 'a,b'"):
         _support("a,b")
     assert _probability("0.5") == 0.5 and _support("2,3") == (2, 3)
 

@@ -53,8 +53,8 @@ def best_learner(
     require(m >= 0, "m", "a number of examples >= 0", m)
     require(draws >= 2, "draws", "at least 2", draws)
     require(limit >= 2, "limit", "at least 2", limit)
-    random = generator(key=key)
-    sizes = np.array([_size(f.relevant(), T, m, p, limit, random) for _ in range(draws)])
+    random, g = generator(key=key), f.relevant()
+    sizes = np.array([_size(g, T, m, p, limit, random) for _ in range(draws)])
     inverse, alone = 1.0 / sizes, (sizes == 1).astype(np.float64)
     return BestLearner(
         identification=float(inverse.mean()),
