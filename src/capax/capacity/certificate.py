@@ -41,6 +41,11 @@ class Certificate:
         """Nothing in the portfolio is below 1."""
         return self.best.vacuous
 
+    @property
+    def m_needed(self) -> int | None:
+        """Samples at which the first entry of the portfolio reaches the target."""
+        return min((b.m_needed for b in self.entries if b.m_needed is not None), default=None)
+
     def explain(self, style: str = "text") -> str:
         """The best bound written out, then one line for each of the others."""
         if style == "latex":
@@ -59,6 +64,7 @@ class Certificate:
                    for b in self.entries]  # fmt: skip
         return {
             **self.best.to_json(),
+            "m_needed": self.m_needed,
             "delta": self.delta,
             "union_cost": self.union_cost,
             "portfolio": entries,

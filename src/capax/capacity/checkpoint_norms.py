@@ -11,9 +11,12 @@ dependent, inputs come from layers trained on the same data, and the depth makes
 """
 
 import math
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,9 +74,17 @@ def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[Re
         if found:
             prefix = found[0]["prefix"]
             layers = sorted(int(match["layer"]) for match in found)
-            return [block_norms(extract(weights, prefix, layer, num_heads)) for layer in layers]
+            blocks = partial(_extracted, extract, weights, prefix, num_heads)
+            with ThreadPoolExecutor(os.cpu_count()) as pool:  # LAPACK leaves the interpreter free
+                return list(pool.map(blocks, layers))
     some = ", ".join(sorted(weights)[:3]) or "no tensors"
     raise InputError(f"checkpoint: wanted GPT-2 or BERT tensor names, got {some}")
+
+
+def _extracted(
+    extract: Callable[..., BlockWeights], weights: Weights, prefix: str, H: int | None, layer: int
+) -> ResidualBlock:
+    return block_norms(extract(weights, prefix, layer, H))
 
 
 def _tensor(weights: Weights, name: str) -> Float[np.ndarray, "..."]:

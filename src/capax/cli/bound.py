@@ -1,0 +1,219 @@
+"""`capax bound`: how much can this head, layer or model hold, and how many samples does it need?"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from capax.cli.output import JsonFlag, emit, note, stdout
+from capax.errors import require
+
+if TYPE_CHECKING:
+    from capax.capacity.certificate import Certificate
+
+SHOWN_ROWS = 24
+
+
+def bound(
+    model: Annotated[
+        Path | None, typer.Argument(help="A .safetensors file: Capax, GPT-2 or BERT.")
+    ] = None,
+    norms: Annotated[
+        str | None,
+        typer.Option(help="Norms instead of a model: W_QK=3.2,W_V=1.5,W_V_21=4,w=1 (v: linear)."),
+    ] = None,
+    T: Annotated[int, typer.Option("-T", help="Context length, without [CLS].")] = 1000,
+    m: Annotated[int, typer.Option("-m", help="Number of training sequences.")] = 5000,
+    d: Annotated[int, typer.Option("-d", help="Width of a token.")] = 64,
+    k: Annotated[int | None, typer.Option("-k", help="Width of a head (default d).")] = None,
+    layers: Annotated[int, typer.Option(help="Equal layers in the paper's form.")] = 1,
+    heads: Annotated[
+        int | None, typer.Option(help="Heads of a GPT-2 or BERT file (default d / 64).")
+    ] = None,
+    margin: Annotated[float, typer.Option(help="Margin gamma on the training sequences.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Probability that the bound fails.")] = 0.05,
+    target: Annotated[float, typer.Option(help="Error for which m is solved.")] = 0.1,
+    data: Annotated[
+        Path | None, typer.Option(help="Training data (.npz with X and y): true margins and m.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="The formula with its numbers, term by term.")
+    ] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="The same in LaTeX.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw samples needed against T to this file.")
+    ] = None,
+    waterfall: Annotated[
+        Path | None, typer.Option(help="Draw where the slack of the bound sits (AND of 3 bits).")
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw for a dark page.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """A generalization bound with every constant: its value, what dominates it, the m it needs.
+
+    From norms alone, or from the weights in a file. A value of 1 or more is called vacuous. Norms
+    of a file are measured after training; the price of that is part of the number.
+
+    Without either, --plot compares all arguments on AND of 3 bits.
+
+    Example: `capax bound --norms W_QK=3.2,W_V=1.5,W_V_21=4,w=1 -T 1000 -m 5000 -d 64`
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # layers run side by side instead
+    if model is None and norms is None and (plot or waterfall):
+        _only_pictures(plot, waterfall, T, m, target, delta, dark, json)
+        return
+    require((model is None) != (norms is None), "bound", "a model file or --norms", "both or none")
+    require(waterfall is None, "--waterfall", "neither a model nor --norms", "one of them")
+    if plot is not None:
+        _check_plot(plot, norms)
+    goal = {"margin": margin, "delta": delta, "target": target}
+    if norms is not None:
+        certificate, extra = _from_norms(norms, T, m, d, k, layers, goal), {}
+    else:
+        require(model is not None, "bound", "a model file", None)
+        certificate, extra = _from_file(Path(str(model)), T, m, heads, data, goal)
+    if plot is not None and norms is not None:
+        extra["plot"] = str(_draw(norms, m, d, k, goal, plot, dark))
+    payload = {**certificate.to_json(), **extra, "target": target}
+    if latex and not json:
+        stdout().print(certificate.best.explain("latex"), markup=False, soft_wrap=True)
+        return
+    emit(payload, json, lambda console: _render(certificate, payload, explain, console))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(bound)
+
+
+def _from_norms(
+    text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, float]
+) -> "Certificate":
+    from capax.capacity.certificate import bound_from_norms
+    from capax.capacity.plain_norms import class_from_norms, parse_norms
+    from capax.capacity.sample_points import Sample
+
+    cls = class_from_norms(parse_norms(text), d=d, k=k, layers=layers)
+    return bound_from_norms(cls, Sample(m, T), **goal)
+
+
+def _from_file(
+    path: Path, T: int, m: int, heads: int | None, data: Path | None, goal: dict[str, float]
+) -> tuple["Certificate", dict[str, Any]]:
+    from capax.capacity.model_files import (
+        foreign_certificate,
+        is_capax_checkpoint,
+        model_certificate,
+    )
+
+    if is_capax_checkpoint(path):
+        certificate, measured = model_certificate(path, m=m, data=data, **goal)
+        checks = [{"text": a.text, "holds": a.holds, "detail": a.detail} for a in
+                  measured.assumptions]  # fmt: skip
+        return certificate, {"kind_of_model": measured.kind, "applies": checks}
+    require(data is None, "--data", "a Capax checkpoint (others have no scalar output)", str(data))
+    certificate, rows = foreign_certificate(path, m=m, T=T, heads=heads, **goal)
+    note("per-head numbers compare heads and checkpoints; they are not certificates")
+    return certificate, {"kind_of_model": "GPT-2/BERT state dict", "heads": rows}
+
+
+def _only_pictures(
+    plot: Path | None,
+    waterfall: Path | None,
+    T: int,
+    m: int,
+    target: float,
+    delta: float,
+    dark: bool,
+    json: bool,
+) -> None:
+    from capax.figures.bound_curves import draw_conjunction_curves
+    from capax.figures.slack_waterfall import draw_waterfall
+    from capax.figures.style import check_destination, save
+
+    for path in filter(None, (plot, waterfall)):
+        check_destination(path)
+    payload: dict[str, Any] = {}
+    if plot is not None:
+        figure, payload["curves"] = draw_conjunction_curves(3, target, delta, dark=dark)
+        payload["plot"] = str(save(figure, plot))
+    if waterfall is not None:
+        figure, payload["steps"] = draw_waterfall(T, 3, m, dark=dark)
+        payload["waterfall"] = str(save(figure, waterfall))
+    written = [payload[name] for name in ("plot", "waterfall") if name in payload]
+    emit(payload, json, lambda console: console.print("\n".join(written), markup=False))
+
+
+def _check_plot(plot: Path, norms: str | None) -> None:
+    from capax.figures.style import check_destination
+
+    require(norms is not None, "--plot", "--norms (a file fixes its own T)", "a model file")
+    check_destination(plot)
+
+
+def _draw(
+    norms: str, m: int, d: int, k: int | None, goal: dict[str, float], plot: Path, dark: bool
+) -> Path:
+    from capax.capacity.plain_norms import parse_norms
+    from capax.figures.bound_curves import draw_norm_curves
+    from capax.figures.style import save
+
+    return save(draw_norm_curves(parse_norms(norms), m=m, d=d, k=k, dark=dark, **goal), plot)
+
+
+def _render(
+    certificate: "Certificate", payload: dict[str, Any], explain: bool, console: Console
+) -> None:
+    if explain:
+        console.print(certificate.explain(), markup=False, soft_wrap=True)
+    else:
+        _render_summary(certificate, payload["target"], console)
+    if "heads" in payload:
+        _render_heads(payload["heads"], console)
+    for check in payload.get("applies", ()):
+        console.print(f"applies to {payload['kind_of_model']}: {check['detail']}", markup=False)
+    if "plot" in payload:
+        console.print(f"picture written to {payload['plot']}", markup=False)
+
+
+def _render_summary(certificate: "Certificate", target: float, console: Console) -> None:
+    from rich.table import Table
+
+    from capax.capacity.magnitude import safe_log, shown
+
+    first = f"with probability {1 - certificate.delta:g}: error <= {certificate.best.verdict}"
+    console.print(first, style="bold", markup=False)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("route", "error <=", "ln N", "m needed"):
+        table.add_column(name, justify="left" if name == "route" else "right")
+    for entry in certificate.entries:
+        cover = "" if entry.log_log_cover is None else shown(entry.log_log_cover)
+        needed = "" if entry.m_needed is None else shown(safe_log(float(entry.m_needed)))
+        table.add_row(entry.statement, entry.verdict, cover, needed)
+    console.print(table)
+    dominant = certificate.best.dominant
+    if dominant is not None:
+        parts = max(dominant.parts, key=lambda part: part.log_value, default=None)
+        inside = "" if parts is None else f", in it {parts.name}"
+        console.print(f"dominant term: {dominant.name}{inside}", markup=False)
+    if certificate.m_needed is not None:
+        needed = f"{certificate.m_needed:,}".replace(",", " ")
+        console.print(f"error <= {target:g} from m = {needed} on", markup=False)
+
+
+def _render_heads(rows: list[dict[str, Any]], console: Console) -> None:
+    from rich.table import Table
+
+    names = ("layer", "head", "W_QK_F", "W_QK_2", "W_VO_F", "W_VO_2", "W_VO_21", "log10_capacity")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name, justify="right")
+    for row in rows[:SHOWN_ROWS]:
+        table.add_row(
+            *(f"{row[n]:.4g}" if isinstance(row[n], float) else str(row[n]) for n in names)
+        )
+    console.print(table)
+    if len(rows) > SHOWN_ROWS:
+        note(f"{SHOWN_ROWS} of {len(rows)} heads shown; --json has all")

@@ -1,0 +1,190 @@
+"""`capax bound` and `capax theorems` as a user types them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import typer
+from safetensors.numpy import save_file
+from typer.testing import CliRunner
+
+from capax.attention import DeterministicPositions, Transformer, TransformerSpec, save
+from capax.attention.readout import ClsScalar
+from capax.capacity.plain_norms import class_from_norms, parse_norms
+from capax.capacity.sample_points import Sample
+from capax.cli import bound, theorems
+from capax.errors import InputError
+from capax.figures.bound_curves import conjunction_curves, selection_head
+from capax.figures.slack_waterfall import waterfall_steps
+
+app = typer.Typer()
+bound.register(app)
+theorems.register(app)
+
+KEYS = {"statement", "log_cover", "value", "vacuous", "terms", "norms", "m_needed"}
+NORMS = "W_QK=3.2,W_V=1.5,W_V_21=4,w=1"
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["bound", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_real_command_prints_json_and_one_line_errors():
+    command = [sys.executable, "-m", "capax.cli", "bound"]
+    good = ["--norms", NORMS, "-T", "1000", "-m", "5000", "-d", "64", "--json"]
+    env = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([*command, *good], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    payload = json.loads(done.stdout)
+    assert payload.keys() >= KEYS
+    assert payload["vacuous"] is True
+    assert payload["m_needed"] > 5000
+    bad = subprocess.run([*command, "--norms", "W_QX=1"], capture_output=True, text=True, env=env)
+    assert bad.returncode == 2
+    assert bad.stderr == "error: --norms: W_QX is not a norm, did you mean W_QK?\n"
+    assert bad.stdout == ""
+
+
+def test_text_explain_and_latex():
+    text = run("--norms", NORMS)
+    assert "vacuous" in text
+    assert "dominant term" in text
+    assert "<- dominant" in run("--norms", NORMS, "--explain")
+    assert r"\begin{align*}" in run("--norms", NORMS, "--latex")
+
+
+def test_a_billion_tokens_and_a_hundred_layers_print():
+    payload = json.loads(
+        run("--norms", "W_QK=300,W_V=20,W_C=9,w=1", "--layers", 100, "-T", 10**9, "--json")
+    )
+    assert payload["vacuous"]
+    assert payload["m_needed"] > 10**6
+
+
+def test_capax_checkpoint_with_and_without_data(tmp_path):
+    d = 8
+    W_Q, kappa, W_V = np.zeros((d, 1)), np.zeros((d, 1)), np.zeros((d, 1))
+    kappa[[1, 3]], kappa[6], kappa[7] = 6.0, -5.0, 4.0
+    W_Q[-1], W_V[[1, 3]], W_V[-1] = 1.0, -1.0, 1.0
+    arrays = (jnp.asarray(x, jnp.float32) for x in (W_Q, kappa, W_V, np.ones((1, 1)), np.ones(1)))
+    save(tmp_path / "head.safetensors", ClsScalar(DeterministicPositions(5), *arrays), {})
+    X = np.random.default_rng(0).integers(0, 2, (300, 5))
+    np.savez(tmp_path / "data.npz", X=X, y=X[:, 1] & X[:, 3])
+    alone = json.loads(run(tmp_path / "head.safetensors", "--json"))
+    assert alone.keys() >= KEYS
+    assert alone["kind_of_model"] == "ClsScalar"
+    assert "C_N = 1" in alone["applies"][0]["detail"]
+    seen = json.loads(run(tmp_path / "head.safetensors", "--data", tmp_path / "data.npz", "--json"))
+    assert len(seen["portfolio"]) == 2
+    assert "applies to ClsScalar" in run(tmp_path / "head.safetensors")
+
+
+def test_transformer_checkpoint(tmp_path):
+    spec = TransformerSpec(T=5, d=8, heads=2, mlp_width=7)
+    model = Transformer.init(spec, key=jax.random.key(0), dtype=jnp.float32)
+    save(tmp_path / "model.safetensors", model, {})
+    payload = json.loads(run(tmp_path / "model.safetensors", "--json"))
+    assert payload["kind_of_model"] == "Transformer (1 layer)"
+    assert payload["vacuous"]
+
+
+def test_gpt2_file(tmp_path):
+    rng, d = np.random.default_rng(0), 6
+    shapes = {
+        "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d), "mlp.c_fc": (d, 9), "mlp.c_proj": (9, d),
+    }  # fmt: skip
+    weights = {}
+    for name, shape in shapes.items():
+        weights[f"h.0.{name}.weight"] = rng.normal(size=shape)
+        weights[f"h.0.{name}.bias"] = rng.normal(size=shape[1])
+    for name in ("ln_1", "ln_2"):
+        weights[f"h.0.{name}.weight"], weights[f"h.0.{name}.bias"] = np.ones(d), np.zeros(d)
+    save_file(weights, tmp_path / "gpt2.safetensors")
+    payload = json.loads(run(tmp_path / "gpt2.safetensors", "--heads", 2, "--json"))
+    assert [row["head"] for row in payload["heads"]] == [0, 1]
+    assert "W_QK_F" in run(tmp_path / "gpt2.safetensors", "--heads", 2)
+
+
+def test_pictures(tmp_path):
+    fixed, curves, steps = (tmp_path / f"{name}.png" for name in ("fixed", "curves", "steps"))
+    run("--norms", NORMS, "--plot", fixed)
+    payload = json.loads(run("--plot", curves, "--waterfall", steps, "--dark", "--json"))
+    assert all(path.stat().st_size > 10_000 for path in (fixed, curves, steps))
+    assert payload["curves"].keys() >= {"this bound (Corollary 4.5)", "information floor (Fano)"}
+
+
+def test_curves_keep_their_order():
+    curves = {c.name: c.m for c in conjunction_curves(contexts=(100, 10**4, 10**6))}
+    for floor, occam, ours, paper in zip(
+        curves["information floor (Fano)"], curves["Occam (description length)"],
+        curves["this bound (Corollary 4.5)"], curves["paper-style (36)"], strict=True,
+    ):  # fmt: skip
+        assert floor < occam < ours < paper
+    assert curves["parameter counting"][2] > 50 * curves["this bound (Corollary 4.5)"][2]
+    assert selection_head(10**6, 3).margin > 0.5
+
+
+def test_waterfall_only_falls_upwards():
+    values = [step.log_cover for step in waterfall_steps()]
+    assert values == sorted(values)
+
+
+def test_theorems():
+    result = CliRunner().invoke(app, ["theorems", "4.5", "--json"], catch_exceptions=False)
+    rows = json.loads(result.stdout)["statements"]
+    assert [row["statement"] for row in rows] == ["Corollary 4.5"]
+    assert "Lemma 4.3" in CliRunner().invoke(app, ["theorems"], catch_exceptions=False).stdout
+
+
+def test_norms_fill_each_other_in():
+    norms = parse_norms("W_QK=2, W_V=1.5 , w=1")
+    assert norms == {"W_QK_F": 2.0, "W_V_2": 1.5, "w_2": 1.0}
+    loose = class_from_norms(norms, d=16).cover(Sample(100, 50), 0.5).value
+    tight = class_from_norms({**norms, "W_V_21": 2.0, "W_V_F": 1.6}, d=16)
+    assert tight.cover(Sample(100, 50), 0.5).value < loose
+    assert class_from_norms(parse_norms("W_QK=2,v=1"), d=16).statement.endswith("read-out)")
+    assert "one head)" in class_from_norms(parse_norms("W_QK=2,W_V=1"), d=16).statement
+
+
+BAD = [
+    (("--norms", ""), "--norms: wanted at least one norm"),
+    (("--norms", "W_QK"), "--norms: wanted name=value pairs"),
+    (("--norms", "W_QK=x"), "--norms: wanted a number for W_QK"),
+    (("--norms", "W_QK=nan,v=1"), "W_QK: wanted a finite number > 0"),
+    (("--norms", "W_QK=0,v=1"), "W_QK: wanted a finite number > 0"),
+    (("--norms", "W_QK=inf,v=1"), "W_QK: wanted a finite number > 0"),
+    (("--norms", "W_V=1"), "--norms: wanted W_QK"),
+    (("--norms", "W_QK=1"), "--norms: wanted W_V"),
+    (("--norms", "W_QK=1,W_V=2,W_V_F=1"), "W_V_F: wanted at least"),
+    (("--norms", "W_QK=1,v=1", "--delta", 1.5), "delta: wanted"),
+    (("--norms", "W_QK=1,v=1", "--margin", 0), "margin: wanted"),
+    (("--norms", "W_QK=1,v=1", "-m", 0), "m: wanted"),
+    (("--norms", "W_QK=1,v=1", "-T", -1), "T: wanted"),
+    (("--norms", "W_QK=1,v=1", "-d", 0), "d: wanted"),
+    (("--norms", "W_QK=1,v=1", "--layers", 0), "layers: wanted"),
+    (("--norms", "W_QK=1,v=1", "--plot", "x.gif"), "out: wanted a file name"),
+    ((), "bound: wanted a model file or --norms"),
+    (("missing.safetensors",), "missing.safetensors: wanted a safetensors file"),
+    (("missing.safetensors", "--plot", "x.png"), "--plot: wanted --norms"),
+    (("--norms", "W_QK=1,v=1", "--waterfall", "x.png"), "--waterfall: wanted neither"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_input_is_one_line(arguments, message):
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, ["bound", *map(str, arguments)], catch_exceptions=False)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_statement():
+    with pytest.raises(InputError, match="number: wanted part of one of"):
+        CliRunner().invoke(app, ["theorems", "9.9"], catch_exceptions=False)
