@@ -49,7 +49,8 @@ def threshold_scaling() -> ThresholdScaling:
         ),
         laws=(
             FittedLaw(
-                "a + b log T",
+                "log T",
+                "m* = a + b ln T",
                 0.75,
                 (Parameter("a", 12.0, 3.0, None), Parameter("b", 9.0, 6.0, 12.0)),
                 grid,
@@ -57,7 +58,9 @@ def threshold_scaling() -> ThresholdScaling:
                 8 + 9 * np.log(grid),
                 16 + 9 * np.log(grid),
             ),
-            FittedLaw("constant", 0.25, (Parameter("a", 60.0, 50.0, 70.0),), grid, 60 + 0 * grid),
+            FittedLaw(
+                "constant", "m* = a", 0.25, (Parameter("a", 60.0, 50.0, 70.0),), grid, 60 + 0 * grid
+            ),
         ),
         references=(
             ReferenceCurve("best learner", measured, 8 + 4 * np.log(measured)),

@@ -29,6 +29,12 @@ from capax.sweep.spec import Panel
 from capax.sweep.store import Store
 
 _Z = 1.959963984540054
+_LAW_NAMES = {
+    "constant": "constant",
+    "log": "log T",
+    "linear": "linear in T",
+    "power": "power of T",
+}
 
 
 def threshold_scaling(store: Store, panel: str | None = None) -> ThresholdScaling:
@@ -70,7 +76,8 @@ def _law(
     m = fit.predict(grid)
     error = prediction_error(fit, grid, points) if banded else None
     return FittedLaw(
-        name=fit.formula.removeprefix("m* = "),
+        name=_LAW_NAMES[fit.law],
+        formula=fit.formula,
         weight=fit.weight,
         parameters=tuple(Parameter(q.name, q.value, q.low, q.high) for q in fit.parameters),
         T=grid,

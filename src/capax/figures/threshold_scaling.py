@@ -57,6 +57,7 @@ class FittedLaw:
     """A law m* = g(T) on a grid of T, its weight among its rivals, and its 95% band if known."""
 
     name: str
+    formula: str
     weight: float
     parameters: tuple[Parameter, ...]
     T: Float[ndarray, " n"]
@@ -167,7 +168,7 @@ def _draw_laws(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[End
         axes.plot(law.T, law.m, color=color, linewidth=1.5 if rank == 0 else 0.9, linestyle=style)
         if rank == 0 and law.low is not None and law.high is not None:
             axes.fill_between(law.T, law.low, law.high, color=color, alpha=0.12, linewidth=0)
-        text = f"{law.name} (weight {law.weight:.2f})"
+        text = f"{law.name}, weight {law.weight:.2f}"
         labels.append(EndLabel(float(law.m[-1]), text, color, bold=rank == 0))
     return labels
 

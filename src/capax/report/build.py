@@ -1,5 +1,6 @@
 """A report from stores: which parts each store has, the findings in short, the runs behind them."""
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -96,8 +97,8 @@ def _named_apart(records: list[StoreRecord], paths: Sequence[Path]) -> list[Stor
     names: list[str] = []
     for path in paths:
         stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(path).stem)
-        number = sum(name == stem or name.startswith(f"{stem}.") for name in names)
-        names.append(stem if number == 0 else f"{stem}.{number + 1}")
+        number = sum(Path(other).stem == Path(path).stem for other in paths[: len(names)])
+        names.append(stem if number == 0 else f"{stem}-{number + 1}")
     return [replace(record, name=name) for record, name in zip(records, names, strict=True)]
 
 
@@ -118,9 +119,18 @@ def _threshold_findings(scalings: dict[str, ThresholdScaling]) -> list[Finding]:
         meaning = f"examples for 80% success at T = {last.T}, 95% interval {bounds}"
         findings.append(Finding(f"m* = {last.m_star}", meaning))
         if data.laws:
-            law = data.laws[0]
-            findings.append(Finding(law.name, f"best of the laws, weight {law.weight:.2f}"))
+            findings.append(_law_finding(data))
     return findings
+
+
+def _law_finding(data: ThresholdScaling) -> Finding:
+    """The preferred law, or that none is: ΔAICc < 4 means a ratio of weights below e^2."""
+    best, *rivals = data.laws
+    close = [law for law in rivals if best.weight < math.exp(2) * law.weight]
+    if not close:
+        return Finding(best.name, f"describes the thresholds best, weight {best.weight:.2f}")
+    named = ", ".join(f"{law.name} {law.weight:.2f}" for law in (best, *close))
+    return Finding("law not settled", f"weights: {named}")
 
 
 def _parity_findings(parities: Sequence[ParityTransition]) -> list[Finding]:

@@ -18,8 +18,9 @@ def store_record(store: Store) -> StoreRecord:
         "trials": len({run.trial_id for run in runs}),
         "seconds of training": f"{sum(run.seconds for run in runs):.1f}, summed over runs",
         "begun": store.meta("created"),
-        **_versions(store),
+        "versions": ", ".join(f"{name} {version}" for name, version in _versions(store).items()),
     }
+    facts = {name: fact for name, fact in facts.items() if fact != ""}
     settings = json.dumps(experiment.model_dump(mode="json"), indent=2)
     return StoreRecord(store.path.stem, settings, facts, tuple(_row(run) for run in runs))
 

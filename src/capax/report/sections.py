@@ -72,10 +72,15 @@ def _at(T: int, grid: Sequence[float], values: Sequence[float]) -> float | None:
 
 def _law_table(laws: Sequence[FittedLaw]) -> str:
     rows = [
-        [law.name, "; ".join(_parameter(q) for q in law.parameters), f"{law.weight:.3f}"]
+        [
+            law.name,
+            law.formula,
+            "; ".join(_parameter(q) for q in law.parameters),
+            f"{law.weight:.3f}",
+        ]
         for law in laws
     ]
-    return table(["law", "parameters, 95% intervals", "weight"], "llr", rows, chosen=0)
+    return table(["law", "formula", "parameters, 95% intervals", "weight"], "lllr", rows, chosen=0)
 
 
 def _parameter(parameter: Parameter) -> str:
@@ -122,9 +127,9 @@ def attention_section(maps: tuple[AttentionMap, ...], *, anchor: str) -> Section
         paragraph(
             "Rows are examples, columns positions, the last column is [CLS]; triangles mark the "
             "relevant positions I. Heads stand in the order in which the output depends on them; "
-            "“without” is the rise of the loss without the head. “On I” is the share of the "
-            "attention on I, out of what does not go to [CLS]. Idle heads look everywhere, and "
-            "nothing depends on them."
+            "the number on the right is the rise of the loss without the head. “On I” is the share "
+            "of the attention on I, out of what does not go to [CLS]. Idle heads look everywhere, "
+            "and nothing depends on them."
         )
     ]
     for attention, heatmap in zip(maps, heatmaps, strict=True):

@@ -5,7 +5,7 @@ from capax.compiler import Certificate, Verification
 from capax.figures.attention_diagram import draw_attention_diagram
 from capax.report.page import Section
 from capax.report.tables import facts, paragraph, preformatted, table, tag
-from capax.report.vector import inline_svg
+from capax.report.vector import inline_pair
 
 
 def diagram_section() -> Section:
@@ -15,8 +15,8 @@ def diagram_section() -> Section:
         "Left: a head with a general context. Centre: a self-attention layer. Right: a [CLS] token "
         "that extracts one scalar."
     )
-    picture = tag("div", inline_svg(draw_attention_diagram(), "figure-1"), "picture scroll")
-    html = paragraph(text) + picture
+    light, dark = draw_attention_diagram(), draw_attention_diagram(dark=True)
+    html = paragraph(text) + tag("div", inline_pair(light, dark, "figure-1"), "picture")
     return Section("figure-1", "Figure 1", "What an attention head computes", html)
 
 

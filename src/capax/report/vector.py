@@ -25,11 +25,24 @@ def css_variables() -> str:
 
 def inline_svg(figure: Figure, name: str) -> str:
     """`figure` as an `<svg>` element; `name` keeps its ids apart from those of other figures."""
+    return _recoloured(_plain_svg(figure, name, "none"))
+
+
+def inline_pair(light: Figure, dark: Figure, name: str) -> str:
+    """The same figure drawn for both modes, of which the page shows one.
+
+    For figures with mixed colours, which no variable stands for, or formulas, whose glyphs need
+    their own fonts: letters become outlines.
+    """
+    shown = _plain_svg(light, f"{name}-light", "path"), _plain_svg(dark, f"{name}-dark", "path")
+    return f'<div class="for-light">{shown[0]}</div><div class="for-dark">{shown[1]}</div>'
+
+
+def _plain_svg(figure: Figure, name: str, letters: str) -> str:
     buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+    with rc_context({"svg.fonttype": letters, "svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
-    return _recoloured(_with_own_ids(_without_prolog(text), name))
+    return _with_own_ids(_without_prolog(buffer.getvalue()), name)
 
 
 def _without_prolog(text: str) -> str:

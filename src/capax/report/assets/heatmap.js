@@ -15,7 +15,7 @@ function buildStrip(root, spec, head, tip) {
   const caption = document.createElement("figcaption");
   const share = document.createElement("b");
   share.textContent = head.share.toFixed(2);
-  caption.append(`head ${head.index} · on I `, share, ` · without ${signed(head.effect)}`);
+  caption.append(span(`head ${head.index}`), span("on I ", share), span(signed(head.effect)));
   const canvas = document.createElement("canvas");
   canvas.width = spec.T + 2; // one empty column before [CLS]
   canvas.height = head.weights.length;
@@ -29,6 +29,12 @@ function buildStrip(root, spec, head, tip) {
   canvas.addEventListener("pointermove", (event) => readCell(root, spec, head, canvas, tip, event));
   canvas.addEventListener("pointerleave", () => (tip.hidden = true));
   return { canvas, head };
+}
+
+function span(...content) {
+  const node = document.createElement("span");
+  node.append(...content);
+  return node;
 }
 
 function supportMark(spec, t) {

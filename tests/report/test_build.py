@@ -1,0 +1,119 @@
+"""A report from stores: the right parts, honest findings, and the commands that write it."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import figure_cases as cases
+import pytest
+import store_cases
+
+from capax.errors import InputError
+from capax.figures.stored_runs import stored_runs
+from capax.report.build import _law_finding, build_page, write_report
+from capax.report.reproduction import experiment_file
+from capax.sweep.store import Store
+
+
+@pytest.fixture
+def stores(tmp_path, monkeypatch):
+    """A store of thresholds, one of curves, one of phase transitions."""
+    monkeypatch.setattr("capax.analysis.threshold.floor", lambda *_: 24)
+    return [
+        store_cases.threshold_store(tmp_path / "figure2.sqlite"),
+        store_cases.curve_store(tmp_path / "figure3.sqlite"),
+        store_cases.transition_store(tmp_path / "figure4.sqlite"),
+    ]
+
+
+def test_every_store_brings_its_parts_and_all_its_runs(stores):
+    page = build_page(stores)
+    kickers = [section.kicker for section in page.sections]
+    assert kickers == ["Figure 2", "Figure 3, left", "Figure 4", "Settings", "Runs"]
+    for path, payload in zip(stores, page.stores, strict=True):
+        with Store.read(path) as store:
+            wanted = {run.run_id for run in stored_runs(store)}
+        assert {row[0] for row in payload["rows"]} == wanted
+    assert [finding.value for finding in page.findings][-2:] == ["2 of 2", "1 of 2"]
+    settings = page.sections[3].html
+    assert "versions" in settings and "jax" in settings and "figure4" in settings
+
+
+def test_stores_with_the_same_file_name_are_told_apart(tmp_path, stores):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    again = store_cases.curve_store(folder / "figure3.sqlite")
+    page = build_page([stores[1], again])
+    assert [store["name"] for store in page.stores] == ["figure3", "figure3-2"]
+    anchors = [section.anchor for section in page.sections]
+    assert len(anchors) == len(set(anchors))
+
+
+def test_a_law_is_only_announced_when_its_rivals_are_far():
+    data = cases.threshold_scaling()
+    close = _law_finding(data)
+    assert close.value == "law not settled" and "constant 0.25" in close.meaning
+    clear = dataclasses.replace(
+        data,
+        laws=(
+            dataclasses.replace(data.laws[0], weight=0.95),
+            dataclasses.replace(data.laws[1], weight=0.05),
+        ),
+    )
+    assert _law_finding(clear).value == "log T"
+
+
+def test_no_store_and_a_missing_store_are_refused(tmp_path):
+    with pytest.raises(InputError, match="stores: wanted at least one"):
+        build_page([])
+    with pytest.raises(InputError, match="no such file"):
+        write_report([tmp_path / "none.sqlite"], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_without_the_experiments_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"--experiments: wanted a folder with figure2.toml"):
+        experiment_file(tmp_path, "figure2")
+
+
+def capax(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "capax.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_report_command_writes_one_file_and_one_json_object(tmp_path, stores):
+    out = tmp_path / "report.html"
+    done = capax("report", str(stores[1]), str(stores[2]), "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["bytes"] == out.stat().st_size
+    assert summary["runs"] == 8
+    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_commands_refuse_bad_input_in_one_line(tmp_path):
+    cases_ = {
+        (
+            "report",
+            str(tmp_path / "none.sqlite"),
+            "--out",
+            str(tmp_path / "r.html"),
+        ): "no such file",
+        ("reproduce", "--out", str(tmp_path), "--experiments", str(tmp_path)): "--experiments",
+        ("figure", "2", "--out", str(tmp_path / "f.png")): "--store",
+    }
+    for arguments, expected in cases_.items():
+        done = capax(*arguments)
+        assert done.returncode == 2
+        last = done.stderr.strip().splitlines()[-1]
+        assert last.startswith("error: ") and expected in last
+        assert "Traceback" not in done.stderr
+
+
+def test_figure_command_draws_from_a_store(tmp_path, stores):
+    out = tmp_path / "figure4.svg"
+    done = capax("figure", "4", "--store", str(stores[2]), "--out", str(out), "--dark", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [panel["T"] for panel in json.loads(done.stdout)["data"]["panels"]] == [11, 13]
+    assert out.read_bytes().startswith(b"<?xml")
