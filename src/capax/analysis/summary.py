@@ -45,8 +45,7 @@ def floor_ratio(found: tuple[Threshold, ...]) -> float | None:
 
 
 def _row(threshold: Threshold) -> dict[str, Any]:
-    row = asdict(threshold)
-    del row["panel"]
+    row = {name: value for name, value in asdict(threshold).items() if name != "panel"}
     return {**row, "ratio": threshold.m_star / threshold.floor if threshold.floor else None}
 
 

@@ -61,7 +61,7 @@ def sweep(
             status = run_on_ray(plan, opened, address=address, report=bar)
         else:
             status = run_sweep(plan, opened, jobs_at_once=jobs, report=bar)
-    summary = {
+    summary: dict[str, object] = {
         "experiment": plan.name,
         "scale": plan.scale,
         "store": str(path),

@@ -119,10 +119,11 @@ def build_experiment(fields: Table, scale: str | None = None) -> Experiment:
 
 def _panel(name: str, fields: Table, experiment: Table) -> Panel:
     check_names(fields, _PANEL_FIELDS, f"panels.{name}")
-    settings = {part: laid_over(table(experiment, part), table(fields, part)) for part in SETTINGS}
     own = {k: v for k, v in fields.items() if k not in SETTINGS}
+    for part in SETTINGS:
+        own[part] = laid_over(table(experiment, part), table(fields, part))
     own["search"] = _search(table(fields, "search"))
-    return Panel(name=name, **own, **settings)
+    return Panel(name=name, **own)
 
 
 def _search(fields: Table) -> Search:
@@ -130,18 +131,19 @@ def _search(fields: Table) -> Search:
     method = fields.get("method", "adaptive")
     if method not in methods:
         raise InputError(f"search.method: unknown {method!r}{nearest(str(method), tuple(methods))}")
-    wanted = methods[method]
-    # a scale may change the method: fields that belong to the other one are laid aside
-    foreign = set().union(*(m.model_fields for m in methods.values())) - set(wanted.model_fields)
-    return wanted(**{k: v for k, v in fields.items() if k not in foreign})
+    return methods[method](**fields)
 
 
 def laid_over(below: Table, above: Table) -> Table:
-    """Tables merged field by field; everything else replaced."""
+    """Tables merged field by field; everything else replaced, also a table of another method."""
     merged = dict(below)
     for name, value in above.items():
-        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
-        merged[name] = laid_over(merged[name], value) if both else value
+        old = merged.get(name)
+        both = isinstance(value, dict) and isinstance(old, dict)
+        if both and value.get("method") in (None, old.get("method")):
+            merged[name] = laid_over(old, value)
+        else:
+            merged[name] = value
     return merged
 
 

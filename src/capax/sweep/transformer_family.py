@@ -3,9 +3,10 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from capax.attention.checkpoint import save
-from capax.attention.transformer import transformer_spec
+from capax.attention.transformer import Transformer, transformer_spec
 from capax.data.task import TaskSpec
 from capax.errors import InputError
 from capax.sweep.spec import Panel
@@ -33,11 +34,12 @@ class TransformerFamily:
             for name in set(names) & set(getattr(panel, part)):
                 raise InputError(f"{part}.{name}: set by the sweep, leave it out")
         model = {k: v for k, v in panel.model.items() if k != "family"}
+        training: dict[str, Any] = {**panel.training, "restarts": panel.restarts}
         spec = TrialSpec(
             task=TaskSpec(**panel.task, T=T, m=m, seed=index),
             model=transformer_spec(**model, T=T),
             optimiser=OptimiserSpec(**panel.optimiser),
-            **{**panel.training, "restarts": panel.restarts},
+            **training,
         )
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
@@ -68,11 +70,17 @@ class TransformerFamily:
 
 
 def _hardware(panel: Panel) -> Hardware:
-    """On a GPU as many slots as a round has trials, so that programs compiled ahead fit."""
+    """On a GPU a quarter as many slots as a round has trials.
+
+    Most trials are solved early; the few that fail run all their restarts one after the other.
+    With a slot for every trial, the slots of the early ones would idle through that tail (and an
+    idle slot costs as much as a busy one); a quarter keeps them busy until the end.
+    """
     found = Hardware()
     if found.platform == "cpu":
         return found
-    return Hardware(slots=min(MAX_SLOTS, 1 << (panel.search.round_size - 1).bit_length()))
+    quarter = 1 << max(3, (panel.search.round_size - 1).bit_length() - 2)
+    return Hardware(slots=min(MAX_SLOTS, quarter))
 
 
 def _specs(trials: Iterator[Trial | None], waiting: dict[str, Trial]) -> Iterator[TrialSpec | None]:
@@ -100,13 +108,15 @@ def _run(result: RunResult) -> Run:
         curves={name: [float(v) for v in values] for name, values in result.evals.items()},
         path=result.path,
         reason=result.reason or "",
-        parameters=None if result.parameters is None else _tensors(result),
+        parameters=None
+        if result.parameters is None
+        else _tensors(result.parameters, result.run_id),
     )
 
 
-def _tensors(result: RunResult) -> bytes:
+def _tensors(model: Transformer, run_id: str) -> bytes:
     """The parameters as the bytes of a safetensors checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
-        save(path, result.parameters, {"run_id": result.run_id})
+        save(path, model, {"run_id": run_id})
         return path.read_bytes()

@@ -1,0 +1,91 @@
+"""Run a sweep on a Ray cluster: chunks of trials are Ray tasks, this process is the only writer.
+
+Ray does the scheduling: it places tasks where a GPU (or a core) is free, and runs a task again
+when its worker or node dies. A chunk is a pure function of its trials, so a second run gives the
+same outcomes; a death only delays its chunk.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from capax.errors import InputError
+from capax.sweep.families import family_of
+from capax.sweep.job import Job, Status
+from capax.sweep.runner import Report, drive
+from capax.sweep.spec import Experiment, Panel
+from capax.sweep.store import Store
+from capax.sweep.trial import Outcome, Trial
+
+_RETRIES = 10
+"""Times Ray starts a chunk again after the death of its worker or node."""
+
+
+def run_on_ray(
+    experiment: Experiment,
+    store: Store,
+    *,
+    address: str | None = None,
+    report: Report | None = None,
+    chunk: int | None = None,
+) -> Status:
+    """Train what the store does not have yet on the cluster at `address` (a local one if None).
+
+    `chunk`: trials per task; by default a GPU gets a whole round, a core a few trials.
+    Raises `InputError` when Ray is not installed or the cluster cannot be reached.
+    """
+    ray = _connected(address)
+    on_gpu = ray.cluster_resources().get("GPU", 0) >= 1
+    resources = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
+    task = ray.remote(max_retries=_RETRIES, **resources)(run_chunk)
+    size = chunk or (1024 if on_gpu else 2)
+    return drive(experiment, store, lambda jobs: _outcomes(ray, task, jobs, size), report)
+
+
+def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
+    """What a worker does: train these trials and hand back how they ended."""
+    learner = family_of(panel).learner(panel, T)
+    return list(learner(iter(trials)))
+
+
+def _outcomes(ray: Any, task: Any, jobs: list[Job], size: int) -> Iterator[Outcome]:
+    """Submit every round of every job at once, and take chunks in as they come."""
+    running: dict[Any, Job] = {}
+
+    def submit(job: Job) -> None:
+        while trials := list(islice(iter(job.take, None), size)):
+            running[task.remote(job.panel, job.T, trials)] = job
+
+    for job in jobs:
+        submit(job)
+    while running:
+        ready, _ = ray.wait(list(running), num_returns=1)
+        job = running.pop(ready[0])
+        for outcome in _result(ray, ready[0]):
+            job.record(outcome)
+            yield outcome
+        submit(job)
+
+
+def _result(ray: Any, reference: Any) -> list[Outcome]:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from None
+
+
+def _connected(address: str | None) -> Any:
+    """The `ray` module, connected to a cluster."""
+    try:
+        import ray
+    except ImportError:
+        raise InputError(
+            "--on ray: wanted the package ray, got none; pip install 'capax[ray]'"
+        ) from None
+    if not ray.is_initialized():
+        try:
+            ray.init(address=address, log_to_driver=False, include_dashboard=False)
+        except (ConnectionError, ValueError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise InputError(f"address: no Ray cluster at {address!r} ({first})") from None
+    return ray

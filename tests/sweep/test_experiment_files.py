@@ -1,0 +1,72 @@
+"""The experiments that ship: every scale is valid, and says what the protocol says."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from capax.errors import InputError
+from capax.sweep.families import check_experiment, family_of
+from capax.sweep.spec import build_experiment, load_experiment
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+FILES = sorted(FOLDER.glob("*.toml"))
+SCALES = [(p, scale) for p in FILES for scale in tomllib.loads(p.read_text())["scales"]]
+
+
+def test_all_figures_have_a_file():
+    assert {path.stem for path in FILES} >= {"figure2", "figure3", "figure4", "smoke"}
+
+
+@pytest.mark.parametrize(("path", "scale"), SCALES, ids=lambda x: getattr(x, "stem", x))
+def test_every_scale_is_valid(path, scale):
+    experiment = load_experiment(path, scale)
+    check_experiment(experiment)
+    assert experiment.name == path.stem and experiment.claim
+
+
+def test_the_paper_scale_is_the_protocol():
+    panel = load_experiment(FOLDER / "figure2.toml", "paper").panels[0]
+    assert panel.T == (50, 100, 200, 300, 400, 600, 800)
+    assert panel.search.trials == 40 and panel.restarts == 5
+    spec = family_of(panel).trial(panel, 300, 70, 3).spec
+    assert (spec.steps, spec.eval_every, spec.optimiser.lr) == (1000, 100, 1e-3)
+    assert (spec.model.d, spec.model.heads, spec.model.mlp_width) == (64, 16, 256)
+    assert spec.task.probability == pytest.approx(2 ** (-1 / 3))
+    assert (spec.task.T, spec.task.m, spec.task.seed) == (300, 70, 3)
+
+
+def test_beyond_reaches_a_hundred_thousand():
+    assert max(load_experiment(FOLDER / "figure2.toml", "beyond").panels[0].T) == 100_000
+
+
+def edited(**tables):
+    fields = tomllib.loads((FOLDER / "smoke.toml").read_text())
+    for name, changes in tables.items():
+        fields[name] = {**fields[name], **changes}
+    return fields
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"task": {"p": 1.5}}, "p: wanted 0 < p < 1"),
+        ({"task": {"function": "and9"}}, "T: wanted T >= s = 9"),
+        ({"task": {"function": "nand3?"}}, "panels.curves at T = 8: "),
+        (
+            {"task": {"function": "parity3", "p": "balanced", "seed": 1}},
+            "task.seed: set by the sweep",
+        ),
+        ({"task": {"functoin": "and3"}}, "did you mean 'function'"),
+        ({"model": {"haeds": 3}}, "did you mean heads"),
+        ({"model": {"heads": 3}}, "heads"),
+        ({"model": {"family": "rnn"}}, "model.family: unknown 'rnn'"),
+        ({"optimiser": {"name": "adamx"}}, "name: "),
+        ({"training": {"step": 3}}, "did you mean 'steps'"),
+        ({"training": {"steps": 130}}, "steps: wanted a multiple of eval_every = 50"),
+    ],
+)
+def test_impossible_settings_fail_before_anything_runs(tables, message):
+    with pytest.raises(InputError, match=message) as caught:
+        check_experiment(build_experiment(edited(**tables)))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,67 @@
+"""The commands sweep, thresholds and export as a user types them."""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+
+EXPERIMENT = """
+name = "typed"
+[model]
+family = "simulated"
+threshold = 9.0
+growth = 7.0
+[training]
+restarts = 3
+[panels.threshold]
+T = [10, 30, 100, 300]
+[panels.threshold.search]
+m_low = 5
+m_high = 200
+batch = 32
+max_trials = 64
+[scales.quick]
+"""
+
+
+def capax(*arguments, cwd):
+    command = [sys.executable, "-m", "capax.cli", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_from_an_experiment_file_to_a_table(tmp_path):
+    (tmp_path / "typed.toml").write_text(EXPERIMENT)
+    done = capax("sweep", "typed.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["store"] == "out/typed-quick.sqlite" and summary["resumed_trials"] == 0
+    assert "trials" in done.stderr  # the progress bar
+
+    again = json.loads(capax("sweep", "typed.toml", "--json", cwd=tmp_path).stdout)
+    assert again["resumed_trials"] == again["trials"] == summary["trials"]
+
+    found = json.loads(capax("thresholds", summary["store"], "--json", cwd=tmp_path).stdout)
+    assert [row["T"] for row in found["thresholds"]] == [10, 30, 100, 300]
+    assert {"T", "m_star", "low", "high", "floor", "trials"} <= set(found["thresholds"][0])
+    assert {"law", "parameters", "weights", "verdict"} <= set(found["fit"])
+
+    exported = capax("export", summary["store"], "--out", "runs.parquet", "--json", cwd=tmp_path)
+    rows = json.loads(exported.stdout)["runs"]
+    assert rows == summary["runs"] == len(pd.read_parquet(tmp_path / "runs.parquet"))
+
+    for arguments, message in (
+        (("sweep", "typed.toml", "--scale", "qick"), "did you mean 'quick'"),
+        (("sweep", "typed.toml", "--address", "auto"), "address: wanted together with --on ray"),
+    ):
+        refused = capax(*arguments, cwd=tmp_path)
+        assert refused.returncode == 2 and refused.stdout == ""
+        assert refused.stderr.startswith("error: ") and len(refused.stderr.splitlines()) == 1
+        assert message in refused.stderr
+
+
+def test_the_human_table_names_law_and_verdict(tmp_path):
+    (tmp_path / "typed.toml").write_text(EXPERIMENT)
+    assert capax("sweep", "typed.toml", "--store", "s.sqlite", cwd=tmp_path).returncode == 0
+    shown = capax("thresholds", "s.sqlite", cwd=tmp_path).stdout
+    assert "95% interval" in shown and "weight" in shown and "a + b ln T" in shown
