@@ -68,9 +68,7 @@ def describe(value: Any, path: str, leaves: dict[str, np.ndarray]) -> dict[str, 
     return {"value": value}
 
 
-def build(
-    structure: dict[str, Any], path: str, leaves: dict[str, np.ndarray], to_jax: ToJax
-) -> eqx.Module:
+def build(structure: Any, path: str, leaves: dict[str, np.ndarray], to_jax: ToJax) -> eqx.Module:
     """The module that `structure` describes; every array must be there and none be left over."""
     module = _build(structure, path, leaves, to_jax)
     require(not leaves, ", ".join(sorted(leaves)), "only arrays of the module", "extra arrays")
@@ -106,7 +104,7 @@ def _build_module(
         return KINDS[kind](**values)
     except InputError as error:
         raise InputError(_join(path, str(error))) from None
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{path or kind}: the parts do not fit together ({reason})") from None
 

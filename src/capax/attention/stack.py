@@ -16,11 +16,15 @@ from capax.attention.head import attend
 from capax.attention.masks import keep_cls
 from capax.attention.normalizers import Mask, Normalizer, Softmax
 from capax.attention.scores import ScaleRule, attention_scale
-from capax.attention.tokens import Bits, Tokens
+from capax.attention.tokens import Bits, Tokens, TwoHotTokens
 from capax.errors import require
 
+Queries = Float[Array, "Q d"] | TwoHotTokens
 
-def project_rows(Y: Float[Array, "*rows d"], radius: float = 1.0) -> Float[Array, "*rows d"]:
+
+def project_rows(
+    Y: Float[Array, "*rows d"], radius: float | Float[Array, ""] = 1.0
+) -> Float[Array, "*rows d"]:
     """Pi_r(y) = y min(1, r / |y|_2) for every row y; differentiable at 0."""
     squared = jnp.sum(Y**2, axis=-1, keepdims=True) / radius**2
     return Y / jnp.sqrt(jnp.maximum(squared, 1.0))
@@ -46,13 +50,13 @@ class PaperBlock(eqx.Module):
         activation_named(self.activation)
         attention_scale(self.W_Q.shape[1], self.scale)
 
-    def scores(self, rows: Tokens, X: Tokens) -> Float[Array, "Q T"]:
+    def scores(self, rows: Queries, X: Tokens) -> Float[Array, "Q T"]:
         """Alignment scores of the queries `rows` with the tokens X."""
         scale = attention_scale(self.W_Q.shape[1], self.scale)
         return scale * ((rows @ self.W_Q) @ (X @ self.W_K).T)
 
     def __call__(
-        self, rows: Tokens, X: Tokens, mask: Mask = None
+        self, rows: Queries, X: Tokens, mask: Mask = None
     ) -> tuple[Float[Array, "Q d_out"], Float[Array, "Q T"]]:
         """New rows for the queries `rows` (pass `rows = X` for all tokens), and their weights."""
         weights = self.norm(self.scores(rows, X), mask)

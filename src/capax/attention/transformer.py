@@ -3,12 +3,15 @@
 x_t = embed[b_t] + position_t,  x_CLS = cls (last row),  logit = w . LN(x_CLS) + b
 """
 
+import math
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -98,17 +101,7 @@ class Transformer(eqx.Module):
         spec: TransformerSpec, *, key: PRNGKeyArray | Array, dtype: Any = jnp.float32
     ) -> "Transformer":
         """Weights, embeddings, positions ~ N(0, init_scale^2); biases 0; gains 1."""
-        shapes = spec.shapes()
-        drawn = [path for path in shapes if _is_weight(path)]
-        keys = dict(zip(drawn, jax.random.split(key, len(drawn)), strict=True))
-        scale = jnp.asarray(spec.init_scale, dtype)
-        leaves = {}
-        for path, shape in shapes.items():
-            if path in keys:
-                leaves[path] = scale * jax.random.normal(keys[path], shape, dtype)
-            else:
-                leaves[path] = jnp.full(shape, 1.0 if path.endswith("gain") else 0.0, dtype)
-        return assemble(spec, leaves)
+        return assemble(spec, _initial_leaves(spec, key, dtype))
 
     def tokens(self, bits: Bits) -> Float[Array, "T_1 d"]:
         """embed[b_t] + position_t, and the [CLS] vector last."""
@@ -137,6 +130,25 @@ def assemble(spec: TransformerSpec, leaves: dict[str, Array]) -> Transformer:
     blocks = tuple(_block(spec, _within(leaves, f"blocks.{i}.")) for i in range(spec.layers))
     ends = (leaves["embed"], leaves["position"], leaves["cls"])
     return Transformer(*ends, blocks, _ln(leaves, "ln_final"), leaves["w"], leaves["b"], spec)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def _initial_leaves(spec: TransformerSpec, key: Array, dtype: Any) -> dict[str, Array]:
+    """All random numbers in ONE draw, cut into the parameters in the order of `shapes()`.
+
+    One draw per parameter would compile the generator some twenty times over.
+    """
+    shapes = spec.shapes()
+    sizes = [math.prod(shape) for path, shape in shapes.items() if _is_weight(path)]
+    drawn = jnp.asarray(spec.init_scale, dtype) * jax.random.normal(key, (sum(sizes),), dtype)
+    pieces = iter(jnp.split(drawn, np.cumsum(sizes)[:-1]))
+    leaves = {}
+    for path, shape in shapes.items():
+        if _is_weight(path):
+            leaves[path] = next(pieces).reshape(shape)
+        else:
+            leaves[path] = jnp.full(shape, 1.0 if path.endswith("gain") else 0.0, dtype)
+    return leaves
 
 
 def parameters(model: Transformer) -> dict[str, Array]:
