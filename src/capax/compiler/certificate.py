@@ -29,8 +29,9 @@ class Certificate:
     """What is promised. `worst_case_error` = max over all 2^T inputs of |output - target|.
 
     `margin` = smallest distance of the output from the decision threshold on the right side, None
-    for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by norm. `sample_size`: by route, for error 0.1
-    with probability 95 %. `selection`: the knobs of the head (a = inverse temperature).
+    for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by
+    norm. `sample_size`: by route, for error 0.1 with probability 95 %. `selection`: the knobs of
+    the head (a = inverse temperature).
     """
 
     function: str

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -19,7 +20,7 @@ COMFORT = 1.5
 
 def choose(
     f: SparseFunction,
-    encoding: EncodingName = "deterministic",
+    encoding: EncodingName | str = "deterministic",
     family: Family | str = "auto",
     eps: float | None = None,
     dim: int | None = None,
@@ -31,7 +32,7 @@ def choose(
     """
     _check(f, encoding, family, eps, dim)
     names = tuple(name for name in FAMILIES if family in ("auto", name))
-    heads = {name: _bare_head(f, encoding, name) for name in names}
+    heads = {name: _bare_head(f, cast(EncodingName, encoding), name) for name in names}
     ordered = sorted(names, key=lambda n: families.planned_units(n, f, heads[n], eps))
     refusals: list[str] = []
     for name in ordered:

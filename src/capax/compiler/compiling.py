@@ -45,7 +45,7 @@ def compile(
     certificate is about float64). Raises `InputError` with the reason when something does not fit.
     """
     f = understood(function, T)
-    construction = choose(f, encoding, family, eps, dim)  # type: ignore[arg-type]
+    construction = choose(f, encoding, family, eps, dim)
     model = assemble(construction, _precision(dtype))
     return Compiled(model, certify(construction, formula_of(function, f), eps), construction)
 

@@ -14,6 +14,8 @@ g_0 + (g(S)-g_0) Z_S/Z, off by at most |g(S)-g_0| (Z_max - Z_min)/(Z_max + Z_min
 g_0 is the commonest value of g; patterns with g(S) = g_0 are dropped.
 """
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -23,6 +25,8 @@ from capax.compiler.literals import pattern_bits
 from capax.compiler.readouts import MLPReadout
 from capax.compiler.selection import Selection
 
+KEPT = 2.0
+"""Exact networks keep at least half (1/2) of the hidden margins of temperature zero."""
 MAX_GENERAL_SPARSITY = 12
 """2 * 2^12 = 8192 hidden units; beyond this a table is no longer a sparse network."""
 
@@ -53,11 +57,34 @@ def level_heights(f: SparseFunction) -> tuple[tuple[int, float], ...]:
     return tuple((int(k), float(height[ones == k].max())) for k in np.unique(ones))
 
 
-def level_loss(selection: Selection, levels: tuple[tuple[int, float], ...]) -> float:
-    """max over levels of (margin at temperature zero)/(margin): Z(k, T-s)/((1-delta_v)(1+k))."""
-    ones = np.array([k for k, _ in levels])
-    largest = selection.normaliser_range(ones)[1]
-    return float((largest / ((1 - selection.delta_v) * (1 + ones))).max())
+def level_gap(
+    selection: Selection, levels: tuple[tuple[int, float], ...], eps: float | None
+) -> float:
+    """The smallest a at which every pattern keeps half its margin and, with eps, its value.
+
+    With rho = (T-s) tau: Z(k, T-s) = 1 + k + (s-k) delta + rho <= 2 (1-delta)(1+k), and for an
+    interpolation within eps, h rho (1-delta) <= eps (2 (1+k+(s-k) delta) + rho (1+delta)) where h
+    is the largest |g(S) - g_0| at level k: both are linear in rho. Bag: (T-k) tau <= 1 + k.
+    """
+    s, delta = selection.s, selection.delta
+    leaks: list[float] = []
+    for k, height in levels:
+        if selection.is_bag:
+            leaks.append(math.inf if k == selection.T else (1 + k) / (selection.T - k))
+            continue
+        leaks.append((KEPT * (1 - delta) - 1) * (1 + k) - (s - k) * delta)
+        if eps and height * (1 - delta) > eps * (1 + delta):
+            room = 2 * eps * (1 + k + (s - k) * delta)
+            leaks.append(room / (height * (1 - delta) - eps * (1 + delta)))
+    hidden = 1 if selection.is_bag else selection.T - s
+    return _gap_for_leak(min(leaks), hidden)
+
+
+def _gap_for_leak(leak: float, hidden: int) -> float:
+    """a with hidden e^{-a} <= leak; rounded up by 1e-12."""
+    if leak < 0 or (leak == 0 and hidden):
+        return math.inf
+    return max(0.0, math.log(hidden / leak) + 1e-12) if hidden else 0.0
 
 
 def interpolation_error(selection: Selection, levels: tuple[tuple[int, float], ...]) -> float:

@@ -14,10 +14,9 @@ from capax.compiler import general, symmetric, threshold
 from capax.compiler.incoherent import CodedSelection
 from capax.compiler.literals import LiteralForm
 from capax.compiler.selection import Selection
-from capax.compiler.temperature import least_norm
+from capax.compiler.temperature import least_norm, smallest_gap
 
-KEPT = 2.0
-"""Exact networks keep at least half (1/2) of the hidden margins of temperature zero."""
+KEPT = general.KEPT
 MEMORY = 4096
 
 
@@ -25,64 +24,65 @@ def scalar_head(
     head: Selection, problem: threshold.ThresholdProblem, target: float
 ) -> Selection | None:
     """The least ||W_QK||_F with |output - label| <= target on all inputs."""
-    return _for(head, _scalar_head)(head, problem, target)
+    if isinstance(head, CodedSelection):
+        return _scalar_head.__wrapped__(head, problem, target)
+    return _scalar_head(head, problem.sorted(), target)
 
 
 def symmetric_head(head: Selection, form: LiteralForm) -> Selection | None:
     """The least ||W_QK||_F at which every step keeps half of its margin of temperature zero."""
-    return _for(head, _symmetric_head)(head, form)
+    if isinstance(head, CodedSelection):
+        return _symmetric_head.__wrapped__(head, form)
+    return _symmetric_head(head, form.staircase())
 
 
 def general_head(head: Selection, f: SparseFunction, eps: float | None) -> Selection | None:
     """The same for the pattern margins; with `eps`, and interpolation within eps."""
     if isinstance(head, CodedSelection):
         cold = general.pattern_margins(_cold(head), f)
-        return least_norm(head, lambda h: _loss(general.pattern_margins(h, f), cold), KEPT)
+        return _by_margins(head, lambda option: general.pattern_margins(option, f), cold)
     return _general_head(head, general.level_heights(f), eps)
-
-
-def _for(head: Selection, remembered: Callable) -> Callable:
-    """The remembering function, or the plain one behind it for codes."""
-    return remembered.__wrapped__ if isinstance(head, CodedSelection) else remembered  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=MEMORY)
 def _scalar_head(
     head: Selection, problem: threshold.ThresholdProblem, target: float
 ) -> Selection | None:
-    def error(option: Selection) -> float:
-        return threshold.scalar_error(option, problem)
+    def tune(option: Selection) -> Selection:
+        return threshold.tuned(option, problem)
 
-    return least_norm(head, error, target, lambda option: threshold.tuned(option, problem))
+    def error(option: Selection) -> float:
+        return threshold.scalar_error(tune(option), problem)
+
+    return least_norm(head, lambda option: smallest_gap(option, error, target), tune)
 
 
 @lru_cache(maxsize=MEMORY)
 def _symmetric_head(head: Selection, form: LiteralForm) -> Selection | None:
     cold = symmetric.step_margins(_cold(head), form)
-    return least_norm(head, lambda h: _loss(symmetric.step_margins(h, form), cold), KEPT)
+    return _by_margins(head, lambda option: symmetric.step_margins(option, form), cold)
 
 
 @lru_cache(maxsize=MEMORY)
 def _general_head(
     head: Selection, levels: tuple[tuple[int, float], ...], eps: float | None
 ) -> Selection | None:
-    def measure(option: Selection) -> float:
-        loss = general.level_loss(option, levels)
-        if not eps:
-            return loss
-        return max(loss, KEPT * general.interpolation_error(option, levels) / eps)
+    return least_norm(head, lambda option: general.level_gap(option, levels, eps))
 
-    return least_norm(head, measure, KEPT)
+
+def _by_margins(
+    head: Selection, margins: Callable[[Selection], np.ndarray], cold: np.ndarray
+) -> Selection | None:
+    """The least norm at which each margin is at least its `cold` value over `KEPT`."""
+
+    def loss(option: Selection) -> float:
+        found = margins(option)
+        return np.inf if (found <= 0).any() else float((cold / found).max())
+
+    return least_norm(head, lambda option: smallest_gap(option, loss, KEPT))
 
 
 def _cold(head: Selection) -> Selection:
     """The same head at temperature zero, without any leakage."""
     cold = threshold.COLD
     return Selection("deterministic", head.s, head.s, head.s, a=cold, D=cold)
-
-
-def _loss(margins: np.ndarray, cold: np.ndarray) -> float:
-    """max of (margin at temperature zero)/(margin): 2 means that half of it is kept."""
-    if (margins <= 0).any():
-        return np.inf
-    return float((cold / margins).max())

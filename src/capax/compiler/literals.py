@@ -7,6 +7,7 @@ the head reads position i with weight nu_i and the threshold moves by an integer
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -29,6 +30,11 @@ class LiteralForm:
         """How many literals are negated."""
         return sum(sign < 0 for sign in self.signs)
 
+    def staircase(self) -> "LiteralForm":
+        """The same negations and the same steps, with sorted literals and jumps of 1."""
+        rises = np.concatenate([[0.0], np.cumsum(np.diff(self.phi) != 0)])
+        return LiteralForm(tuple(sorted(self.signs)), tuple(rises.tolist()))
+
     def classes(self) -> tuple[Int[np.ndarray, " c"], Int[np.ndarray, " c"]]:
         """All (q, ones) that occur: satisfied literals, and relevant bits that are 1."""
         s, negative = len(self.signs), self.num_negative
@@ -36,6 +42,7 @@ class LiteralForm:
         return (p + negative - n).ravel(), (p + n).ravel()
 
 
+@lru_cache(maxsize=256)
 def literal_form(f: SparseFunction) -> LiteralForm | None:
     """Signs and phi if f is symmetric in literals, else None. Needs every variable relevant.
 

@@ -30,9 +30,9 @@ HEAD = ("W_Q", "W_K", "W_QK", "W_V")
 def norms_of(M: Any) -> Norms:
     """Frobenius, spectral and (2,1) norm (sum of column lengths) of a matrix, vector or number."""
     matrix = np.asarray(M, dtype=np.float64)
-    matrix = matrix.reshape(len(matrix) if matrix.ndim else 1, -1)
     if matrix.size == 0:
         return {"frobenius": 0.0, "spectral": 0.0, "norm_2_1": 0.0}
+    matrix = matrix.reshape(len(matrix) if matrix.ndim else 1, -1)
     small = (
         np.asarray(np.linalg.qr(matrix, mode="r")) if matrix.shape[0] > matrix.shape[1] else matrix
     )

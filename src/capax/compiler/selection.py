@@ -19,7 +19,7 @@ normaliser Z alone: leakage is a positive *scale* of the output, never an additi
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +37,8 @@ class Selection:
     Arguments: `encoding`; `T` tokens of which `s` are relevant; `slots` = number of different
     vectors P_i (s, fewer where trainable positions share one); `beta` = the active symbol; `a` =
     position gap, the inverse temperature; `D` = symbol gap; `omega` = weight of [CLS].
+    Derived: `tau` = e^{-a}, `delta` = e^{-D}, `delta_v` = what an inactive relevant token adds to
+    the numerator (delta, but 0 in the bag), `cls_gap` = a' = a + ln omega, `is_bag`.
     Raises `InputError` for a < 0, D < 0, omega <= 0 or beta not in {0, 1}.
     """
 
@@ -49,46 +51,41 @@ class Selection:
     D: float = 1.0
     omega: float = 1.0
 
+    tau: float = field(init=False, compare=False, repr=False)
+    delta: float = field(init=False, compare=False, repr=False)
+    delta_v: float = field(init=False, compare=False, repr=False)
+    cls_gap: float = field(init=False, compare=False, repr=False)
+    is_bag: bool = field(init=False, compare=False, repr=False)
+
     def __post_init__(self) -> None:
-        require(self.encoding in ENCODINGS, "encoding", f"one of {ENCODINGS}", self.encoding)
+        """Derive tau, delta, delta_v (0 in the bag), a' and whether zeros are invisible (bag)."""
+        is_bag = self.encoding == "bag"
+        if not _sound(self.a, self.D, self.omega) or self.beta not in ((1,) if is_bag else (0, 1)):
+            self._complain()
         require(0 <= self.s <= self.T, "s", f"0 <= s <= T = {self.T}", self.s)
+        delta = math.exp(-self.D)
+        derived = {
+            "tau": math.exp(-self.a),
+            "delta": delta,
+            "delta_v": 0.0 if is_bag else delta,
+            "cls_gap": self.a + math.log(self.omega),
+            "is_bag": is_bag,
+        }
+        self.__dict__.update(derived)
+
+    def _complain(self) -> None:
         require(self.a >= 0 and math.isfinite(self.a), "a", "a finite gap >= 0", self.a)
         require(self.D >= 0 and math.isfinite(self.D), "D", "a finite gap >= 0", self.D)
-        require(self.omega > 0, "omega", "a weight > 0", self.omega)
-        allowed = (1,) if self.is_bag else (0, 1)
-        require(self.beta in allowed, "beta", f"one of {allowed} with this encoding", self.beta)
-
-    @property
-    def is_bag(self) -> bool:
-        """In the bag of vectors a zero bit is the zero vector: it can be neither seen nor read."""
-        return self.encoding == "bag"
-
-    @property
-    def tau(self) -> float:
-        """Weight of an irrelevant token relative to a relevant one, e^{-a}."""
-        return math.exp(-self.a)
-
-    @property
-    def delta(self) -> float:
-        """Weight of an inactive token relative to an active one, e^{-D}."""
-        return math.exp(-self.D)
-
-    @property
-    def delta_v(self) -> float:
-        """What an inactive relevant token adds to the numerator: delta, but 0 in the bag."""
-        return 0.0 if self.is_bag else self.delta
-
-    @property
-    def cls_gap(self) -> float:
-        """a' = a + ln omega: the score of [CLS] above that of an irrelevant active token."""
-        return self.a + math.log(self.omega)
+        require(self.omega > 0, "omega", "a finite weight > 0", self.omega)
+        allowed = "1 (zeros are invisible in the bag)" if self.encoding == "bag" else "0 or 1"
+        require(False, "beta", allowed, self.beta)
 
     def active(self, ones: Any) -> Any:
         """Number of active relevant bits when `ones` relevant bits are 1."""
         return ones if self.beta == 1 else self.s - ones
 
     def normaliser(self, ones: Any, active_irrelevant: Any) -> Any:
-        """Z(j,n) = omega + j + (s-j) delta + tau (n + (T-s-n) delta); bag: omega + j + (T-j) tau."""
+        """Z(j,n) = omega + j + (s-j) delta + tau (n + (T-s-n) delta); bag: omega + j + (T-j)tau."""
         j, n = self.active(np.asarray(ones, dtype=np.float64)), active_irrelevant
         if self.is_bag:
             return self.omega + j + (self.T - j) * self.tau
@@ -102,7 +99,9 @@ class Selection:
 
     def normaliser_range(self, ones: Any) -> tuple[Any, Any]:
         """The smallest and the largest Z over all irrelevant bits: none active, all active."""
-        return self.normaliser(ones, 0), self.normaliser(ones, self.T - self.s)
+        least = self.normaliser(ones, 0)
+        swing = 0.0 if self.is_bag else self.tau * (self.T - self.s) * (1 - self.delta)
+        return least, least + swing
 
     @property
     def key_coefficients(self) -> dict[str, float]:
@@ -129,3 +128,7 @@ class Selection:
         """How far irrelevant tokens can move a numerator: not at all with orthonormal vectors."""
         del position_values, cls_value
         return 0.0
+
+
+def _sound(a: float, D: float, omega: float) -> bool:
+    return 0 <= a < math.inf and 0 <= D < math.inf and 0 < omega < math.inf

@@ -8,6 +8,7 @@ is then the one of the smallest ||W_QK||_F = ||kappa||.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
 
@@ -19,11 +20,11 @@ HEADROOMS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """Gaps are searched up to ln T + 60: a leakage of e^{-60} is far below float64 resolution."""
 RANGE_D = (0.1, 30.0)
 """Symbol gaps that are tried; at 30 an inactive bit weighs 1e-13."""
-TINY = 1e-9
+TINY = 1e-7
 
 
 def smallest_gap(selection: Selection, measure: Measure, target: float) -> float:
-    """The smallest a >= 0 with measure <= target (to 1e-9, from above); inf if there is none."""
+    """The smallest a >= 0 with measure <= target (to 1e-7, from above); inf if there is none."""
 
     def excess(a: float) -> float:
         return measure(replace(selection, a=a)) - target
@@ -34,23 +35,24 @@ def smallest_gap(selection: Selection, measure: Measure, target: float) -> float
     high = next((top for top in tops if excess(top) <= 0), math.inf)
     if math.isinf(high):
         return high
-    a, step = float(brentq(excess, 0.0, high, xtol=TINY, rtol=1e-12)), TINY
+    root: Any = brentq(excess, 0.0, high, xtol=TINY, rtol=1e-12)
+    a, step = float(root), TINY
     while excess(a) > 0:
         a, step = min(a + step, high), 2 * step
     return a
 
 
 def least_norm(
-    selection: Selection, measure: Measure, target: float, tune: Tuning = lambda head: head
+    selection: Selection, gap: Callable[[Selection], float], tune: Tuning = lambda head: head
 ) -> Selection | None:
-    """The head of smallest ||kappa|| with measure <= target; None when no temperature reaches it.
+    """The head of smallest ||kappa|| over D, with a = `gap` at each D; None when `gap` is infinite.
 
-    `tune` sets the knobs that follow from a and D (the [CLS] weight) before anything is measured.
+    `tune` sets the knobs that follow from a and D (the [CLS] weight).
     """
 
     def at(D: float) -> Selection | None:
         head = replace(selection, D=D)
-        a = smallest_gap(head, lambda option: measure(tune(option)), target)
+        a = gap(head)
         return None if math.isinf(a) else tune(replace(head, a=a))
 
     if selection.is_bag:
@@ -59,6 +61,6 @@ def least_norm(
         lambda D: 1e9 + D if (head := at(D)) is None else head.key_norm,
         bounds=RANGE_D,
         method="bounded",
-        options={"xatol": 1e-2},
+        options={"xatol": 5e-2},
     )
     return at(float(found.x))

@@ -79,6 +79,10 @@ class ThresholdProblem:
         others = {1: self.truth[self.ones != 0], 0: self.truth[self.ones != s]}
         return tuple(beta for beta, truth in others.items() if truth.all() or not truth.any())
 
+    def sorted(self) -> "ThresholdProblem":
+        """The same problem with its bits in the order of their weights."""
+        return ThresholdProblem(tuple(sorted(self.weights)), self.rows)
+
     def detects(self, beta: int) -> bool:
         """True when f asks only whether some relevant bit is active (OR, AND, NOR, NAND)."""
         return beta in self._detecting_symbols

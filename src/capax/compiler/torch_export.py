@@ -30,6 +30,18 @@ class CompiledModule(torch.nn.Module):
     TransformerLens.
     """
 
+    W_Q: torch.Tensor
+    W_K: torch.Tensor
+    W_V: torch.Tensor
+    W_E: torch.Tensor
+    W_O: torch.Tensor
+    W_in: torch.Tensor
+    b_in: torch.Tensor
+    W_out: torch.Tensor
+    b_out: torch.Tensor
+    v_CLS: torch.Tensor
+    rows: torch.Tensor
+
     def __init__(self, arrays: dict[str, np.ndarray], rows: np.ndarray, dtype: Any) -> None:
         super().__init__()
         for name, array in arrays.items():

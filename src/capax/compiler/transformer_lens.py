@@ -4,10 +4,10 @@ Tokens: 0, 1 and [CLS] = 2, the last of T+1 positions. The residual stream gets 
 for the head output and one for the answer, where the embeddings are zero, so that the residual
 connections change nothing that is read:
 
-    W_E [3, d_model], W_pos [T+1, d_model], W_Q, W_K, W_V [1, d_model, d_head], d_model = d+d_head+1,
+    W_E [3, d_model], W_pos [T+1, d_model], W_Q, W_K, W_V [1, d_model, d_head],
     W_O [1, d_head, d_model] writes the head output into the fresh dimensions (scalar read-out:
     W_C w into the answer), W_in [d_model, n], W_out [n, d_model] read and write them,
-    W_U [d_model, 1] reads the answer. W_Q and W_K get zero columns up to d_head = k.
+    W_U [d_model, 1] reads the answer. d_model = d + d_head + 1, d_head = k.
 
 Settings: one layer, one head, causal mask (the [CLS] query is last, so it sees everything), no
 LayerNorm, ReLU, scores divided by sqrt(d_head): W_Q carries sqrt(d_head). The bag of vectors has no

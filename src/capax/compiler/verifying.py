@@ -2,8 +2,8 @@
 
 Nothing is taken from the compiler: the weights become tables of logits and values, the worst case
 over all 2^T inputs comes from running every input (T <= 16) or from the exact range of the head,
-the norms from the arrays. The claims in the file are then compared with what was found. A fingerprint
-of the file is checked too, but it is never the only witness.
+the norms from the arrays. The claims in the file are then compared with what was found. A
+fingerprint of the file is checked too, but it is never the only witness.
 """
 
 import math

@@ -41,13 +41,14 @@ def load_compiled(path: Path | str) -> WeightsFile:
     """
     content, leaves = _read(Path(path))
     metadata, structure = content.get("metadata"), content.get("module")
-    ours = isinstance(metadata, dict) and metadata.get("kind") == KIND
-    require(ours, str(path), "a network written by capax compile", "other metadata")
+    if not isinstance(metadata, dict) or metadata.get("kind") != KIND:
+        raise InputError(f"{path}: wanted a network written by capax compile, got other metadata")
+    require(isinstance(structure, dict), f"{path}: module", "a JSON object", structure)
     claims = metadata.get("certificate")
     require(isinstance(claims, dict), f"{path}: certificate", "a JSON object", claims)
     with jax.enable_x64(True):
         try:
-            module = build(structure, "", dict(leaves), _to_jax)
+            module = build(dict(structure), "", dict(leaves), _to_jax)  # type: ignore[arg-type]
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError) as error:

@@ -1,0 +1,195 @@
+"""Verification accepts what was compiled and rejects every kind of tampering, with numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+import capax
+from capax.compiler import load_compiled, save_compiled, verify
+from capax.compiler.adversary import attack
+from capax.compiler.output_range import output_range
+from capax.compiler.tables import head_tables, readout_output
+from capax.errors import InputError
+
+FORMULAS = ("x1 & x4 & ~x6", "x1 ^ x4 ^ x6", "(x1 & x4) | (~x1 & x6)")
+ENCODINGS = ("deterministic", "trainable", "bag", "incoherent")
+
+
+def saved(folder: Path, formula: str, T: int, **options) -> Path:
+    return save_compiled(folder / "w.safetensors", capax.compile(formula, T, **options))
+
+
+def rewrite(path: Path, change_arrays=None, change_header=None) -> Path:
+    """A copy of the file with some arrays or some of its header changed, fingerprint untouched."""
+    with safe_open(str(path), framework="np") as file:
+        header = dict(file.metadata())
+        arrays = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
+    if change_arrays is not None:
+        change_arrays(arrays)
+    if change_header is not None:
+        content = json.loads(header["capax"])
+        change_header(content)
+        header["capax"] = json.dumps(content)
+    changed = path.with_name("changed.safetensors")
+    save_file(arrays, str(changed), metadata=header)
+    return changed
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_what_was_compiled_is_accepted(tmp_path: Path, formula: str, encoding: str):
+    for T, method in ((9, "exhaustive"), (70, "exact range")):
+        verdict = verify(saved(tmp_path, formula, T, encoding=encoding))
+        assert verdict.ok, verdict.failed
+        assert method in verdict.method
+        assert verdict.attacked_error <= verdict.worst_case_error + 1e-12
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_one_weight_changed_by_one_percent_is_rejected(tmp_path, formula, encoding):
+    path = saved(tmp_path, formula, 40, encoding=encoding)
+    with safe_open(str(path), framework="np") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    for name, array in arrays.items():
+        where = np.flatnonzero(array.reshape(-1))
+        if not where.size:
+            continue  # a zero bias has no weight to change by a percentage
+        spot = int(where[len(where) // 2])
+
+        def scale(parts: dict[str, np.ndarray], name: str = name, spot: int = spot) -> None:
+            flat = parts[name].reshape(-1)
+            flat[spot] *= 1.01
+            parts[name] = flat.reshape(parts[name].shape)
+
+        verdict = verify(rewrite(path, scale))
+        assert not verdict.ok, name
+        numbers = [check for check in verdict.failed if check.name != "fingerprint of the file"]
+        assert numbers, f"{name}: only the fingerprint noticed"
+        assert any(check.claimed != check.recomputed for check in numbers)
+
+
+def test_a_flipped_sign_and_a_wrong_table_are_rejected(tmp_path: Path):
+    path = saved(tmp_path, "x1 & x4", 30)
+
+    def flip(parts: dict[str, np.ndarray]) -> None:
+        parts["W_V"][1] *= -1  # every norm stays the same
+
+    names = {check.name for check in verify(rewrite(path, flip)).failed}
+    assert {"worst_case_error", "every decision is right"} <= names
+
+    def lie(content: dict) -> None:
+        content["metadata"]["certificate"]["table"] = "0xe"
+
+    assert "every decision is right" in {c.name for c in verify(rewrite(path, None, lie)).failed}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("worst_case_error", 0.1),
+        ("worst_case_error", None),
+        ("margin", 0.9),
+        ("T", 31),
+        ("d", 7),
+        ("mlp_units", 3),
+        ("eps", 0.01),
+        ("norms", {}),
+    ],
+)
+def test_a_false_claim_is_named(tmp_path: Path, field: str, value: object):
+    path = saved(tmp_path, "x1 & x4", 30)
+
+    def lie(content: dict) -> None:
+        content["metadata"]["certificate"][field] = value
+
+    verdict = verify(rewrite(path, None, lie))
+    assert not verdict.ok
+    named = {"norms": "matrices", "eps": "eps is met"}.get(field, field)
+    assert named in {check.name for check in verdict.failed}
+
+
+def test_unusable_files_are_one_line_errors(tmp_path: Path):
+    path = saved(tmp_path, "x1 & x4", 30)
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "short").write_bytes(path.read_bytes()[:200])
+    (tmp_path / "text").write_text("not weights")
+    save_file({"a": np.ones(2)}, str(tmp_path / "other"), metadata={"format": "pt"})
+
+    def misfit(parts: dict[str, np.ndarray]) -> None:
+        parts["W_K"] = parts["W_K"][:-1]
+
+    def broken(parts: dict[str, np.ndarray]) -> None:
+        parts["W_K"][0] = np.nan
+
+    rewrite(path, misfit).rename(tmp_path / "misfit")
+    rewrite(path, broken).rename(tmp_path / "nan")
+    rewrite(path, None, lambda c: c.update(metadata={"kind": "x"})).rename(tmp_path / "kind")
+    rewrite(path, None, lambda c: c.update(module=3)).rename(tmp_path / "module")
+
+    def no_table(content: dict) -> None:
+        content["metadata"]["certificate"]["table"] = "zz"
+
+    rewrite(path, None, no_table).rename(tmp_path / "table")
+    names = (
+        "missing",
+        "empty",
+        "short",
+        "text",
+        "other",
+        "misfit",
+        "nan",
+        "kind",
+        "module",
+        "table",
+    )
+    for name in names:
+        with pytest.raises(InputError) as caught:
+            verify(tmp_path / name)
+        assert "\n" not in str(caught.value) and name in str(caught.value)
+
+
+def test_files_come_back_as_they_were(tmp_path: Path):
+    compiled = capax.compile("maj(x1, x5, x9)", 1000)
+    file = load_compiled(save_compiled(tmp_path / "w.safetensors", compiled))
+    assert file.intact and file.claims == compiled.certificate.to_json()
+    bits = np.random.default_rng(0).integers(0, 2, 1000)
+    assert float(file.model(bits)) == float(compiled.model(bits))
+
+
+# One attack per (T, encoding, formula): the certificate must equal the worst error found, since
+# the all-active and all-inactive inputs are among the starts.
+@pytest.mark.parametrize("T", [64, 512, 4096, 10**5, 10**6])
+@pytest.mark.parametrize("encoding", ["deterministic", "trainable", "bag"])
+def test_no_attack_beats_the_certificate(T: int, encoding: str):
+    formulas = FORMULAS[:2] if T < 10**5 else (FORMULAS[0],)
+    for formula in formulas:
+        model, certificate, made = capax.compile(formula, T, encoding=encoding)
+        tables, f = head_tables(model), made.function
+        signed = certificate.mlp_units == 0
+        targets = 2 * f.table - 1 if signed else f.table
+        low, high = output_range(model, tables, f.support)
+        error = np.maximum(np.abs(low - targets), np.abs(high - targets))
+        rows = None if T < 10**4 else [int(error.argmax())]
+        found = attack(
+            tables,
+            f.support,
+            targets,
+            lambda u, m=model: readout_output(m, u),
+            rows=rows,
+            restarts=2,
+        )
+        assert abs(error.max() - certificate.worst_case_error) < 1e-11
+        assert found.error <= certificate.worst_case_error + 1e-11
+        assert found.error >= certificate.worst_case_error - 1e-9
+        if T <= 4096:
+            output = float(model(found.bits))
+            assert abs(abs(output - targets[_row(found.bits, f.support)]) - found.error) < 1e-9
+
+
+def _row(bits: np.ndarray, support: tuple[int, ...]) -> int:
+    return sum(int(bits[t]) << i for i, t in enumerate(support))
