@@ -13,7 +13,7 @@ T, VALIDATION = 11, 601
 def trial_of():
     """A factory of small trials: trial_of(seed, m=..., and fields of task, model, trial)."""
 
-    def make(seed=0, *, m=23, function="and3", task=None, model=None, optimiser=None, **fields):
+    def make(seed=0, *, m=31, function="and3", task=None, model=None, optimiser=None, **fields):
         data = {"function": function, "T": T, "m": m, "seed": seed, "reject_ambiguous": False}
         data |= {"validation_size": VALIDATION, **(task or {})}
         shape = {"T": T, "d": 6, "heads": 3, "mlp_width": 7, **(model or {})}

@@ -112,8 +112,8 @@ def test_memory_grows_with_what_it_should():
 
 def test_rows_are_padded_and_grow(trial_of):
     program = program_of(trial_of(0, m=23), Hardware(workers=1))
-    assert program.rows == 32
-    assert with_rows(program, 30) is program
+    assert program.rows == 24
+    assert with_rows(program, 24) is program
     assert with_rows(program, 33).rows == 48
     assert padded_rows(trial_of(0, mode="online", batch_size=19), 100) == 19
 

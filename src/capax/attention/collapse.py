@@ -19,6 +19,9 @@ division; in the scores it shifts a whole head alike and cancels, as the key bia
 Columns are ordered (k, H), head last: a head's weight then multiplies whole vectors.
 """
 
+import math
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
@@ -87,17 +90,13 @@ def collapse(model: Transformer) -> Collapsed:
     if reason is not None:
         raise InputError(f"model: wanted one that collapses, got {reason}")
     block = model.blocks[0]
-    return Collapsed(
-        *(getattr(model, name) for name in _ENDS[:3]),  # `cls` is no keyword of a metaclass
-        **{name: getattr(model, name) for name in _ENDS[3:]},
-        ln_final=model.ln_final,
-        **{name: getattr(block, name) for name in _SHARED},
-        **{name: jnp.moveaxis(getattr(block, name), 0, 2) for name in _PER_HEAD},
-        **{name: getattr(block, name).T for name in _BIASES},
-        W_O=jnp.swapaxes(block.W_O, 0, 1),
-        activation=block.activation,
-        scale=block.scale,
-    )
+    leaves: dict[str, Any] = {name: getattr(model, name) for name in _ENDS[3:]}
+    leaves |= {name: getattr(block, name) for name in (*_SHARED, "activation", "scale")}
+    leaves |= {name: jnp.moveaxis(getattr(block, name), 0, 2) for name in _PER_HEAD}
+    leaves |= {name: getattr(block, name).T for name in _BIASES}
+    leaves |= {"W_O": jnp.swapaxes(block.W_O, 0, 1), "ln_final": model.ln_final}
+    # the first three by position: `cls` is no keyword of a metaclass
+    return Collapsed(*(getattr(model, name) for name in _ENDS[:3]), **leaves)
 
 
 def expand(params: Collapsed, spec: TransformerSpec) -> Transformer:
@@ -152,19 +151,27 @@ def _value_constant(params: Collapsed, precision: Precision) -> Float[Array, "d"
     )
 
 
+def _activated(name: str, x: Float[Array, "m n"]) -> Float[Array, "m n"]:
+    """The activation; gelu as x (1 + erf(x / sqrt 2)) / 2, half the cost of the form with erfc."""
+    if name != "gelu":
+        return activation_named(name)(x)
+    return 0.5 * x * (1.0 + lax.erf(x * math.sqrt(0.5)))
+
+
 def _read_out(
     params: Collapsed, sums: Array, mu: Array, y_cls: Array, precision: Precision
 ) -> Float[Array, "m"]:
-    """Logits from the sums over tokens: add [CLS], divide, W_O, residual, MLP, LN, w."""
+    """Logits from the sums [(k+1) H, m]: add [CLS], divide, W_O, residual, MLP, LN, w."""
     k, H, d = params.W_O.shape
-    sums = sums.reshape(sums.shape[0], k + 1, H)
-    w_cls = jnp.exp(y_cls[-1] - mu)[None, :]
-    heads = (sums[:, :k] + w_cls[:, None, :] * y_cls[None, :k]) / (sums[:, -1] + w_cls)[:, None, :]
-    mixed = heads.reshape(-1, d) + _value_constant(params, precision)[None, :]
+    sums = sums.reshape(k + 1, H, -1)
+    w_cls = jnp.exp(y_cls[-1] - mu)
+    base = (w_cls[None, :] * y_cls[:k])[:, :, None]
+    heads = (sums[:k] + base) / (sums[-1] + w_cls[:, None])[None, :, :]  # [k, H, m]
+    mixed = heads.reshape(d, -1).T + _value_constant(params, precision)[None, :]
     x = matmul(mixed, params.W_O.reshape(d, d), 1, 0, precision)
     x = x + (params.b_O + params.cls)[None, :]
     hidden = matmul(normalised(params.ln2, x), params.W_in, 1, 0, precision) + params.b_in[None, :]
-    hidden = activation_named(params.activation)(hidden)
+    hidden = _activated(params.activation, hidden)
     x = x + matmul(hidden, params.W_out, 1, 0, precision) + params.b_out[None, :]
     return matmul(normalised(params.ln_final, x), params.w, 1, 0, precision) + params.b
 
@@ -208,9 +215,9 @@ def tabulated_logits(
     precision: Precision = lax.Precision.HIGHEST,
 ) -> tuple[Float[Array, "m"], Float[Array, "m H"]]:
     """Logits as `logits` gives them, and each head's total weight (the softmax denominator)."""
-    sums = matmul(design, tabulated.S, 1, 0, precision)
+    sums = matmul(tabulated.S, design, 0, 1, precision)  # [(k+1) H, m]
     H = tabulated.mu.shape[0]
-    total = sums[:, -H:] + jnp.exp(tabulated.y_cls[-1] - tabulated.mu)[None, :]
+    total = sums[-H:].T + jnp.exp(tabulated.y_cls[-1] - tabulated.mu)[None, :]
     return _read_out(params, sums, tabulated.mu, tabulated.y_cls, precision), total
 
 

@@ -16,7 +16,9 @@ and alike for E with the sum over t; dW' = P^T (sum_c dz) + E^T (sum_t dz). Noth
 A T x d is kept for the way back: P W' (T rows), r and w suffice.
 """
 
+import functools
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,27 +48,43 @@ def inverse_deviation(x: Float[Array, "*rows d"]) -> Float[Array, "*rows"]:
     return lax.rsqrt(jnp.mean(jnp.square(centred(x)), axis=-1) + LAYER_NORM_EPSILON)
 
 
-def _is_score(columns: int) -> Bool[Array, "1 1 k_1 1"]:
-    return (jnp.arange(columns) == columns - 1)[None, None, :, None]
+def _symbol_columns(design: Array, A: int) -> list[Array]:
+    """X_c [m, T] of every symbol c."""
+    T = design.shape[1] // A
+    return [design[:, c * T : (c + 1) * T] for c in range(A)]
 
 
 def _tabulate(
     position: Array, embed: Array, W: Array, g_cls: Array, ln: bool, precision: Precision
-):
+) -> tuple[list[Array], Array, Any]:
+    """(S_c^T of every symbol, mu, what the way back needs); positions run along the last axis."""
     (T, d), A, (_, columns, H) = position.shape, embed.shape[0], W.shape
     flat = W.reshape(d, columns * H)
-    PY = matmul(position, flat, 1, 0, precision).reshape(1, T, columns, H)
-    EY = matmul(embed, flat, 1, 0, precision).reshape(A, 1, columns, H)
+    PY = matmul(flat, position, 0, 1, precision)  # [(k+1) H, T]
+    EY = matmul(flat, embed, 0, 1, precision)  # [(k+1) H, A]
     if ln:
         r = inverse_deviation(position[None, :, :] + embed[:, None, :])  # [A, T]
     else:
         r = jnp.ones((A, T), position.dtype)
-    g = r[:, :, None] * (PY[:, :, -1] + EY[:, :, -1])  # [A, T, H]
-    mu = jnp.maximum(jnp.max(g, axis=(0, 1)), g_cls)
-    w = jnp.exp(g - mu[None, None, :])
-    y = r[:, :, None, None] * (PY + EY)  # [A, T, k+1, H]
-    S = w[:, :, None, :] * jnp.where(_is_score(columns), 1.0, y)
-    return S.reshape(A * T, columns * H), mu, (PY, EY, r, w)
+    y = [r[c][None, :] * (PY + EY[:, c : c + 1]) for c in range(A)]  # [(k+1) H, T]
+    g = [y_c[-H:] for y_c in y]
+    mu = jnp.max(functools.reduce(jnp.maximum, g), axis=1)
+    mu = jnp.maximum(mu, g_cls)
+    w = [jnp.exp(g_c - mu[:, None]) for g_c in g]  # [H, T]
+    S = [_weighted(w_c, y_c) for w_c, y_c in zip(w, y, strict=True)]
+    return S, mu, (PY, EY, r, w)
+
+
+def _weighted(w: Float[Array, "H T"], y: Float[Array, "rows T"]) -> Float[Array, "rows T"]:
+    """[ w y_V | w ] for rows ordered (k + 1, H)."""
+    H, T = w.shape
+    columns = y.shape[0] // H
+    y = jnp.where(_is_score(columns), 1.0, y.reshape(columns, H, T))
+    return (w[None, :, :] * y).reshape(columns * H, T)
+
+
+def _is_score(columns: int) -> Bool[Array, "k_1 1 1"]:
+    return (jnp.arange(columns) == columns - 1)[:, None, None]
 
 
 def table(
@@ -84,7 +102,8 @@ def table(
     tokens are layer-normalised.
     """
     S, mu, (_, _, _, w) = _tabulate(position, embed, W, g_cls, ln, precision)
-    return S, mu, w
+    rows = jnp.concatenate([S_c.T for S_c in S])
+    return rows, mu, jnp.stack([w_c.T for w_c in w])
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5, 6))
@@ -97,7 +116,7 @@ def head_sums(
     ln: bool,
     precision: Precision,
 ) -> tuple[Array, Array]:
-    """(X S, mu): the sums over tokens of every example, [m, (k+1) H], without the [CLS] term.
+    """((X S)^T, mu): the sums over tokens of each example, [(k+1) H, m], without the [CLS] term.
 
     No gradient flows through mu, g_cls (used for mu only) and the design matrix X.
     """
@@ -106,31 +125,44 @@ def head_sums(
 
 def _sums(position, embed, W, g_cls, design, ln, precision):
     S, mu, kept = _tabulate(position, embed, W, g_cls, ln, precision)
-    sums = matmul(design, S.astype(design.dtype), 1, 0, precision)
+    X = _symbol_columns(design, embed.shape[0])
+    products = (matmul(S_c, X_c, 1, 1, precision) for S_c, X_c in zip(S, X, strict=True))
+    sums = functools.reduce(jnp.add, products)
     return (sums, mu), (position, embed, W, design, *kept)
 
 
 def _pull_back(ln, precision, kept, cotangents):
     position, embed, W, design, PY, EY, r, w = kept
-    (T, d), A, (_, columns, H) = position.shape, embed.shape[0], W.shape
-    G = matmul(design, cotangents[0], 0, 0, precision).reshape(A, T, columns, H)
-    y = r[:, :, None, None] * (PY + EY)
-    G_w, g = G[:, :, -1], y[:, :, -1]
-    dw = G_w + sum(G[:, :, j] * y[:, :, j] for j in range(columns - 1))  # [A, T, H]
-    rw = r[:, :, None] * w
-    dz = rw[:, :, None, :] * jnp.where(_is_score(columns), dw[:, :, None, :], G)
-    dPY = sum(dz[c] for c in range(A)).reshape(T, columns * H)
-    dEY = jnp.sum(dz, axis=1).reshape(A, columns * H)
-    flat = W.reshape(d, columns * H)
-    dP = matmul(dPY, flat, 1, 1, precision)
+    d, A = position.shape[1], embed.shape[0]
+    dsums, flat = cotangents[0], W.reshape(d, -1)
+    dPY, dEY, kappa = jnp.zeros_like(PY), [], []
+    for c, X_c in enumerate(_symbol_columns(design, A)):
+        G = matmul(dsums, X_c, 1, 0, precision)  # [(k+1) H, T]
+        y = r[c][None, :] * (PY + EY[:, c : c + 1])
+        dz, moved = _through_weights(G, y, w[c], r[c])
+        dPY += dz
+        dEY.append(matmul(dz, jnp.ones(dz.shape[1], dz.dtype), 1, 0, precision))
+        kappa.append(-jnp.square(r[c]) / d * moved)
+    dEY = jnp.stack(dEY)  # [A, (k+1) H]
+    dP = matmul(dPY, flat, 0, 1, precision)
     dE = matmul(dEY, flat, 1, 1, precision)
-    dW = matmul(position, dPY, 0, 0, precision) + matmul(embed, dEY, 0, 0, precision)
+    dW = (matmul(dPY, position, 1, 0, precision) + matmul(dEY, embed, 0, 0, precision)).T
     if ln:
-        kappa = -jnp.square(r) / d * jnp.sum(w * (dw * (1.0 + g) - G_w), axis=-1)  # [A, T]
-        P, E = centred(position), centred(embed)
+        P, E, kappa = centred(position), centred(embed), jnp.stack(kappa)  # kappa [A, T]
         dP += jnp.sum(kappa, axis=0)[:, None] * P + matmul(kappa, E, 0, 0, precision)
         dE += jnp.sum(kappa, axis=1)[:, None] * E + matmul(kappa, P, 1, 0, precision)
     return dP, dE, dW.reshape(W.shape), None, None
+
+
+def _through_weights(G, y, w, r):
+    """(dz, sum_h w (dw (1 + g) - G_w)) of one symbol; rows ordered (k + 1, H)."""
+    H, T = w.shape
+    columns = G.shape[0] // H
+    G, y = G.reshape(columns, H, T), y.reshape(columns, H, T)
+    dw = G[-1] + sum(G[j] * y[j] for j in range(columns - 1))  # [H, T]
+    moved = jnp.sum(w * (dw * (1.0 + y[-1]) - G[-1]), axis=0)
+    dz = (r[None, :] * w)[None, :, :] * jnp.where(_is_score(columns), dw[None, :, :], G)
+    return dz.reshape(columns * H, T), moved
 
 
 head_sums.defvjp(_sums, _pull_back)

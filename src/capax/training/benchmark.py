@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from capax.attention.transformer import TransformerSpec
-from capax.data.task import TaskSpec, validation_inputs
+from capax.data.task import TaskSpec, draw_training, validation_inputs
 from capax.training.hardware import Hardware
 from capax.training.optimiser import transformation
 from capax.training.paths import NaivePath
@@ -84,7 +84,7 @@ def naive_seconds(trial: TrialSpec, hardware: Hardware, budget: float) -> float:
     path, rule = NaivePath(trial.model, "timed as a rival"), OptimiserSpec()
     rates = (rule.lr, rule.weight_decay, 1.0)
     optimiser = transformation(rule, *rates)
-    training = training_for(trial.run(0))
+    training = draw_training(trial.task)
     X, y = jnp.asarray(training.X, jnp.int32), jnp.asarray(training.y, jnp.float32)
 
     def loss(params: Any) -> jax.Array:

@@ -116,8 +116,8 @@ def _advance_all(program: Program, lanes: Lane, pool: Any) -> Any:
 
 
 def _examine_some(program: Program, params: Any, target: Target, index: Any, pool: Any) -> Any:
-    chosen = jax.tree.map(lambda x: x[index], (params, target))
-    return jax.vmap(partial(examine, program), in_axes=(0, 0, None))(*chosen, pool)
+    params, target = jax.tree.map(lambda x: x[index], (params, target))
+    return jax.vmap(partial(examine, program), in_axes=(0, 0, None))(params, target, pool)
 
 
 def lane_shape(program: Program) -> Lane:

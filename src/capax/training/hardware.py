@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jax
-import platformdirs
 
 from capax.errors import require
+from capax.files import cache_folder
 
 MAX_SLOTS = 1024  # a GPU is full long before; more slots only wait for each other
 
@@ -62,16 +62,16 @@ class Hardware:
         """Slots of a worker, before memory is looked at."""
         return self.slots or (1 if self.platform == "cpu" else MAX_SLOTS)
 
-    def compiler_options(self) -> dict[str, bool | int | str]:
+    def compiler_options(self) -> dict[str, bool | str]:
         """One thread per program on the CPU: the other cores have programs of their own."""
         return {"xla_cpu_multi_thread_eigen": False} if self.platform == "cpu" else {}
 
 
 def enable_cache(hardware: Hardware) -> None:
     """Keep compiled programs between processes, unless the user configured JAX otherwise."""
-    if not hardware.use_cache or jax.config.jax_compilation_cache_dir:
+    if not hardware.use_cache or jax.config.read("jax_compilation_cache_dir"):
         return
-    folder = hardware.cache_dir or Path(platformdirs.user_cache_dir("capax")) / "compiled"
+    folder = hardware.cache_dir or cache_folder() / "compiled"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

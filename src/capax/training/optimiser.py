@@ -5,6 +5,7 @@ inputs, so that runs with different rates share one program.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import optax
@@ -33,7 +34,7 @@ def transformation(
     return optax.adamw(rate, weight_decay=weight_decay, **adam)
 
 
-def _scheduled(rule: OptimiserSpec, lr: Rate, steps: Rate) -> Rate | Callable[[Array], Array]:
+def _scheduled(rule: OptimiserSpec, lr: Rate, steps: Rate) -> Rate | Callable[[Any], Any]:
     if rule.schedule == "constant" and rule.warmup == 0:
         return lr
 

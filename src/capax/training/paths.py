@@ -88,7 +88,8 @@ class NaivePath:
 
     def logits(self, params: Any, symbols: Int[Array, "m T"]) -> Float[Array, "m"]:
         """Logits of prepared inputs; differentiable in `params`."""
-        return jax.vmap(self.model(params))(symbols)
+        model = self.model(params)
+        return jax.vmap(lambda b: jnp.asarray(model(b)))(symbols)
 
     def examiner(self, params: Any):
         """bits, support -> logits and attention mass (of the last layer's [CLS] query)."""

@@ -36,21 +36,26 @@ class Program:
     block_rows: int
 
 
+# A leaf of a lane: a JAX array on the device, a NumPy array while the lane is being made on the
+# host, or a shape while a program is being compiled. The comments give type and shape.
+Leaf = Any
+
+
 class Target(NamedTuple):
     """y = truth[sum_i x[support_i] 2^i]; `relevant` is 0 on padding of the support."""
 
-    support: Int[Array, "s"]
-    relevant: Float[Array, "s"]
-    truth: Float[Array, "table"]
-    threshold: UInt32[Array, ""]  # P[bit = 1] = threshold / 2^32
+    support: Leaf  # int32 [s]
+    relevant: Leaf  # float32 [s]
+    truth: Leaf  # float32 [2^s]
+    threshold: Leaf  # uint32 []: P[bit = 1] = threshold / 2^32
 
 
 class Data(NamedTuple):
     """A padded training set (empty in online training) with its mask."""
 
-    bits: UInt8[Array, "m T"]
-    y: Float[Array, "m"]
-    mask: Float[Array, "m"]
+    bits: Leaf  # uint8 [m, T]
+    y: Leaf  # float32 [m]
+    mask: Leaf  # float32 [m]
 
 
 class Lane(NamedTuple):
@@ -58,13 +63,13 @@ class Lane(NamedTuple):
 
     params: Any
     state: Any
-    step: Int[Array, ""]
+    step: Leaf  # int32 []
     data: Data
     target: Target
-    lr: Float[Array, ""]
-    weight_decay: Float[Array, ""]
-    steps: Float[Array, ""]
-    key: UInt32[Array, "2"]
+    lr: Leaf  # float32 []
+    weight_decay: Leaf  # float32 []
+    steps: Leaf  # float32 []
+    key: Leaf  # uint32 [2]
 
 
 class Measured(NamedTuple):

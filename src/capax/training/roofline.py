@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -92,10 +93,11 @@ def _all_busy(
         .compile(compiler_options=hardware.compiler_options())
         for device in set(devices)
     }
-    runs = [
-        lambda y=y, device=device: jax.block_until_ready(compiled[device](y))
-        for y, device in zip(inputs, devices, strict=True)
-    ]
+
+    def run(y: jax.Array, device: jax.Device) -> object:
+        return jax.block_until_ready(compiled[device](y))
+
+    runs = [partial(run, y, device) for y, device in zip(inputs, devices, strict=True)]
     return best_of(lambda: together(runs), budget, least=3)
 
 

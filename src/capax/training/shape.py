@@ -15,7 +15,8 @@ from capax.training.program import Program
 from capax.training.specs import TrialSpec
 
 _MIN_SUPPORT = 3  # supports are padded to at least this many positions
-_ROWS = 16  # m is padded to a multiple of this
+_ROWS = 4  # m is padded to a multiple of this,
+_MORE_ROWS = 16  # and of this when a program must grow for a later trial
 
 
 def shape_of(trial: TrialSpec) -> dict[str, object]:
@@ -90,4 +91,4 @@ def with_rows(program: Program, m: int) -> Program:
     """The program with room for m examples (unchanged if there is room, or in online training)."""
     if program.mode == "online" or m <= program.rows:
         return program
-    return replace(program, rows=-(-m // _ROWS) * _ROWS)
+    return replace(program, rows=-(-m // _MORE_ROWS) * _MORE_ROWS)
