@@ -41,7 +41,7 @@ def run(kind: str, body: str, folder: Path) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert result.returncode == 0, f"{body}\n{result.stdout}\n{result.stderr}"

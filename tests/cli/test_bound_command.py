@@ -1,7 +1,6 @@
 """`capax bound` and `capax theorems` as a user types them."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -36,36 +35,33 @@ def run(*arguments):
     return result.stdout
 
 
-def test_the_real_command_prints_json_and_one_line_errors():
-    command = [sys.executable, "-m", "capax.cli", "bound"]
-    good = ["--norms", NORMS, "-T", "1000", "-m", "5000", "-d", "64", "--json"]
-    env = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run([*command, *good], capture_output=True, text=True, env=env)
+def shell(*arguments):
+    """The real command in a process of its own, without the type checks of the test suite."""
+    command = [sys.executable, "-m", "capax.cli", "bound", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_real_command_prints_any_size_and_one_line_errors():
+    deep = ("--norms", "W_QK=300,W_V=20,W_C=9,w=1", "--layers", 100, "-T", 10**9)
+    done = shell(*deep, "--json")
     assert done.returncode == 0, done.stderr
     payload = json.loads(done.stdout)
     assert payload.keys() >= KEYS
     assert payload["vacuous"] is True
-    assert payload["m_needed"] > 5000
-    bad = subprocess.run([*command, "--norms", "W_QX=1"], capture_output=True, text=True, env=env)
+    assert payload["m_needed"] > 10**6
+    bad = shell("--norms", "W_QX=1")
     assert bad.returncode == 2
     assert bad.stderr == "error: --norms: W_QX is not a norm, did you mean W_QK?\n"
     assert bad.stdout == ""
 
 
 def test_text_explain_and_latex():
-    text = run("--norms", NORMS)
+    small = ("--norms", "W_QK=1,v=1")
+    text = shell(*small).stdout
     assert "vacuous" in text
     assert "dominant term" in text
-    assert "<- dominant" in run("--norms", NORMS, "--explain")
-    assert r"\begin{align*}" in run("--norms", NORMS, "--latex")
-
-
-def test_a_billion_tokens_and_a_hundred_layers_print():
-    payload = json.loads(
-        run("--norms", "W_QK=300,W_V=20,W_C=9,w=1", "--layers", 100, "-T", 10**9, "--json")
-    )
-    assert payload["vacuous"]
-    assert payload["m_needed"] > 10**6
+    assert "<- dominant" in shell(*small, "--explain").stdout
+    assert r"\begin{align*}" in shell(*small, "--latex").stdout
 
 
 def test_capax_checkpoint_with_and_without_data(tmp_path):
@@ -77,20 +73,20 @@ def test_capax_checkpoint_with_and_without_data(tmp_path):
     save(tmp_path / "head.safetensors", ClsScalar(DeterministicPositions(5), *arrays), {})
     X = np.random.default_rng(0).integers(0, 2, (300, 5))
     np.savez(tmp_path / "data.npz", X=X, y=X[:, 1] & X[:, 3])
-    alone = json.loads(run(tmp_path / "head.safetensors", "--json"))
+    alone = json.loads(shell(tmp_path / "head.safetensors", "--json").stdout)
     assert alone.keys() >= KEYS
     assert alone["kind_of_model"] == "ClsScalar"
     assert "C_N = 1" in alone["applies"][0]["detail"]
-    seen = json.loads(run(tmp_path / "head.safetensors", "--data", tmp_path / "data.npz", "--json"))
-    assert len(seen["portfolio"]) == 2
-    assert "applies to ClsScalar" in run(tmp_path / "head.safetensors")
+    text = shell(tmp_path / "head.safetensors", "--data", tmp_path / "data.npz").stdout
+    assert "applies to ClsScalar" in text
+    assert "realizable margin bound" in text
 
 
 def test_transformer_checkpoint(tmp_path):
-    spec = TransformerSpec(T=5, d=8, heads=2, mlp_width=7)
+    spec = TransformerSpec(T=5, d=8, heads=1, mlp_width=7)
     model = Transformer.init(spec, key=jax.random.key(0), dtype=jnp.float32)
     save(tmp_path / "model.safetensors", model, {})
-    payload = json.loads(run(tmp_path / "model.safetensors", "--json"))
+    payload = json.loads(shell(tmp_path / "model.safetensors", "--json").stdout)
     assert payload["kind_of_model"] == "Transformer (1 layer)"
     assert payload["vacuous"]
 
@@ -109,25 +105,25 @@ def test_gpt2_file(tmp_path):
     save_file(weights, tmp_path / "gpt2.safetensors")
     payload = json.loads(run(tmp_path / "gpt2.safetensors", "--heads", 2, "--json"))
     assert [row["head"] for row in payload["heads"]] == [0, 1]
-    assert "W_QK_F" in run(tmp_path / "gpt2.safetensors", "--heads", 2)
+    assert payload["heads"][0].keys() >= {"W_QK_F", "W_VO_21", "log10_capacity"}
 
 
 def test_pictures(tmp_path):
     fixed, curves, steps = (tmp_path / f"{name}.png" for name in ("fixed", "curves", "steps"))
-    run("--norms", NORMS, "--plot", fixed)
-    payload = json.loads(run("--plot", curves, "--waterfall", steps, "--dark", "--json"))
+    assert shell("--norms", NORMS, "--plot", fixed).returncode == 0
+    payload = json.loads(shell("--plot", curves, "--waterfall", steps, "--dark", "--json").stdout)
     assert all(path.stat().st_size > 10_000 for path in (fixed, curves, steps))
     assert payload["curves"].keys() >= {"this bound (Corollary 4.5)", "information floor (Fano)"}
 
 
 def test_curves_keep_their_order():
-    curves = {c.name: c.m for c in conjunction_curves(contexts=(100, 10**4, 10**6))}
+    curves = {c.name: c.m for c in conjunction_curves(contexts=(100, 10**6))}
     for floor, occam, ours, paper in zip(
         curves["information floor (Fano)"], curves["Occam (description length)"],
         curves["this bound (Corollary 4.5)"], curves["paper-style (36)"], strict=True,
     ):  # fmt: skip
         assert floor < occam < ours < paper
-    assert curves["parameter counting"][2] > 50 * curves["this bound (Corollary 4.5)"][2]
+    assert curves["parameter counting"][1] > 50 * curves["this bound (Corollary 4.5)"][1]
     assert selection_head(10**6, 3).margin > 0.5
 
 

@@ -9,7 +9,7 @@ import pytest
 
 def capax(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "capax.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_help_and_version():

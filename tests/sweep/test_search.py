@@ -1,7 +1,7 @@
 """Searches: rounds that depend on outcomes only, and the calibration of what they find."""
 
-import functools
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,11 +15,15 @@ from capax.sweep.simulated import SimulatedSpec
 
 def simulate(search, learner, rng, restarts=5):
     """All rounds of a search against a learner whose success curve is known."""
-    outcomes = []
-    success = functools.cache(learner.success)
-    while batch := search.next_round(Counts.of(outcomes), restarts):
-        outcomes += [(m, bool(rng.random() < success(m))) for m in batch]
-    return Counts.of(outcomes)
+    solved, total = Counter(), Counter()
+    counts = Counts((), (), ())
+    while batch := search.next_round(counts, restarts):
+        for m, trials in Counter(batch).items():
+            total[m] += trials
+            solved[m] += int(rng.binomial(trials, learner.success(m)))
+        tried = tuple(sorted(total))
+        counts = Counts(tried, tuple(solved[m] for m in tried), tuple(total[m] for m in tried))
+    return counts
 
 
 # logistic curves are what the estimator assumes; the others are not
@@ -36,7 +40,7 @@ def test_intervals_cover_the_truth(name):
     """At least 90% of 200. True coverage is about 97%: a failure would need 20 misses where 6 are
     expected, which has probability below 1e-5 (binomial); the seeds are fixed besides."""
     learner = LEARNERS[name]
-    search = AdaptiveSearch(m_low=8, m_high=400, batch=48, max_trials=144, step=0.08)
+    search = AdaptiveSearch(m_low=8, m_high=400, batch=72, max_trials=144, step=0.1)
     truth = learner.true_threshold()
     covered = 0
     for seed in range(200):
@@ -53,12 +57,12 @@ def test_three_times_fewer_trials_than_the_grid(name):
     curve = CurveGrid(10, 400)
     widths = [
         estimate(curve, simulate(grid, learner, np.random.default_rng(s))).log_width
-        for s in range(20)
+        for s in range(12)
     ]
     search = AdaptiveSearch(
         m_low=10, m_high=400, batch=48, max_trials=1600, precision=float(np.exp(np.median(widths)))
     )
-    spent = [simulate(search, learner, np.random.default_rng(s)).trials for s in range(20)]
+    spent = [simulate(search, learner, np.random.default_rng(s)).trials for s in range(12)]
     assert np.median(spent) * 3 <= grid.most_trials
 
 

@@ -62,6 +62,7 @@ def panel(**changes):
             "batsh: unknown field of AdaptiveSearch; did you mean 'batch'",
         ),
         (panel(search={"method": "grid", "m": [0]}), "m: "),
+        (panel(search={"method": "grid", "m": [5], "batch": 3}), "batch: unknown field of Grid"),
         (
             panel(model={"family": "transfomer"}),
             "family: unknown 'transfomer'; did you mean 'trans",

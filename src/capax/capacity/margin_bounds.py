@@ -29,9 +29,9 @@ from capax.errors import require
 
 LN_2 = math.log(2.0)
 STRICT = 1.0 - 1e-9
-# Geometric scales A r^{-j} tried for the chain, besides the closed form.
-CHAIN_RATIOS = (2.5, 5.0)
-CHAIN_LEVELS = 12
+# Geometric scales A 4^{-j} of the chain on exact counts, besides the closed form.
+CHAIN_RATIO = 4.0
+CHAIN_LEVELS = 8
 
 
 def ramp_loss(margins: list[float], gamma: float) -> float:
@@ -52,14 +52,14 @@ def loss_complexity(cls: FunctionClass, sample: Sample, lipschitz: float, A: flo
     if log_C - math.log(sample.m) < 600:
         value = rademacher_from_cover(safe_exp(log_C), A, sample.m, external=True)
     pieces = cls.build(sample)
-    return min(value, *(_chained(pieces, sample.m, lipschitz, A, r) for r in CHAIN_RATIOS))
+    return min(value, _chained(pieces, sample.m, lipschitz, A))
 
 
-def _chained(pieces: tuple[Piece, ...], m: int, L: float, A: float, ratio: float) -> float:
-    """The chain along A, A/r, A/r^2, ..., stopped at the best level; fixed scales, so monotone."""
+def _chained(pieces: tuple[Piece, ...], m: int, L: float, A: float) -> float:
+    """The chain along A, A/4, A/16, ..., stopped at the best level; fixed scales, so monotone."""
     best, scales, covers = A, [A], []
     for _ in range(CHAIN_LEVELS):
-        scales.append(scales[-1] / ratio)
+        scales.append(scales[-1] / CHAIN_RATIO)
         covers.append(total_cover(pieces, math.log(scales[-1] / L), shares=()).log_cover)
         if 2 * covers[-1] > m:
             break

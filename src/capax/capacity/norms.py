@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf  # pyrefly: ignore[missing-module-attribute]
 from scipy.sparse.linalg import eigsh
 
 from capax.errors import InputError, require, shown

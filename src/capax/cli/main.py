@@ -10,7 +10,23 @@ from capax.cli.output import stderr
 from capax.errors import CapaxError
 
 # One module per command, in the order of the help page. Each has `register(app)`.
-COMMANDS = ("function", "data", "cover", "bound", "theorems", "sweep", "thresholds", "export", "compile", "verify", "figure", "report", "reproduce", "bench", "doctor")
+COMMANDS = (
+    "function",
+    "data",
+    "cover",
+    "bound",
+    "theorems",
+    "sweep",
+    "thresholds",
+    "export",
+    "compile",
+    "verify",
+    "figure",
+    "report",
+    "reproduce",
+    "bench",
+    "doctor",
+)
 
 # Typer carries its own copy of Click in some versions and imports Click in others; its public
 # BadParameter tells which one is in use. UsageError is the base of every misuse of the options.

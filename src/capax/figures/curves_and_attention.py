@@ -15,7 +15,8 @@ def draw_curves_and_attention(
     require(maps, "maps", "at least one model", maps)
     with styled(dark) as palette:
         figure = Figure(figsize=(6.4 + 4.8 * len(maps), 5.2))
-        left, right = figure.subfigures(1, 2, width_ratios=(6.4, 4.8 * len(maps)))
+        columns = figure.subfigures(1, 2, width_ratios=(6.4, 4.8 * len(maps)), squeeze=False)
+        left, right = columns[0]
         fill_learning_curves(left, curves, palette)
         fill_attention_weights(right, maps, palette)
     return figure
