@@ -5,18 +5,16 @@ Covers of finite sets (`covering_sets`, `packing_sets`, `cover_curve`) and of fu
 (`constructive_covers`). `chaining` turns a cover into Rademacher complexity and `generalization`
 turns that into a bound on the error (Lemma 2.2).
 
-A network is a list of `pieces`, each a linear class seen through what follows it; the error is split
-over them optimally (`allocation`). `norms` measures, `head_bounds` and `multi_head_bounds` state
-Corollary 4.5, `network_bounds` Theorem 4.7, `model_bounds` applies them to a module by its type.
-`certificate` turns a trained model and its data into "with probability 1 - delta, error <= ...".
+A network is a list of `pieces`, each a linear class seen through what follows it; the error is
+split over them optimally (`allocation`). `norms` measures, `head_bounds` and `multi_head_bounds`
+state Corollary 4.5, `network_bounds` Theorem 4.7, `model_bounds.measure` applies them to a module
+by its type, and `certificate.certify` turns a trained model and its data into "with probability
+1 - delta, error <= ...". Those two need JAX: import them from their files.
 """
 
 from capax.capacity.bound import Assumption as Assumption
 from capax.capacity.bound import Bound as Bound
 from capax.capacity.bound import Term as Term
-from capax.capacity.certificate import Certificate as Certificate
-from capax.capacity.certificate import bound_from_norms as bound_from_norms
-from capax.capacity.certificate import certify as certify
 from capax.capacity.chaining import dudley as dudley
 from capax.capacity.chaining import massart as massart
 from capax.capacity.chaining import rademacher_from_cover as rademacher_from_cover
@@ -50,7 +48,6 @@ from capax.capacity.margin_bounds import margin_bound as margin_bound
 from capax.capacity.margin_bounds import realizable_bound as realizable_bound
 from capax.capacity.metrics import space_from_distances as space_from_distances
 from capax.capacity.metrics import space_from_points as space_from_points
-from capax.capacity.model_bounds import measure as measure
 from capax.capacity.multi_head_bounds import mlp_head as mlp_head
 from capax.capacity.multi_head_bounds import multi_head as multi_head
 from capax.capacity.network_bounds import paper_network as paper_network
@@ -62,6 +59,9 @@ from capax.capacity.norms import norms_VO as norms_VO
 from capax.capacity.occam import occam_bound as occam_bound
 from capax.capacity.packing_sets import greedy_packing as greedy_packing
 from capax.capacity.packing_sets import packing_number as packing_number
+from capax.capacity.portfolio import Certificate as Certificate
+from capax.capacity.portfolio import bound_from_norms as bound_from_norms
+from capax.capacity.portfolio import certify_margins as certify_margins
 from capax.capacity.rademacher import rademacher_exact as rademacher_exact
 from capax.capacity.rademacher import rademacher_monte_carlo as rademacher_monte_carlo
 from capax.capacity.sample_points import Sample as Sample

@@ -11,7 +11,7 @@ from capax.cli.output import JsonFlag, emit, note, stdout
 from capax.errors import require
 
 if TYPE_CHECKING:
-    from capax.capacity.certificate import Certificate
+    from capax.capacity.portfolio import Certificate
 
 SHOWN_ROWS = 24
 
@@ -91,8 +91,8 @@ def register(app: typer.Typer) -> None:
 def _from_norms(
     text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, float]
 ) -> "Certificate":
-    from capax.capacity.certificate import bound_from_norms
     from capax.capacity.plain_norms import class_from_norms, parse_norms
+    from capax.capacity.portfolio import bound_from_norms
     from capax.capacity.sample_points import Sample
 
     cls = class_from_norms(parse_norms(text), d=d, k=k, layers=layers)
