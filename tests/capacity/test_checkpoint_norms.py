@@ -1,10 +1,6 @@
 """GPT-2 and BERT files: extraction against naive products, folding, speed."""
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,31 +115,6 @@ def test_bert_is_the_transpose_of_gpt2():
             assert a[0].norm_F == pytest.approx(b[0].norm_F)
             assert a[1].norm_2_1 == pytest.approx(b[1].norm_2_1)
         assert ours.W_1.norm_2 == pytest.approx(theirs.W_1.norm_2)
-
-
-SPEED = """
-import time
-from capax.capacity.checkpoint_norms import checkpoint_blocks, head_table, whole_network
-from capax.capacity.sample_points import Sample
-from test_checkpoint_norms import gpt2
-
-weights, sample = gpt2(768, 3072, 12), Sample(10_000, 1024)
-start = time.process_time()
-blocks = checkpoint_blocks(weights)
-rows, bound = head_table(blocks, sample), whole_network(blocks).cover(sample, 1.0)
-assert len(rows) == 144
-assert "vacuous" in " ".join(bound.notes)
-print(time.process_time() - start)
-"""
-
-
-def test_twelve_layers_of_width_768_within_five_seconds_on_two_cores():
-    """CPU seconds of one thread, so that a busy machine does not matter: five on two cores."""
-    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", SPEED], env=env, capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) < 10.0
 
 
 def test_spectral_upper_bound_is_above_and_close():

@@ -15,7 +15,7 @@ POINTS = "x,y\n0.5,0.7\n0.2,0.3\n0.6,0.65\n"
 
 def capax(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "capax.cli", "cover", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.fixture

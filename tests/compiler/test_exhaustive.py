@@ -23,7 +23,9 @@ def positions_of(construction: Construction) -> np.ndarray | None:
     return P
 
 
-def check(f: SparseFunction, encoding: str, eps: float | None, bits: np.ndarray) -> Construction:
+def check(
+    f: SparseFunction, encoding: str, eps: float | None, bits: np.ndarray, norms: bool = True
+) -> None:
     """Worst-case error, margin and signs on all inputs; norms of the matrices as they are."""
     made = choose(f, encoding, eps=eps)
     parts = matrices(made)
@@ -35,8 +37,8 @@ def check(f: SparseFunction, encoding: str, eps: float | None, bits: np.ndarray)
     assert eps is None or made.worst_case_error <= eps
     assert ((out > cut) == (y > 0.5)).all()
     assert abs(np.where(y > 0.5, out - cut, cut - out).min() - made.margin) < 1e-12
-    check_norms(made, parts)
-    return made
+    if norms:
+        check_norms(made, parts)
 
 
 def check_norms(made: Construction, parts: dict[str, np.ndarray]) -> None:
@@ -74,7 +76,7 @@ def test_a_thousand_random_functions_of_four_bits(encoding: str):
     for trial in range(1000):
         support = tuple(generator.permutation(T)[:4].tolist())
         f = SparseFunction(support, generator.integers(0, 2, 16).astype(float), T).relevant()
-        check(f, encoding, (None, 0.05)[trial % 2], bits)
+        check(f, encoding, (None, 0.05)[trial % 2], bits, norms=trial % 8 < 2)
 
 
 def test_scalar_read_outs_cover_exactly_the_threshold_functions():

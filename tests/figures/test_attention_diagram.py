@@ -128,7 +128,7 @@ def test_figure_1_takes_no_store(tmp_path):
 
 def capax(*arguments):
     command = [sys.executable, "-m", "capax.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900)
 
 
 def test_the_command(tmp_path):

@@ -27,7 +27,7 @@ print(json.dumps([len(jax.devices()), found[1] == found[2], len(found[2])]))
 
 def test_two_devices_train_the_same_runs():
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=1200, check=True
     )
     assert json.loads(done.stdout) == [2, True, 5]
 

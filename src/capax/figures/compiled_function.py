@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from capax.boolean import SparseFunction
 from capax.compiler import Compiled, compile
+from capax.compiler.certificate import LABELS
 from capax.figures.style import Palette, save, styled
 
 LENGTHS = (10, 100, 1000, 10_000, 100_000, 1_000_000)
@@ -100,7 +101,8 @@ def _truth_table(axes: Axes, compiled: Compiled, rows: list[int], palette: Palet
         value = f.table[row]
         axes.text(1.02, y, f"{value:g}", transform=axes.get_yaxis_transform(), va="center")
     if compiled.certificate.margin is not None:
-        axes.axvline(0, color=palette.muted, lw=1, ls=":")
+        threshold = 0.0 if compiled.certificate.target == LABELS else 0.5
+        axes.axvline(threshold, color=palette.muted, lw=1, ls=":")
     axes.set_yticks(at, [_names(f, row) for row in rows], family="monospace")
     axes.invert_yaxis()
     axes.set_xlabel("output (right: the value of the function)")
@@ -116,7 +118,7 @@ def _norms(axes: Axes, compiled: Compiled, palette: Palette) -> None:
         norms = compile(moved, T, encoding=c.encoding, family=c.family, eps=c.eps).certificate.norms
         for name, row in norms.items():
             found.setdefault(name, []).append(row["frobenius"])
-    kept = [name for name in found if name not in ("W_Q", "W_K")]
+    kept = [name for name in found if name != "W_Q"]  # ||W_QK|| = ||W_Q|| ||W_K||
     for name, colour in zip(kept, palette.series * 2, strict=False):
         axes.plot(lengths, found[name], "o-", color=colour, label=name)
     axes.set_xscale("log")

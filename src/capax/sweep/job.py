@@ -73,7 +73,7 @@ class Status:
 
 
 class Tally:
-    """Counts of a sweep under way."""
+    """Counts of a sweep under way; reads numbers only, so other threads may go on meanwhile."""
 
     def __init__(self, jobs: list[Job], runs: int) -> None:
         self._jobs = jobs
@@ -83,16 +83,16 @@ class Tally:
         self._runs += len(outcome.runs)
 
     def status(self) -> Status:
-        counts = [job.progress.counts for job in self._jobs]
+        progress = [job.progress for job in self._jobs]
         most = [
-            count.trials if job.finished else job.panel.search.most_trials
-            for job, count in zip(self._jobs, counts, strict=True)
+            job.progress.num_done if job.finished else job.panel.search.most_trials
+            for job in self._jobs
         ]
         return Status(
-            trials=sum(count.trials for count in counts),
+            trials=sum(p.num_done for p in progress),
             most_trials=sum(most),
-            solved=sum(sum(count.solved) for count in counts),
-            running=sum(job.progress.num_running for job in self._jobs),
+            solved=sum(p.num_solved for p in progress),
+            running=sum(p.num_running for p in progress),
             runs=self._runs,
             jobs=len(self._jobs),
             finished_jobs=sum(job.finished for job in self._jobs),

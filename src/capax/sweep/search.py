@@ -129,6 +129,7 @@ class Progress:
         self._outcomes: dict[Cell, bool] = {}
         self._waiting: list[Cell] = []
         self._open: set[Cell] = set()
+        self.num_solved = 0
         self.finished = False
         self._advance()
 
@@ -136,6 +137,10 @@ class Progress:
     def counts(self) -> Counts:
         """Outcomes of all trials that are in."""
         return Counts.of([(m, solved) for (m, _), solved in self._outcomes.items()])
+
+    @property
+    def num_done(self) -> int:
+        return len(self._outcomes)
 
     @property
     def num_running(self) -> int:
@@ -154,8 +159,12 @@ class Progress:
         if cell not in self._open:
             raise InputError(f"trial {cell}: wanted one that is running, got one that is not")
         self._open.remove(cell)
-        self._outcomes[cell] = solved
+        self._note(cell, solved)
         self._advance()
+
+    def _note(self, cell: Cell, solved: bool) -> None:
+        self._outcomes[cell] = solved
+        self.num_solved += solved
 
     def _advance(self) -> None:
         while not (self._waiting or self._open or self.finished):
@@ -166,7 +175,7 @@ class Progress:
     def _settle(self, cells: list[Cell]) -> None:
         for cell in cells:
             if cell in self._known:
-                self._outcomes[cell] = self._known[cell]
+                self._note(cell, self._known[cell])
             else:
                 self._waiting.append(cell)
 
