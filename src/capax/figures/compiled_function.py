@@ -89,9 +89,9 @@ def _shares(compiled: Compiled, bits: np.ndarray) -> np.ndarray:
 
 def _truth_table(axes: Axes, compiled: Compiled, rows: list[int], palette: Palette) -> None:
     f, T = compiled.certificate.sparse_function, compiled.certificate.T
-    at = np.arange(len(rows))
+    at = list(range(len(rows)))
     for others, marker in ((0, "o"), (1, "s")):
-        outputs = [float(compiled.model(_input(f, T, row, others))) for row in rows]
+        outputs = [float(np.asarray(compiled.model(_input(f, T, row, others)))) for row in rows]
         word = "on" if others else "off"
         label = f"network, irrelevant bits all {word}"
         axes.plot(
