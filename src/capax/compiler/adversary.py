@@ -50,9 +50,9 @@ def attack(
     return best
 
 
-def _patterns(total: int, generator: np.random.Generator) -> np.ndarray:
+def _patterns(total: int, generator: np.random.Generator) -> Sequence[int]:
     """All patterns of the relevant bits, or 64 random ones when there are more."""
-    return np.arange(total) if total <= 64 else generator.choice(total, 64, replace=False)
+    return range(total) if total <= 64 else generator.choice(total, 64, replace=False).tolist()
 
 
 def _starts(T: int, restarts: int, generator: np.random.Generator) -> list[np.ndarray]:

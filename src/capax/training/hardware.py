@@ -69,7 +69,7 @@ class Hardware:
 
 def enable_cache(hardware: Hardware) -> None:
     """Keep compiled programs between processes, unless the user configured JAX otherwise."""
-    if not hardware.use_cache or jax.config.read("jax_compilation_cache_dir"):
+    if not hardware.use_cache or jax.config.values["jax_compilation_cache_dir"]:
         return
     folder = hardware.cache_dir or cache_folder() / "compiled"
     try:

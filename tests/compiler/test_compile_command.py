@@ -1,0 +1,92 @@
+"""`capax compile` and `capax verify` as a user runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from typer.testing import CliRunner
+
+from capax.cli import compile as compile_command
+from capax.cli import verify as verify_command
+from capax.errors import CapaxError
+
+app = typer.Typer()
+compile_command.register(app)
+verify_command.register(app)
+
+
+def capax(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "capax.cli", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_compile_then_verify_then_tamper(tmp_path: Path):
+    made = capax(tmp_path, "compile", "x2 & x3 & x10", "-T", "1000", "--json")
+    assert made.returncode == 0, made.stderr
+    certificate = json.loads(made.stdout)
+    keys = "function T s family encoding worst_case_error margin mlp_units norms sample_size"
+    assert set(keys.split()) <= set(certificate)
+    assert (certificate["T"], certificate["s"], certificate["mlp_units"]) == (1000, 3, 0)
+    assert {"frobenius", "spectral", "norm_2_1"} <= set(certificate["norms"]["W_QK"])
+    checked = capax(tmp_path, "verify", "weights.safetensors", "--json")
+    assert checked.returncode == 0 and json.loads(checked.stdout)["ok"] is True
+
+    path = tmp_path / "weights.safetensors"
+    with safe_open(str(path), framework="np") as file:
+        header = file.metadata()
+        arrays = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
+    arrays["W_V"][2] *= 1.01
+    save_file(arrays, str(path), metadata=header)
+    tampered = capax(tmp_path, "verify", "weights.safetensors", "--json")
+    verdict = json.loads(tampered.stdout)
+    assert tampered.returncode == 1 and verdict["ok"] is False
+    assert "worst_case_error" in verdict["failed"]
+    shown = capax(tmp_path, "verify", "weights.safetensors")
+    assert shown.returncode == 1 and "NOT OK" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x1 & x9", "-T", "9"], "x9"),
+        (["x1 &", "-T", "9"], "formula"),
+        (["x1", "-T", "0"], "T:"),
+        (["x1", "-T", "5", "--eps", "0", "--family", "monotone-symmetric"], "eps = 0"),
+        (["x1 ^ x2", "-T", "5", "--family", "monotone-symmetric"], "not monotone"),
+        (["x1", "-T", "5", "--encoding", "none"], "encoding:"),
+        (["x1", "-T", "5", "-o", "missing/w.safetensors"], "does not exist"),
+        (["x1", "-T", "5", "-o", "mine.txt"], "not written by capax compile"),
+        (["x1", "-T", "5", "--plot", "picture.bmp"], ".png"),
+        (["x1", "-T", "5", "--encoding", "bag", "--transformer-lens", "l.safetensors"], "encoding"),
+    ],
+)
+def test_bad_input_leaves_one_line_and_no_file(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text("keep me")
+    result = CliRunner().invoke(app, ["compile", *words])
+    assert isinstance(result.exception, CapaxError) and result.exception.exit_code == 2
+    assert message in str(result.exception) and "\n" not in str(result.exception)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+    assert (tmp_path / "mine.txt").read_text() == "keep me"
+
+
+def test_outputs_for_people_and_for_other_tools(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["x1 ^ x2", "-T", "12", "--plot", "p.png", "--transformer-lens", "lens.safetensors"]
+    result = CliRunner().invoke(app, ["compile", *words])
+    assert result.exit_code == 0, result.exception
+    assert "worst-case error" in result.stdout and "(vacuous in" in result.stdout
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    with safe_open(str(tmp_path / "lens.safetensors"), framework="np") as file:
+        assert "blocks.0.attn.W_Q" in file.keys()  # noqa: SIM118
+        assert np.isfinite(file.get_tensor("blocks.0.mlp.W_in")).all()
+    dry = CliRunner().invoke(
+        app, ["compile", "x1", "-T", "9", "--dry-run", "-o", "none.safetensors"]
+    )
+    assert dry.exit_code == 0 and not (tmp_path / "none.safetensors").exists()
