@@ -33,7 +33,7 @@ test: $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/pyrefly check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 format: $(VENV)/.test-installed
 	$(BIN)/ruff format .

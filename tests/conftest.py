@@ -5,11 +5,52 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-import jax
-from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
+from dataclasses import is_dataclass
+from inspect import isclass
+from types import FunctionType
+from typing import ForwardRef, get_args
 
-install_import_hook("capax", "beartype.beartype")
+import equinox as eqx
+import jax
+import jaxtyping
+from beartype import BeartypeConf, beartype
+from hypothesis import HealthCheck, settings
+
+check_shapes = jaxtyping.jaxtyped
+check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
+
+
+def has_shapes(annotation):
+    """Whether an annotation contains a jaxtyping array, or text that could be one."""
+    if isinstance(annotation, str | ForwardRef):
+        return True
+    if isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
+        return True
+    return any(has_shapes(part) for part in get_args(annotation))
+
+
+def is_plain(function):
+    annotations = getattr(function, "__annotations__", {}).values()
+    return isinstance(function, FunctionType) and not any(map(has_shapes, annotations))
+
+
+def check_calls(*, typechecker):
+    """jaxtyping's decorator, but beartype alone where no array is named: it costs far less."""
+
+    def decorate(decorated):
+        if is_plain(decorated):
+            return check_types(decorated)
+        record = is_dataclass(decorated) and not issubclass(decorated, eqx.Module)
+        if record and is_plain(decorated.__init__):
+            decorated.__init__ = check_types(decorated.__init__)
+            return decorated
+        return check_shapes(decorated, typechecker=typechecker)
+
+    return decorate
+
+
+jaxtyping.jaxtyped = check_calls
+jaxtyping.install_import_hook("capax", "beartype.beartype")
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -27,16 +27,15 @@ def draw(*shape, dtype=np.float64, seed=0):
     return jnp.asarray(np.random.default_rng((seed, *shape)).normal(size=shape).astype(dtype))
 
 
-def encodings(dtype):
-    return {
-        "deterministic": DeterministicPositions(T),
-        "orthonormal bag": OrthonormalBag(T),
-        "trainable": TrainablePositions(
-            draw(2, d, dtype=dtype), draw(T, d, dtype=dtype), draw(d, dtype=dtype)
-        ),
-        "bag": BagOfVectors(draw(T, d, dtype=dtype), draw(d, dtype=dtype)),
-        "codes": IncoherentCodes(T, d, jax.random.key(1), dtype=dtype),
-    }
+ENCODINGS = {
+    "deterministic": lambda _: DeterministicPositions(T),
+    "orthonormal bag": lambda _: OrthonormalBag(T),
+    "trainable": lambda dtype: TrainablePositions(
+        draw(2, d, dtype=dtype), draw(T, d, dtype=dtype), draw(d, dtype=dtype)
+    ),
+    "bag": lambda dtype: BagOfVectors(draw(T, d, dtype=dtype), draw(d, dtype=dtype)),
+    "codes": lambda dtype: IncoherentCodes(T, d, jax.random.key(1), dtype=dtype),
+}
 
 
 def scalar_model(encoding, dtype=np.float64, **options):
@@ -47,13 +46,14 @@ def scalar_model(encoding, dtype=np.float64, **options):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", encodings(np.float64))
+@pytest.mark.parametrize("name", ENCODINGS)
 def test_readout_is_a_row_of_the_full_layer(name, dtype):
-    encoding = encodings(dtype)[name]
+    encoding = ENCODINGS[name](dtype)
     model = scalar_model(encoding, dtype, activation="gelu", scale="sqrt")
     bits = np.random.default_rng(0).integers(0, 2, T)
     y, a = model(bits, return_weights=True)
-    Y, A = model.layer()(encoding(bits), return_weights=True)
+    layer = eqx.filter_jit(model.layer())
+    Y, A = layer(encoding(bits), return_weights=True)
     tolerance = 1e-12 if dtype == np.float64 else 2e-5
     np.testing.assert_allclose(a, A[0, -1], rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(y, Y[-1] @ model.w, rtol=tolerance, atol=tolerance)
@@ -140,7 +140,7 @@ def test_a_million_bits():
 def test_gradients_reach_every_weight():
     model = scalar_model(TrainablePositions(draw(2, d), draw(T, d), draw(d)))
     bits = np.array([1, 0, 1, 1, 0, 0, 1])
-    gradient = eqx.filter_grad(lambda m: m(bits))(model)
+    gradient = eqx.filter_jit(eqx.filter_grad(lambda m: m(bits)))(model)
     for leaf in jax.tree.leaves(gradient):
         assert np.all(np.isfinite(leaf)) and np.any(np.asarray(leaf) != 0)
 

@@ -169,17 +169,19 @@ def test_head_tables_reproduce_the_transformer(layer_norm):
     np.testing.assert_allclose(row, np.asarray(X[-1] + read[0]), atol=1e-10)
 
 
-def encodings(T=5, d=6):
-    yield DeterministicPositions(T)
-    yield OrthonormalBag(T)
-    yield TrainablePositions(normal(2, d), normal(T, d), normal(d))
-    yield BagOfVectors(normal(T, d), normal(d))
-    yield IncoherentCodes(T, d, jax.random.key(0), dtype=jnp.float64)
+ENCODINGS = {
+    "deterministic": lambda T, _: DeterministicPositions(T),
+    "orthonormal bag": lambda T, _: OrthonormalBag(T),
+    "trainable": lambda T, d: TrainablePositions(normal(2, d), normal(T, d), normal(d)),
+    "bag": lambda T, d: BagOfVectors(normal(T, d), normal(d)),
+    "codes": lambda T, d: IncoherentCodes(T, d, jax.random.key(0), dtype=jnp.float64),
+}
 
 
-@pytest.mark.parametrize("encoding", encodings(), ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize("activation", ["identity", "relu"])
-def test_every_encoding_is_measured(encoding, activation):
+def test_every_encoding_is_measured(name, activation):
+    encoding = ENCODINGS[name](5, 6)
     d = encoding.d
     arrays = (normal(d, 2), normal(d, 2), normal(d, 3), normal(3, 4), normal(4))
     model = ClsScalar(encoding, *arrays, activation=activation)
@@ -195,25 +197,39 @@ def test_every_encoding_is_measured(encoding, activation):
     assert np.ptp(scores) <= 2 * measured.quantities["W_QK_F"] * math.sqrt(2) * 1.5
 
 
-def models():
-    d, deterministic = 8, DeterministicPositions(5)
-    mlp = (normal(d, 2), normal(d, 2), normal(d, 3), normal(3, 4), normal(4), normal(4))
-    yield ClsMLP(deterministic, *mlp, jnp.asarray(0.3))
-    yield AttentionLayer(normal(2, d, 3), normal(2, d, 3), normal(2, d, 3), normal(2, 3, d))
-    yield Head(BilinearScore(normal(d, d)), Softmax(), Linear(normal(d, 3)), Linear(normal(3, 2)))
+def stack(d=8):
     block = PaperBlock(normal(d, 2), normal(d, 2), normal(d, 3), normal(3, d))
-    yield PaperStack(deterministic, (block, block), normal(d))
-    for layers in (1, 2):
-        for layer_norm in (True, False):
-            spec = TransformerSpec(
-                T=5, d=8, heads=2, layers=layers, mlp_width=7, layer_norm=layer_norm
-            )
-            yield Transformer.init(spec, key=jax.random.key(0), dtype=jnp.float64)
+    return PaperStack(DeterministicPositions(5), (block, block), normal(d))
 
 
-@pytest.mark.parametrize("model", models(), ids=lambda m: type(m).__name__)
-def test_every_module_type_has_a_bound(model):
-    measured = measure(model)
+def transformer(layers, layer_norm):
+    spec = TransformerSpec(T=5, d=8, heads=2, layers=layers, mlp_width=7, layer_norm=layer_norm)
+    return Transformer.init(spec, key=jax.random.key(0), dtype=jnp.float64)
+
+
+MODELS = {
+    "ClsMLP": lambda: ClsMLP(
+        DeterministicPositions(5),
+        *(normal(8, 2), normal(8, 2), normal(8, 3), normal(3, 4), normal(4), normal(4)),
+        jnp.asarray(0.3),
+    ),
+    "AttentionLayer": lambda: AttentionLayer(
+        normal(2, 8, 3), normal(2, 8, 3), normal(2, 8, 3), normal(2, 3, 8)
+    ),
+    "Head": lambda: Head(
+        BilinearScore(normal(8, 8)), Softmax(), Linear(normal(8, 3)), Linear(normal(3, 2))
+    ),
+    "PaperStack": stack,
+    "Transformer": lambda: transformer(1, True),
+    "Transformer without layer norm": lambda: transformer(1, False),
+    "Transformer of two layers": lambda: transformer(2, True),
+    "Transformer of two layers without layer norm": lambda: transformer(2, False),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_module_type_has_a_bound(name):
+    measured = measure(MODELS[name]())
     sample = measured.sample(100, T=5)
     bound = measured.exact().cover(sample, 0.5)
     assert bound.value >= 0

@@ -1,6 +1,7 @@
 """Verification accepts what was compiled and rejects every kind of tampering, with numbers."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,11 @@ FORMULAS = ("x1 & x4 & ~x6", "x1 ^ x4 ^ x6", "(x1 & x4) | (~x1 & x6)")
 ENCODINGS = ("deterministic", "trainable", "bag", "incoherent")
 
 
+compiled_once = cache(capax.compile)
+
+
 def saved(folder: Path, formula: str, T: int, **options) -> Path:
-    return save_compiled(folder / "w.safetensors", capax.compile(formula, T, **options))
+    return save_compiled(folder / "w.safetensors", compiled_once(formula, T, **options))
 
 
 def rewrite(path: Path, change_arrays=None, change_header=None) -> Path:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,7 +20,11 @@ from capax.figures.attention_diagram import (
 from capax.figures.attention_examples import and_by_zero_detection, attention_panels
 from capax.figures.style import DARK, LIGHT, check_destination, palette_for, save, styled
 
-PANELS = attention_panels()
+
+@cache
+def panels():
+    """The three panels, computed when a test first asks for them."""
+    return attention_panels()
 
 
 def softmax_rows(scores):
@@ -27,13 +32,14 @@ def softmax_rows(scores):
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
-def test_blue_edges_follow_from_grey_ones(panel):
+@pytest.mark.parametrize("number", range(3))
+def test_blue_edges_follow_from_grey_ones(number):
+    panel = panels()[number]
     np.testing.assert_allclose(panel.weights, softmax_rows(panel.scores), atol=1e-6)
 
 
 def test_what_the_heads_look_for():
-    head, layer, scalar = PANELS
+    head, layer, scalar = panels()
     assert head.weights[0].argmax() == 2  # z asks for a one at position 2
     assert [row.argmax() for row in layer.weights[1:]] == list(range(5))  # the token before
     assert scalar.weights[0].argmax() == 1  # the relevant zero
@@ -48,10 +54,10 @@ def test_the_cls_example_computes_and():
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_edges_are_as_dark_as_their_weights(dark):
-    figure = draw_attention_diagram(PANELS, dark=dark)
+    figure = draw_attention_diagram(panels(), dark=dark)
     palette = palette_for(dark)
     assert to_rgb(figure.get_facecolor()) == to_rgb(palette.background)
-    ax, weights = figure.axes[0], PANELS[0].weights[0]
+    ax, weights = figure.axes[0], panels()[0].weights[0]
     drawn = {
         line.get_xdata()[0]: line.get_color()
         for line in ax.lines
@@ -74,7 +80,7 @@ def test_stronger_is_darker():
 def test_formats_by_suffix_and_the_same_bytes_twice(tmp_path, suffix, start):
     first, second = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
     for path in (first, second):
-        save(draw_attention_diagram(PANELS), path)
+        save(draw_attention_diagram(panels()), path)
     assert first.read_bytes().startswith(start)
     assert first.read_bytes() == second.read_bytes()
 
@@ -136,7 +142,7 @@ def test_the_command(tmp_path):
     done = capax("figure", "1", "--out", str(target), "--dark", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    np.testing.assert_allclose(told["data"]["tf-scalar"]["weights"], PANELS[2].weights, atol=1e-6)
+    np.testing.assert_allclose(told["data"]["tf-scalar"]["weights"], panels()[2].weights, atol=1e-6)
     assert target.read_text().startswith("<?xml")
 
 
