@@ -32,6 +32,7 @@ from capax.attention.activations import activation as activation_named
 from capax.attention.block import LayerNorm, normalised
 from capax.attention.collapse_table import (
     Precision,
+    centred,
     head_sums,
     inverse_deviation,
     matmul,
@@ -55,12 +56,12 @@ class Collapsed(eqx.Module):
     """The parameters of a one-layer Transformer in the column order of the collapse."""
 
     embed: Float[Array, "A d"]
-    position: Float[Array, "T d"]
+    position: Float[Array, "d T"]
     cls: Float[Array, "d"]
     ln1: LayerNorm | None
-    W_Q: Float[Array, "d k H"]
-    W_K: Float[Array, "d k H"]
-    W_V: Float[Array, "d k H"]
+    W_Q: Float[Array, "k H d"]
+    W_K: Float[Array, "k H d"]
+    W_V: Float[Array, "k H d"]
     b_Q: Float[Array, "k H"]
     b_K: Float[Array, "k H"]
     b_V: Float[Array, "k H"]
@@ -69,7 +70,7 @@ class Collapsed(eqx.Module):
     ln2: LayerNorm | None
     W_in: Float[Array, "d n"]
     b_in: Float[Array, "n"]
-    W_out: Float[Array, "n d"]
+    W_out: Float[Array, "d n"]
     b_out: Float[Array, "d"]
     ln_final: LayerNorm | None
     w: Float[Array, "d"]
@@ -78,9 +79,9 @@ class Collapsed(eqx.Module):
     scale: ScaleRule = eqx.field(static=True)
 
 
-_PER_HEAD = ("W_Q", "W_K", "W_V")  # [H, d, k] <-> [d, k, H]
+_PER_HEAD = ("W_Q", "W_K", "W_V")  # [H, d, k] <-> [k, H, d]
 _BIASES = ("b_Q", "b_K", "b_V")  # [H, k] <-> [k, H]
-_SHARED = ("ln1", "b_O", "ln2", "W_in", "b_in", "W_out", "b_out")
+_SHARED = ("ln1", "b_O", "ln2", "W_in", "b_in", "b_out")
 _ENDS = ("embed", "position", "cls", "w", "b")
 
 
@@ -92,20 +93,22 @@ def collapse(model: Transformer) -> Collapsed:
     block = model.blocks[0]
     leaves: dict[str, Any] = {name: getattr(model, name) for name in _ENDS[3:]}
     leaves |= {name: getattr(block, name) for name in (*_SHARED, "activation", "scale")}
-    leaves |= {name: jnp.moveaxis(getattr(block, name), 0, 2) for name in _PER_HEAD}
+    leaves |= {name: jnp.moveaxis(getattr(block, name), 2, 0) for name in _PER_HEAD}
     leaves |= {name: getattr(block, name).T for name in _BIASES}
-    leaves |= {"W_O": jnp.swapaxes(block.W_O, 0, 1), "ln_final": model.ln_final}
-    # the first three by position: `cls` is no keyword of a metaclass
-    return Collapsed(*(getattr(model, name) for name in _ENDS[:3]), **leaves)
+    leaves |= {"W_O": jnp.swapaxes(block.W_O, 0, 1), "W_out": block.W_out.T}
+    leaves["ln_final"] = model.ln_final
+    # the first three without names: `cls` is no keyword of a metaclass
+    return Collapsed(model.embed, model.position.T, model.cls, **leaves)
 
 
 def expand(params: Collapsed, spec: TransformerSpec) -> Transformer:
     """The inverse of `collapse`: the ordinary Transformer with these parameters."""
     leaves = {name: getattr(params, name) for name in _ENDS}
+    leaves["position"] = params.position.T
     block = {name: getattr(params, name) for name in _SHARED if not name.startswith("ln")}
-    block |= {name: jnp.moveaxis(getattr(params, name), 2, 0) for name in _PER_HEAD}
+    block |= {name: jnp.moveaxis(getattr(params, name), 0, 2) for name in _PER_HEAD}
     block |= {name: getattr(params, name).T for name in _BIASES}
-    block |= {"W_O": jnp.swapaxes(params.W_O, 0, 1)}
+    block |= {"W_O": jnp.swapaxes(params.W_O, 0, 1), "W_out": params.W_out.T}
     leaves |= {f"blocks.0.{name}": leaf for name, leaf in block.items()}
     lns = {"blocks.0.ln1": params.ln1, "blocks.0.ln2": params.ln2, "ln_final": params.ln_final}
     for path, ln in lns.items():
@@ -121,34 +124,31 @@ def one_hot(bits: Integer[Array, "m T"], A: int, dtype: DTypeLike) -> Float[Arra
     return (bits[:, None, :] == symbols[None, :, None]).astype(dtype).reshape(m, A * T)
 
 
-def _projection(params: Collapsed, precision: Precision) -> Float[Array, "d k_1 H"]:
-    """W' = C diag(gain) [W_V | W_K q scale], the score column last; q the query of [CLS]."""
-    d, k, H = params.W_V.shape
+def _projection(params: Collapsed, precision: Precision) -> Float[Array, "k_1 H d"]:
+    """W'^T = (C diag(gain) [W_V | W_K q scale])^T, the score last; q the query of [CLS]."""
+    k, H, d = params.W_V.shape
     x = normalised(params.ln1, params.cls)
-    q = matmul(x, params.W_Q.reshape(d, k * H), 0, 0, precision).reshape(k, H) + params.b_Q
-    U = attention_scale(k, params.scale) * jnp.sum(params.W_K * q[None, :, :], axis=1)
-    W = jnp.concatenate([params.W_V, U[:, None, :]], axis=1)
+    q = matmul(params.W_Q.reshape(k * H, d), x, 1, 0, precision).reshape(k, H) + params.b_Q
+    U = attention_scale(k, params.scale) * jnp.sum(params.W_K * q[:, :, None], axis=0)
+    W = jnp.concatenate([params.W_V, U[None, :, :]], axis=0)
     if params.ln1 is None:
         return W
-    W = W * params.ln1.gain[:, None, None]
-    return W - jnp.mean(W, axis=0, keepdims=True)
+    return centred(W * params.ln1.gain[None, None, :])
 
 
 def _cls_row(params: Collapsed, W: Array, precision: Precision) -> Float[Array, "k_1 H"]:
     """y_* of the [CLS] token: its values and, last, its scores (without the common constant)."""
-    d, columns, H = W.shape
-    y = matmul(params.cls, W.reshape(d, columns * H), 0, 0, precision).reshape(columns, H)
+    columns, H, d = W.shape
+    y = matmul(W.reshape(columns * H, d), params.cls, 1, 0, precision).reshape(columns, H)
     return y if params.ln1 is None else inverse_deviation(params.cls) * y
 
 
 def _value_constant(params: Collapsed, precision: Precision) -> Float[Array, "d"]:
     """bias^T W_V + b_V, which every value shares."""
-    d = params.cls.shape[0]
+    d, b_V = params.cls.shape[0], params.b_V.reshape(-1)
     if params.ln1 is None:
-        return params.b_V.reshape(d)
-    return matmul(params.ln1.bias, params.W_V.reshape(d, d), 0, 0, precision) + params.b_V.reshape(
-        d
-    )
+        return b_V
+    return matmul(params.W_V.reshape(d, d), params.ln1.bias, 1, 0, precision) + b_V
 
 
 def _activated(name: str, x: Float[Array, "m n"]) -> Float[Array, "m n"]:
@@ -161,18 +161,18 @@ def _activated(name: str, x: Float[Array, "m n"]) -> Float[Array, "m n"]:
 def _read_out(
     params: Collapsed, sums: Array, mu: Array, y_cls: Array, precision: Precision
 ) -> Float[Array, "m"]:
-    """Logits from the sums [(k+1) H, m]: add [CLS], divide, W_O, residual, MLP, LN, w."""
+    """Logits from the sums [m, (k+1) H]: add [CLS], divide, W_O, residual, MLP, LN, w."""
     k, H, d = params.W_O.shape
-    sums = sums.reshape(k + 1, H, -1)
+    sums = sums.reshape(-1, k + 1, H)
     w_cls = jnp.exp(y_cls[-1] - mu)
-    base = (w_cls[None, :] * y_cls[:k])[:, :, None]
-    heads = (sums[:k] + base) / (sums[-1] + w_cls[:, None])[None, :, :]  # [k, H, m]
-    mixed = heads.reshape(d, -1).T + _value_constant(params, precision)[None, :]
+    base = (w_cls[None, :] * y_cls[:k])[None, :, :]
+    heads = (sums[:, :k] + base) / (sums[:, k:] + w_cls[None, None, :])  # [m, k, H]
+    mixed = heads.reshape(-1, d) + _value_constant(params, precision)[None, :]
     x = matmul(mixed, params.W_O.reshape(d, d), 1, 0, precision)
     x = x + (params.b_O + params.cls)[None, :]
     hidden = matmul(normalised(params.ln2, x), params.W_in, 1, 0, precision) + params.b_in[None, :]
     hidden = _activated(params.activation, hidden)
-    x = x + matmul(hidden, params.W_out, 1, 0, precision) + params.b_out[None, :]
+    x = x + matmul(hidden, params.W_out, 1, 1, precision) + params.b_out[None, :]
     return matmul(normalised(params.ln_final, x), params.w, 1, 0, precision) + params.b
 
 
@@ -193,8 +193,8 @@ def logits(
 class Tabulated(eqx.Module):
     """Everything of a model that does not depend on the examples (for inference)."""
 
-    S: Float[Array, "AT columns"]
-    w: Float[Array, "A T H"]
+    S: Float[Array, "columns AT"]
+    w: Float[Array, "H A T"]
     mu: Float[Array, "H"]
     y_cls: Float[Array, "k_1 H"]
 
@@ -215,9 +215,9 @@ def tabulated_logits(
     precision: Precision = lax.Precision.HIGHEST,
 ) -> tuple[Float[Array, "m"], Float[Array, "m H"]]:
     """Logits as `logits` gives them, and each head's total weight (the softmax denominator)."""
-    sums = matmul(tabulated.S, design, 0, 1, precision)  # [(k+1) H, m]
+    sums = matmul(design, tabulated.S, 1, 1, precision)  # [m, (k+1) H]
     H = tabulated.mu.shape[0]
-    total = sums[-H:].T + jnp.exp(tabulated.y_cls[-1] - tabulated.mu)[None, :]
+    total = sums[:, -H:] + jnp.exp(tabulated.y_cls[-1] - tabulated.mu)[None, :]
     return _read_out(params, sums, tabulated.mu, tabulated.y_cls, precision), total
 
 
@@ -236,16 +236,16 @@ def support_mass(
     """
     values, total = tabulated_logits(params, tabulated, design, precision)
     places = jnp.arange(support.shape[0])[None, :]
-    chosen = tabulated.w[:, support][bits[:, support], places]  # [m, s, H]
-    share = jnp.sum(chosen * relevant[None, :, None], axis=1) / total
+    chosen = tabulated.w[:, :, support][:, bits[:, support], places]  # [H, m, s]
+    share = jnp.sum(chosen * relevant[None, None, :], axis=2).T / total
     return values, jnp.mean(share, axis=1)
 
 
 def attention_weights(tabulated: Tabulated, bits: Integer[Array, "m T"]) -> Float[Array, "m H T_1"]:
     """Attention weights of the [CLS] query for each example and head; [CLS] itself last."""
-    T = bits.shape[1]
-    chosen = tabulated.w[bits, jnp.arange(T)[None, :]]  # [m, T, H]
+    m, T = bits.shape
+    chosen = tabulated.w[:, bits, jnp.arange(T)[None, :]]  # [H, m, T]
     w_cls = jnp.exp(tabulated.y_cls[-1] - tabulated.mu)
-    w_cls = jnp.broadcast_to(w_cls[None, None, :], (bits.shape[0], 1, w_cls.shape[0]))
-    weights = jnp.concatenate([chosen, w_cls], axis=1)
-    return jnp.swapaxes(weights / jnp.sum(weights, axis=1, keepdims=True), 1, 2)
+    w_cls = jnp.broadcast_to(w_cls[:, None, None], (w_cls.shape[0], m, 1))
+    weights = jnp.concatenate([chosen, w_cls], axis=2)
+    return jnp.swapaxes(weights / jnp.sum(weights, axis=2, keepdims=True), 0, 1)

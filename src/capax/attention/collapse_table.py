@@ -1,6 +1,6 @@
 """The table of the collapse and its hand-derived gradient.
 
-Row (c, t) holds, for every head, the weighted value w y_V and the weight w of symbol c at
+Row (c, t) of S holds, for every head, the weighted value w y_V and the weight w of symbol c at
 position t, with y[c,t] = r[c,t] (P_t + E_c) W', g = y[score column] and w = exp(g - mu):
 
     sums = X S,   S[c,t] = [ w y_V | w ]      (X one-hot, m x A T)
@@ -16,7 +16,6 @@ and alike for E with the sum over t; dW' = P^T (sum_c dz) + E^T (sum_t dz). Noth
 A T x d is kept for the way back: P W' (T rows), r and w suffice.
 """
 
-import functools
 from functools import partial
 from typing import Any
 
@@ -43,67 +42,68 @@ def centred(x: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
     return x - jnp.mean(x, axis=-1, keepdims=True)
 
 
+def _centred_columns(x: Float[Array, "d T"]) -> Float[Array, "d T"]:
+    return x - jnp.mean(x, axis=0, keepdims=True)
+
+
 def inverse_deviation(x: Float[Array, "*rows d"]) -> Float[Array, "*rows"]:
     """r = (|C x|^2/d + eps)^(-1/2), the factor of LayerNorm."""
     return lax.rsqrt(jnp.mean(jnp.square(centred(x)), axis=-1) + LAYER_NORM_EPSILON)
 
 
-def _symbol_columns(design: Array, A: int) -> list[Array]:
-    """X_c [m, T] of every symbol c."""
-    T = design.shape[1] // A
-    return [design[:, c * T : (c + 1) * T] for c in range(A)]
-
-
 def _tabulate(
     position: Array, embed: Array, W: Array, g_cls: Array, ln: bool, precision: Precision
-) -> tuple[list[Array], Array, Any]:
-    """(S_c^T of every symbol, mu, what the way back needs); positions run along the last axis."""
-    (T, d), A, (_, columns, H) = position.shape, embed.shape[0], W.shape
-    flat = W.reshape(d, columns * H)
-    PY = matmul(flat, position, 0, 1, precision)  # [(k+1) H, T]
-    EY = matmul(flat, embed, 0, 1, precision)  # [(k+1) H, A]
-    if ln:
-        r = inverse_deviation(position[None, :, :] + embed[:, None, :])  # [A, T]
-    else:
-        r = jnp.ones((A, T), position.dtype)
-    y = [r[c][None, :] * (PY + EY[:, c : c + 1]) for c in range(A)]  # [(k+1) H, T]
-    g = [y_c[-H:] for y_c in y]
-    mu = jnp.max(functools.reduce(jnp.maximum, g), axis=1)
-    mu = jnp.maximum(mu, g_cls)
-    w = [jnp.exp(g_c - mu[:, None]) for g_c in g]  # [H, T]
-    S = [_weighted(w_c, y_c) for w_c, y_c in zip(w, y, strict=True)]
+) -> tuple[Array, Array, Any]:
+    """(S^T [(k+1) H, A T], mu, what the way back needs); positions run along the last axis."""
+    (d, T), A, (columns, H, _) = position.shape, embed.shape[0], W.shape
+    flat = W.reshape(columns * H, d)
+    PY = matmul(flat, position, 1, 0, precision).reshape(columns, H, T)
+    EY = matmul(flat, embed, 1, 1, precision).reshape(columns, H, A)
+    r = _deviations(position, embed) if ln else jnp.ones((A, T), position.dtype)
+    y = _scaled(PY, EY, r)
+    g = y[-1]  # [H, A, T]
+    mu = jnp.maximum(jnp.max(g, axis=(1, 2)), g_cls)
+    w = jnp.exp(g - mu[:, None, None])
+    S = w[None] * jnp.where(_is_score(columns), 1.0, y)
+    # symbol by symbol: written as one reshape, XLA's loop over A T does not vectorise on a CPU
+    S = jnp.concatenate([S[:, :, c].reshape(columns * H, T) for c in range(A)], axis=1)
     return S, mu, (PY, EY, r, w)
 
 
-def _weighted(w: Float[Array, "H T"], y: Float[Array, "rows T"]) -> Float[Array, "rows T"]:
-    """[ w y_V | w ] for rows ordered (k + 1, H)."""
-    H, T = w.shape
-    columns = y.shape[0] // H
-    y = jnp.where(_is_score(columns), 1.0, y.reshape(columns, H, T))
-    return (w[None, :, :] * y).reshape(columns * H, T)
+def _deviations(position: Float[Array, "d T"], embed: Float[Array, "A d"]) -> Float[Array, "A T"]:
+    """r[c,t] = (|C(E_c + P_t)|^2/d + eps)^(-1/2); centred first, so that nothing cancels."""
+    P, mean = _centred_columns(position), jnp.full(len(position), 1 / len(position), position.dtype)
+    squares = [jnp.square(P + E_c[:, None]) for E_c in centred(embed)]
+    # a product with a constant vector: XLA's sums along the first axis are slow on a CPU
+    variance = [matmul(mean, x, 0, 0, lax.Precision.HIGHEST) for x in squares]
+    return lax.rsqrt(jnp.stack(variance) + LAYER_NORM_EPSILON)
 
 
-def _is_score(columns: int) -> Bool[Array, "k_1 1 1"]:
-    return (jnp.arange(columns) == columns - 1)[:, None, None]
+def _scaled(PY: Array, EY: Array, r: Array) -> Float[Array, "k_1 H A T"]:
+    """y[c,t] = r[c,t] (P_t + E_c) W'."""
+    return r[None, None, :, :] * (PY[:, :, None, :] + EY[:, :, :, None])
+
+
+def _is_score(columns: int) -> Bool[Array, "k_1 1 1 1"]:
+    return (jnp.arange(columns) == columns - 1)[:, None, None, None]
 
 
 def table(
-    position: Float[Array, "T d"],
+    position: Float[Array, "d T"],
     embed: Float[Array, "A d"],
-    W: Float[Array, "d k_1 H"],
+    W: Float[Array, "k_1 H d"],
     g_cls: Float[Array, "H"],
     *,
     ln: bool,
     precision: Precision,
-) -> tuple[Float[Array, "AT columns"], Float[Array, "H"], Float[Array, "A T H"]]:
-    """S, the shift mu of each head (the largest score, [CLS] included), and the weights w.
+) -> tuple[Float[Array, "columns AT"], Float[Array, "H"], Float[Array, "H A T"]]:
+    """S^T, the shift mu of each head (the largest score, [CLS] included), and the weights w.
 
-    position P, embed E; W = W' with the score column last; g_cls the score of [CLS]; `ln` whether
+    position P^T, embed E; W = W'^T with the score last; g_cls the score of [CLS]; `ln` whether
     tokens are layer-normalised.
     """
     S, mu, (_, _, _, w) = _tabulate(position, embed, W, g_cls, ln, precision)
-    rows = jnp.concatenate([S_c.T for S_c in S])
-    return rows, mu, jnp.stack([w_c.T for w_c in w])
+    return S, mu, w
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5, 6))
@@ -116,7 +116,7 @@ def head_sums(
     ln: bool,
     precision: Precision,
 ) -> tuple[Array, Array]:
-    """((X S)^T, mu): the sums over tokens of each example, [(k+1) H, m], without the [CLS] term.
+    """(X S, mu): the sums over tokens of each example, [m, (k+1) H], without the [CLS] term.
 
     No gradient flows through mu, g_cls (used for mu only) and the design matrix X.
     """
@@ -125,44 +125,37 @@ def head_sums(
 
 def _sums(position, embed, W, g_cls, design, ln, precision):
     S, mu, kept = _tabulate(position, embed, W, g_cls, ln, precision)
-    X = _symbol_columns(design, embed.shape[0])
-    products = (matmul(S_c, X_c, 1, 1, precision) for S_c, X_c in zip(S, X, strict=True))
-    sums = functools.reduce(jnp.add, products)
+    sums = matmul(design, S, 1, 1, precision)
     return (sums, mu), (position, embed, W, design, *kept)
 
 
 def _pull_back(ln, precision, kept, cotangents):
     position, embed, W, design, PY, EY, r, w = kept
-    d, A = position.shape[1], embed.shape[0]
-    dsums, flat = cotangents[0], W.reshape(d, -1)
-    dPY, dEY, kappa = jnp.zeros_like(PY), [], []
-    for c, X_c in enumerate(_symbol_columns(design, A)):
-        G = matmul(dsums, X_c, 1, 0, precision)  # [(k+1) H, T]
-        y = r[c][None, :] * (PY + EY[:, c : c + 1])
-        dz, moved = _through_weights(G, y, w[c], r[c])
-        dPY += dz
-        dEY.append(matmul(dz, jnp.ones(dz.shape[1], dz.dtype), 1, 0, precision))
-        kappa.append(-jnp.square(r[c]) / d * moved)
-    dEY = jnp.stack(dEY)  # [A, (k+1) H]
-    dP = matmul(dPY, flat, 0, 1, precision)
-    dE = matmul(dEY, flat, 1, 1, precision)
-    dW = (matmul(dPY, position, 1, 0, precision) + matmul(dEY, embed, 0, 0, precision)).T
+    (columns, H, d), (A, T) = W.shape, r.shape
+    flat = W.reshape(columns * H, d)
+    G = matmul(cotangents[0], design, 0, 0, precision).reshape(columns, *w.shape)
+    dz, kappa = _through_weights(G, _scaled(PY, EY, r), w, r)
+    kappa = -jnp.square(r) / d * kappa  # [A, T]
+    dPY = sum(dz[:, :, c] for c in range(A)).reshape(columns * H, T)
+    ones = jnp.ones(T, dz.dtype)
+    dEY = matmul(dz.reshape(columns * H * A, T), ones, 1, 0, precision).reshape(columns * H, A)
+    dP = matmul(flat, dPY, 0, 0, precision)
+    dE = matmul(dEY, flat, 0, 0, precision)
+    dW = matmul(dPY, position, 1, 1, precision) + matmul(dEY, embed, 1, 0, precision)
     if ln:
-        P, E, kappa = centred(position), centred(embed), jnp.stack(kappa)  # kappa [A, T]
-        dP += jnp.sum(kappa, axis=0)[:, None] * P + matmul(kappa, E, 0, 0, precision)
-        dE += jnp.sum(kappa, axis=1)[:, None] * E + matmul(kappa, P, 1, 0, precision)
+        P, E = _centred_columns(position), centred(embed)
+        dP += jnp.sum(kappa, axis=0)[None, :] * P + matmul(E, kappa, 0, 0, precision)
+        dE += jnp.sum(kappa, axis=1)[:, None] * E + matmul(kappa, P, 1, 1, precision)
     return dP, dE, dW.reshape(W.shape), None, None
 
 
 def _through_weights(G, y, w, r):
-    """(dz, sum_h w (dw (1 + g) - G_w)) of one symbol; rows ordered (k + 1, H)."""
-    H, T = w.shape
-    columns = G.shape[0] // H
-    G, y = G.reshape(columns, H, T), y.reshape(columns, H, T)
-    dw = G[-1] + sum(G[j] * y[j] for j in range(columns - 1))  # [H, T]
+    """(dz, sum_h w (dw (1 + g) - G_w)); G and y are [k + 1, H, A, T]."""
+    columns = G.shape[0]
+    dw = G[-1] + sum(G[j] * y[j] for j in range(columns - 1))  # [H, A, T]
     moved = jnp.sum(w * (dw * (1.0 + y[-1]) - G[-1]), axis=0)
-    dz = (r[None, :] * w)[None, :, :] * jnp.where(_is_score(columns), dw[None, :, :], G)
-    return dz.reshape(columns * H, T), moved
+    dz = (r[None] * w)[None] * jnp.where(_is_score(columns), dw[None], G)
+    return dz, moved
 
 
 head_sums.defvjp(_sums, _pull_back)

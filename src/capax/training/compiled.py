@@ -1,6 +1,8 @@
 """Compiled programs, kept per (program, device, width), and compiled ahead in threads on request.
 
-width 1: the program of one lane, unbatched. width W: the same program under `vmap` on W lanes.
+width 1: the program of one lane, unbatched. width W: the same program for W lanes, under `vmap` on
+a GPU, one lane after the other on a CPU: there the compiler may round the elements of a batch
+differently (by where vectors end), and a run must not depend on its slot.
 """
 
 import threading
@@ -13,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.sharding import SingleDeviceSharding
 
 from capax.training.program import SUBSET, Data, Lane, Program, Target, advance, examine, start
@@ -75,7 +78,7 @@ class _Compiler:
     def draw(self) -> Any:
         function, key = partial(start, self.program.path, self.program.rule), _KEY
         if self.width > 1:
-            function, key = jax.vmap(function), _stacked(key, GROUP)
+            function, key = self._each(function), _stacked(key, GROUP)
         return self._build(function, key)
 
     def rest(self) -> tuple[Any, Any, Any]:
@@ -88,12 +91,25 @@ class _Compiler:
             return None, advanced, examined
         lanes, fresh = _stacked(lane, self.width), _stacked(lane, GROUP)
         index = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
-        some = partial(_examine_some, program)
+
+        def advance_all(lanes: Lane, pool: Any) -> Any:
+            return self._each(lambda lane: advance(program, lane, pool))(lanes)
+
+        def examine_some(params: Any, target: Target, index: Any, pool: Any) -> Any:
+            chosen = jax.tree.map(lambda x: x[index], (params, target))
+            return self._each(lambda lane: examine(program, *lane, pool))(chosen)
+
         return (
             self._build(_write, lanes, fresh, index, donate=(0,)),
-            self._build(partial(_advance_all, program), lanes, head, donate=(0,)),
-            self._build(some, lanes.params, lanes.target, index, pool),
+            self._build(advance_all, lanes, head, donate=(0,)),
+            self._build(examine_some, lanes.params, lanes.target, index, pool),
         )
+
+    def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """`function` for every lane of its argument."""
+        if self.device.platform == "cpu":
+            return partial(lax.map, function)
+        return jax.vmap(function)
 
     def _build(self, function: Any, *arguments: Any, donate: tuple[int, ...] = ()) -> Any:
         where = SingleDeviceSharding(self.device)
@@ -109,15 +125,6 @@ _KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)
 
 def _write(lanes: Lane, fresh: Lane, index: Any) -> Lane:
     return jax.tree.map(lambda old, new: old.at[index].set(new), lanes, fresh)
-
-
-def _advance_all(program: Program, lanes: Lane, pool: Any) -> Any:
-    return jax.vmap(partial(advance, program), in_axes=(0, None))(lanes, pool)
-
-
-def _examine_some(program: Program, params: Any, target: Target, index: Any, pool: Any) -> Any:
-    params, target = jax.tree.map(lambda x: x[index], (params, target))
-    return jax.vmap(partial(examine, program), in_axes=(0, 0, None))(params, target, pool)
 
 
 def lane_shape(program: Program) -> Lane:

@@ -4,6 +4,7 @@ On a CPU every core is a worker with one slot: a small model stays in the core's
 nothing to gain from batching models. On a GPU every device is a worker with many slots.
 """
 
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +64,23 @@ class Hardware:
         return self.slots or (1 if self.platform == "cpu" else MAX_SLOTS)
 
     def compiler_options(self) -> dict[str, bool | str]:
-        """One thread per program on the CPU: the other cores have programs of their own."""
-        return {"xla_cpu_multi_thread_eigen": False} if self.platform == "cpu" else {}
+        """On the CPU: one thread per program (the other cores have programs of their own), and
+        parameters updated in place, a tenth of a step faster where this XLA knows how."""
+        if self.platform != "cpu":
+            return {}
+        options: dict[str, bool | str] = {"xla_cpu_multi_thread_eigen": False}
+        in_place = "xla_cpu_copy_insertion_use_region_analysis"
+        return {**options, in_place: True} if _is_known(in_place) else options
+
+
+@functools.cache
+def _is_known(option: str) -> bool:
+    """Whether the installed XLA has this compiler option; its options come and go."""
+    try:
+        jax.jit(lambda: 0).lower().compile(compiler_options={option: True})
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 def enable_cache(hardware: Hardware) -> None:

