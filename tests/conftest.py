@@ -13,6 +13,7 @@ from typing import ForwardRef, get_args
 import equinox as eqx
 import jax
 import jaxtyping
+import typer
 from beartype import BeartypeConf, beartype
 from hypothesis import HealthCheck, settings
 
@@ -38,6 +39,8 @@ def check_calls(*, typechecker):
     """jaxtyping's decorator, but beartype alone where no array is named: it costs far less."""
 
     def decorate(decorated):
+        if typer.Context in getattr(decorated, "__annotations__", {}).values():
+            return decorated  # Typer asks for this annotation and passes a Context of Click
         if is_plain(decorated):
             return check_types(decorated)
         record = is_dataclass(decorated) and not issubclass(decorated, eqx.Module)

@@ -60,8 +60,8 @@ def test_text_explain_and_latex():
     text = shell(*small).stdout
     assert "vacuous" in text
     assert "dominant term" in text
-    assert "<- dominant" in shell(*small, "--explain").stdout
-    assert r"\begin{align*}" in shell(*small, "--latex").stdout
+    assert "<- dominant" in run(*small, "--explain")
+    assert r"\begin{align*}" in run(*small, "--latex")
 
 
 def test_capax_checkpoint_with_and_without_data(tmp_path):
@@ -77,7 +77,7 @@ def test_capax_checkpoint_with_and_without_data(tmp_path):
     assert alone.keys() >= KEYS
     assert alone["kind_of_model"] == "ClsScalar"
     assert "C_N = 1" in alone["applies"][0]["detail"]
-    text = shell(tmp_path / "head.safetensors", "--data", tmp_path / "data.npz").stdout
+    text = run(tmp_path / "head.safetensors", "--data", tmp_path / "data.npz")
     assert "applies to ClsScalar" in text
     assert "realizable margin bound" in text
 
@@ -86,7 +86,7 @@ def test_transformer_checkpoint(tmp_path):
     spec = TransformerSpec(T=5, d=8, heads=1, mlp_width=7)
     model = Transformer.init(spec, key=jax.random.key(0), dtype=jnp.float32)
     save(tmp_path / "model.safetensors", model, {})
-    payload = json.loads(shell(tmp_path / "model.safetensors", "--json").stdout)
+    payload = json.loads(run(tmp_path / "model.safetensors", "--json"))
     assert payload["kind_of_model"] == "Transformer (1 layer)"
     assert payload["vacuous"]
 
@@ -110,8 +110,8 @@ def test_gpt2_file(tmp_path):
 
 def test_pictures(tmp_path):
     fixed, curves, steps = (tmp_path / f"{name}.png" for name in ("fixed", "curves", "steps"))
-    assert shell("--norms", NORMS, "--plot", fixed).returncode == 0
-    payload = json.loads(shell("--plot", curves, "--waterfall", steps, "--dark", "--json").stdout)
+    run("--norms", NORMS, "--plot", fixed)
+    payload = json.loads(run("--plot", curves, "--waterfall", steps, "--dark", "--json"))
     assert all(path.stat().st_size > 10_000 for path in (fixed, curves, steps))
     assert payload["curves"].keys() >= {"this bound (Corollary 4.5)", "information floor (Fano)"}
 

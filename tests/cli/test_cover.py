@@ -9,6 +9,7 @@ import pytest
 
 from capax.capacity.point_files import read_table
 from capax.errors import InputError
+from typed_command import typed
 
 POINTS = "x,y\n0.5,0.7\n0.2,0.3\n0.6,0.65\n"
 
@@ -36,7 +37,7 @@ def test_json_has_the_promised_keys(points):
 
 
 def test_text_shows_number_and_centres(points):
-    result = capax(points, "--eps", 0.5)
+    result = typed("cover", points, "--eps", 0.5)
     assert "N(0.5) = 1" in result.stdout
     assert "#0 (0.5, 0.7)" in result.stdout
 
@@ -44,7 +45,7 @@ def test_text_shows_number_and_centres(points):
 def test_time_limit_gives_lower_and_upper(tmp_path):
     file = tmp_path / "many.npy"
     np.save(file, np.random.default_rng(0).random((150, 2)))
-    answer = json.loads(capax(file, "--eps", 0.15, "--time-limit", 0, "--json").stdout)
+    answer = json.loads(typed("cover", file, "--eps", 0.15, "--time-limit", 0, "--json").stdout)
     assert "exact" not in answer
     assert answer["lower"] < answer["upper"] == len(answer["centres"])
     assert answer["lower"] >= answer["packing_2eps"]
@@ -52,8 +53,8 @@ def test_time_limit_gives_lower_and_upper(tmp_path):
 
 def test_pictures_are_written(points, tmp_path):
     balls, curve = tmp_path / "balls.png", tmp_path / "curve.svg"
-    assert capax(points, "--eps", 0.45, "--plot", balls).returncode == 0
-    assert capax(points, "--curve", "--plot", curve).returncode == 0
+    assert typed("cover", points, "--eps", 0.45, "--plot", balls).returncode == 0
+    assert typed("cover", points, "--curve", "--plot", curve).returncode == 0
     assert balls.read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in curve.read_bytes()
 
@@ -70,7 +71,7 @@ def test_pictures_are_written(points, tmp_path):
 def test_mistakes_are_one_line_and_exit_code_2(tmp_path, content, options, message):
     file = tmp_path / "table.csv"
     file.write_text(content)
-    result = capax(file, *options)
+    result = typed("cover", file, *options)
     assert result.returncode == 2
     assert result.stderr.startswith(message)
     assert len(result.stderr.strip().splitlines()) == 1

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from typed_command import typed
+
 
 def capax(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "capax.cli", *arguments]
@@ -17,7 +19,7 @@ def test_help_and_version():
     assert shown.returncode == 0
     assert "doctor" in shown.stdout
     assert "Example" in shown.stdout
-    assert capax("--version").stdout.startswith("capax ")
+    assert typed("--version").stdout.startswith("capax ")
     assert capax().stdout == shown.stdout
 
 
@@ -41,7 +43,7 @@ def test_doctor_uses_what_it_finds():
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["doctor", "--nonsense"], ["doctor", "extra"]])
 def test_mistakes_are_one_line_and_exit_code_2(arguments):
-    result = capax(*arguments)
+    result = typed(*arguments)
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")

@@ -11,6 +11,7 @@ from capax.boolean import parse
 from capax.cli.data import _probability, _support
 from capax.cli.function import describe
 from capax.errors import InputError
+from typed_command import typed
 
 
 def capax(*arguments: str, folder=None) -> subprocess.CompletedProcess:
@@ -33,7 +34,7 @@ def test_data_writes_a_file_and_tells_what_is_in_it(tmp_path):
 
 
 def test_data_options_and_notes():
-    ran = capax(
+    ran = typed(
         "data", "x1 & x2 | x1 & ~x2", "-T", "20", "-m", "9", "--support", "7", "--p", "0.25",
         "--validation-size", "10", "--keep-ambiguous",
     )  # fmt: skip
@@ -49,7 +50,7 @@ def test_data_mistakes_are_one_line():
         (("x60", "-T", "50"), "error: x60: out of range for T = 50; positions are 0-based"),
         (("and3", "-T", "50", "--out", "x.txt"), "error: out: wanted a name ending in .npz"),
     ):
-        ran = capax("data", *arguments, "-m", "5")
+        ran = typed("data", *arguments, "-m", "5")
         assert ran.returncode == 2 and ran.stdout == ""
         assert ran.stderr.startswith(message) and ran.stderr.count("\n") == 1
 
@@ -65,7 +66,7 @@ def test_options_that_cannot_be_read():
 def test_function_prints_properties():
     shown = capax("function", "maj(x1,x5,x9)")
     assert shown.returncode == 0 and "x1, x5, x9" in shown.stdout and shown.stderr == ""
-    report = json.loads(capax("function", "and3", "--json").stdout)
+    report = json.loads(typed("function", "and3", "--json").stdout)
     assert report["monotone"] and report["degree"] == 3 and report["bias"] == 0.125
     assert np.isclose(report["balancing_p"][0], 2 ** (-1 / 3))
     assert report["influences"] == {"x0": 0.25, "x1": 0.25, "x2": 0.25}

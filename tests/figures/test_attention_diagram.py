@@ -19,6 +19,7 @@ from capax.figures.attention_diagram import (
 )
 from capax.figures.attention_examples import and_by_zero_detection, attention_panels
 from capax.figures.style import DARK, LIGHT, check_destination, palette_for, save, styled
+from typed_command import typed
 
 
 @cache
@@ -147,6 +148,6 @@ def test_the_command(tmp_path):
 
 
 def test_the_command_refuses_in_one_line(tmp_path):
-    done = capax("figure", "9", "--out", str(tmp_path / "x.png"))
+    done = typed("figure", "9", "--out", str(tmp_path / "x.png"))
     assert done.returncode == 2
     assert done.stderr.startswith("error: number: wanted") and done.stderr.count("\n") == 1

@@ -14,6 +14,7 @@ from capax.figures.stored_runs import stored_runs
 from capax.report.build import _law_finding, build_page, write_report
 from capax.report.reproduction import experiment_file
 from capax.sweep.store import Store
+from typed_command import typed
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_commands_refuse_bad_input_in_one_line(tmp_path):
         ("figure", "2", "--out", str(tmp_path / "f.png")): "--store",
     }
     for arguments, expected in cases_.items():
-        done = capax(*arguments)
+        done = typed(*arguments)
         assert done.returncode == 2
         last = done.stderr.strip().splitlines()[-1]
         assert last.startswith("error: ") and expected in last
@@ -113,7 +114,7 @@ def test_commands_refuse_bad_input_in_one_line(tmp_path):
 
 def test_figure_command_draws_from_a_store(tmp_path, stores):
     out = tmp_path / "figure4.svg"
-    done = capax("figure", "4", "--store", str(stores[2]), "--out", str(out), "--dark", "--json")
+    done = typed("figure", "4", "--store", str(stores[2]), "--out", str(out), "--dark", "--json")
     assert done.returncode == 0, done.stderr
     assert [panel["T"] for panel in json.loads(done.stdout)["data"]["panels"]] == [11, 13]
     assert out.read_bytes().startswith(b"<?xml")

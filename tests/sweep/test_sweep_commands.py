@@ -6,6 +6,8 @@ import sys
 
 import pandas as pd
 
+from typed_command import typed
+
 EXPERIMENT = """
 name = "typed"
 [model]
@@ -30,7 +32,8 @@ def capax(*arguments, cwd):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def test_from_an_experiment_file_to_a_table(tmp_path):
+def test_from_an_experiment_file_to_a_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "typed.toml").write_text(EXPERIMENT)
     done = capax("sweep", "typed.toml", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -38,7 +41,7 @@ def test_from_an_experiment_file_to_a_table(tmp_path):
     assert summary["store"] == "out/typed-quick.sqlite" and summary["resumed_trials"] == 0
     assert "trials" in done.stderr  # the progress bar
 
-    again = json.loads(capax("sweep", "typed.toml", "--json", cwd=tmp_path).stdout)
+    again = json.loads(typed("sweep", "typed.toml", "--json").stdout)
     assert again["resumed_trials"] == again["trials"] == summary["trials"]
 
     found = json.loads(capax("thresholds", summary["store"], "--json", cwd=tmp_path).stdout)
@@ -54,14 +57,15 @@ def test_from_an_experiment_file_to_a_table(tmp_path):
         (("sweep", "typed.toml", "--scale", "qick"), "did you mean 'quick'"),
         (("sweep", "typed.toml", "--address", "auto"), "address: wanted together with --on ray"),
     ):
-        refused = capax(*arguments, cwd=tmp_path)
+        refused = typed(*arguments)
         assert refused.returncode == 2 and refused.stdout == ""
         assert refused.stderr.startswith("error: ") and len(refused.stderr.splitlines()) == 1
         assert message in refused.stderr
 
 
-def test_the_human_table_names_law_and_verdict(tmp_path):
+def test_the_human_table_names_law_and_verdict(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "typed.toml").write_text(EXPERIMENT)
-    assert capax("sweep", "typed.toml", "--store", "s.sqlite", cwd=tmp_path).returncode == 0
-    shown = capax("thresholds", "s.sqlite", cwd=tmp_path).stdout
+    assert typed("sweep", "typed.toml", "--store", "s.sqlite").returncode == 0
+    shown = typed("thresholds", "s.sqlite").stdout
     assert "95% interval" in shown and "weight" in shown and "a + b ln T" in shown
