@@ -105,7 +105,8 @@ def test_commands_refuse_bad_input_in_one_line(tmp_path):
         ("figure", "2", "--out", str(tmp_path / "f.png")): "--store",
     }
     for arguments, expected in cases_.items():
-        done = typed(*arguments)
+        start = capax if arguments[0] == "reproduce" else typed  # its only real process
+        done = start(*arguments)
         assert done.returncode == 2
         last = done.stderr.strip().splitlines()[-1]
         assert last.startswith("error: ") and expected in last
