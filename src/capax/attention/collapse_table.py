@@ -16,6 +16,7 @@ and alike for E with the sum over t; dW' = P^T (sum_c dz) + E^T (sum_t dz). Noth
 A T x d is kept for the way back: P W' (T rows), r and w suffice.
 """
 
+import functools
 from functools import partial
 from typing import Any
 
@@ -136,7 +137,7 @@ def _pull_back(ln, precision, kept, cotangents):
     G = matmul(cotangents[0], design, 0, 0, precision).reshape(columns, *w.shape)
     dz, kappa = _through_weights(G, _scaled(PY, EY, r), w, r)
     kappa = -jnp.square(r) / d * kappa  # [A, T]
-    dPY = sum(dz[:, :, c] for c in range(A)).reshape(columns * H, T)
+    dPY = functools.reduce(jnp.add, [dz[:, :, c] for c in range(A)]).reshape(columns * H, T)
     ones = jnp.ones(T, dz.dtype)
     dEY = matmul(dz.reshape(columns * H * A, T), ones, 1, 0, precision).reshape(columns * H, A)
     dP = matmul(flat, dPY, 0, 0, precision)

@@ -97,7 +97,7 @@ class _Compiler:
 
         def examine_some(params: Any, target: Target, index: Any, pool: Any) -> Any:
             chosen = jax.tree.map(lambda x: x[index], (params, target))
-            return self._each(lambda lane: examine(program, *lane, pool))(chosen)
+            return self._each(lambda lane: examine(program, lane[0], lane[1], pool))(chosen)
 
         return (
             self._build(_write, lanes, fresh, index, donate=(0,)),

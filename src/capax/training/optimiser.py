@@ -40,20 +40,17 @@ def _scale_by_adam(rule: OptimiserSpec) -> optax.GradientTransformation:
     root, one division is left: on a CPU the update is then half as long.
     """
 
-    def init(params: Any) -> optax.ScaleByAdamState:
-        return optax.scale_by_adam().init(params)
-
-    def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         del params
         count = state.count + 1
-        mu = jax.tree.map(lambda g, m: (1 - rule.b1) * g + rule.b1 * m, gradient, state.mu)
-        nu = jax.tree.map(lambda g, v: (1 - rule.b2) * g**2 + rule.b2 * v, gradient, state.nu)
+        mu = jax.tree.map(lambda g, m: (1 - rule.b1) * g + rule.b1 * m, updates, state.mu)
+        nu = jax.tree.map(lambda g, v: (1 - rule.b2) * g**2 + rule.b2 * v, updates, state.nu)
         first = 1 / (1 - rule.b1**count)
         second = 1 / jnp.sqrt(1 - rule.b2**count)
         scaled = jax.tree.map(lambda m, v: first * m / (second * jnp.sqrt(v) + rule.eps), mu, nu)
         return scaled, optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
 
-    return optax.GradientTransformation(init, update)
+    return optax.GradientTransformation(optax.scale_by_adam().init, update)
 
 
 def _scheduled(rule: OptimiserSpec, lr: Rate, steps: Rate) -> Rate | Callable[[Any], Any]:
