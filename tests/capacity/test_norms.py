@@ -50,6 +50,18 @@ def test_qk_scale_and_vo_shapes():
     assert norms.matrix_norms(W_V).norm_2 >= np.linalg.norm(W_V, 2)
 
 
+@pytest.mark.parametrize("rank", [0, 2, 5])
+def test_tall_factors_are_upper_bounds_too(rank):
+    """More rows than a QR decomposition is used for; also of deficient rank."""
+    d, k = 211, 5
+    rng = np.random.default_rng(rank)
+    A = rng.normal(size=(d, rank)) @ rng.normal(size=(rank, k))
+    B = rng.normal(size=(d, k)) * np.logspace(0, -6, k)
+    got = norms.product_norms(A, B)
+    for ours, plain in zip(got.to_json().values(), naive(A @ B.T), strict=True):
+        assert plain <= ours <= plain * (1 + 1e-6) + 1e-9
+
+
 def test_cancelling_factors_stay_upper_bounds():
     A = np.array([[1e8, 1e8]])
     B = np.array([[1.0, -1.0 + 1e-9]])

@@ -100,15 +100,20 @@ def test_tables_serve_inference_and_attention():
     s = spec(alphabet=3)
     model, bits = model_of(s), bits_of(s)
     params = collapse(model)
-    tab = tabulate(params)
     design = one_hot(bits, 3, jnp.float64)
-    np.testing.assert_allclose(
-        tabulated_logits(params, tab, design)[0], logits(params, design), rtol=1e-12
-    )
-    _, (weights,) = jax.vmap(lambda b: model(b, return_weights=True))(bits)
-    np.testing.assert_allclose(attention_weights(tab, bits), weights, atol=1e-12)
     support, relevant = jnp.array([3, 11, 0]), jnp.array([1.0, 1.0, 0.0])
-    _, mass = support_mass(params, tab, design, bits, support, relevant)
+
+    @jax.jit
+    def read(params):
+        tab = tabulate(params)
+        mass = support_mass(params, tab, design, bits, support, relevant)[1]
+        values = tabulated_logits(params, tab, design)[0]
+        return values, logits(params, design), attention_weights(tab, bits), mass
+
+    values, wanted, shares, mass = map(np.asarray, read(params))
+    np.testing.assert_allclose(values, wanted, rtol=1e-12)
+    _, (weights,) = jax.jit(jax.vmap(lambda b: model(b, return_weights=True)))(bits)
+    np.testing.assert_allclose(shares, weights, atol=1e-12)
     np.testing.assert_allclose(mass, (weights[:, :, 3] + weights[:, :, 11]).mean(1), atol=1e-12)
 
 

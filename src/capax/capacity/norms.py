@@ -6,8 +6,8 @@ Convention: `norm_p_q(M)` takes the p-norm of every COLUMN, then the q-norm of t
 
 so that ||X^T||_{2,inf} = max_t ||x_t|| for token rows x_t, ||W||_{2,1} is the sum of column lengths
 and ||W^T||_{2,1} the sum of row lengths. A product of two thin factors A B^T (W_QK = W_Q W_K^T,
-W_VO = W_V W_O) has the norms of the k x k core R_A R_B^T of the QR decompositions A = Q_A R_A,
-B = Q_B R_B, because Q_A and Q_B have orthonormal columns.
+W_VO = W_V W_O) has the norms of the k x k core R_A R_B^T, where R_A^T R_A = A^T A as in the QR
+decomposition A = Q_A R_A: the orthonormal columns of Q_A change no norm.
 
 A certificate needs upper bounds, so `upper` adds a relative 1e-9 to what floating point measured.
 """
@@ -134,12 +134,28 @@ class MatrixNorms:
         return asdict(self)
 
 
+def _triangle(A: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "r k"]:
+    """R with R^T R >= A^T A, so that ||R x|| >= ||A x|| for all x: equal up to rounding.
+
+    Of a short A by QR. Of a tall one by Cholesky, ten times faster, of its Gram matrix plus a shift
+    that exceeds the rounding errors of both (d eps tr and k eps tr), so the inequality is safe.
+    """
+    d, k = A.shape
+    if d <= SMALL:
+        return np.asarray(np.linalg.qr(A, mode="r"))
+    G = A.T @ A
+    if not G.any():
+        return G
+    G[np.diag_indices(k)] += 2 * (d + k) * np.finfo(np.float64).eps * np.trace(G)
+    return np.linalg.cholesky(G).T
+
+
 def product_norms(A: Any, B: Any, name: str = "A B^T") -> MatrixNorms:
     """Norms of A B^T from A [d, k] and B [n, k], in O((d + n) k^2): no d x n product is formed."""
     left, right = finite_matrix(A, f"{name} left"), finite_matrix(B, f"{name} right")
     same = left.shape[1] == right.shape[1]
     require(same, name, "factors with the same number of columns", (left.shape, right.shape))
-    R_A, R_B = (np.asarray(np.linalg.qr(factor, mode="r")) for factor in (left, right))
+    R_A, R_B = (_triangle(factor) for factor in (left, right))
     core = R_A @ R_B.T
     size = float(np.linalg.norm(R_A) * np.linalg.norm(R_B))
     rows = np.linalg.norm(left @ R_B.T, axis=1)

@@ -118,7 +118,8 @@ def _norms(axes: Axes, compiled: Compiled, palette: Palette) -> None:
         norms = compile(moved, T, encoding=c.encoding, family=c.family, eps=c.eps).certificate.norms
         for name, row in norms.items():
             found.setdefault(name, []).append(row["frobenius"])
-    kept = [name for name in found if name != "W_Q"]  # ||W_QK|| = ||W_Q|| ||W_K||
+    # ||W_QK|| = ||W_Q|| ||W_K||, and a bias that is zero has nothing to show
+    kept = [name for name, values in found.items() if name != "W_Q" and any(values)]
     for name, colour in zip(kept, palette.series * 2, strict=False):
         axes.plot(lengths, found[name], "o-", color=colour, label=name)
     axes.set_xscale("log")
@@ -129,4 +130,4 @@ def _norms(axes: Axes, compiled: Compiled, palette: Palette) -> None:
         axes.set_ylim(bottom=0)
     axes.set_xlabel("T")
     axes.set_ylabel("Frobenius norm")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(kept))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(4, len(kept)))
