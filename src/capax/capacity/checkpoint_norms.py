@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Shaped
 from safetensors import SafetensorError, safe_open
+from threadpoolctl import threadpool_limits
 
 from capax.capacity.block_norms import BlockWeights, Fold, block_norms
 from capax.capacity.function_class import FunctionClass
@@ -75,7 +76,8 @@ def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[Re
             prefix = found[0]["prefix"]
             layers = sorted(int(match["layer"]) for match in found)
             blocks = partial(_extracted, extract, weights, prefix, num_heads)
-            with ThreadPoolExecutor(os.cpu_count()) as pool:  # LAPACK leaves the interpreter free
+            # LAPACK leaves the interpreter free: one layer per core, each with one thread
+            with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
                 return list(pool.map(blocks, layers))
     some = ", ".join(sorted(weights)[:3]) or "no tensors"
     raise InputError(f"checkpoint: wanted GPT-2 or BERT tensor names, got {some}")
