@@ -50,7 +50,7 @@ def job(runs: int, T: int, m: int) -> dict:
         for seed in range(runs)
     ]
     found, seconds, hardware = {}, {}, Hardware()
-    list(train(trials, hardware=hardware))  # compiles, before the clock runs
+    list(train(trials[:2], hardware=hardware))  # compiles, before the clock runs
     for early in (True, False):
         began = time.perf_counter()
         results = list(train(trials, hardware=hardware, early_exit=early))
