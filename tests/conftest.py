@@ -63,3 +63,8 @@ settings.register_profile(
     "capax", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("capax")
+
+
+def pytest_collection_modifyitems(items):
+    """The documents first: their programs take longest, and nothing should wait for them alone."""
+    items.sort(key=lambda item: "test_documents" not in item.nodeid)
