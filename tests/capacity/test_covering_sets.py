@@ -133,7 +133,7 @@ def test_internal_covers_are_not_monotone_under_inclusion():
     assert covering_number(with_centre, 1.0).exact == 1
 
 
-def test_the_curve_is_exact_on_sixty_points_within_seconds():
+def test_the_curve_is_exact_on_sixty_points():
     space = space_from_points(np.random.default_rng(7).random((60, 2)))
     curve = covering_curve(space, time_limit=30)
     assert curve.exact

@@ -1,5 +1,8 @@
 """The slots of one worker: runs enter, advance together, are examined, and leave."""
 
+import os
+import threading
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -10,6 +13,10 @@ from capax.training.compiled import GROUP, Executables, empty_lanes, executables
 from capax.training.program import SUBSET, Lane, Measured, Program
 
 Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisation key
+
+# Several calls of `train` may share the cores: as many chunks at once as there are cores, so that a
+# model stays in its core's cache for a whole chunk.
+_CORES = threading.BoundedSemaphore(len(os.sched_getaffinity(0)))
 
 
 class Slots:
@@ -24,6 +31,7 @@ class Slots:
         options: dict[str, Any],
     ) -> None:
         self.program, self.device, self.width = program, device, width
+        self._turn = _CORES if device.platform == "cpu" else nullcontext()
         self._run: Executables = executables(program, device, width, options)
         self._pool = jax.device_put(pool, device)
         self._head = self._pool[:SUBSET]
@@ -52,8 +60,9 @@ class Slots:
 
     def advance(self) -> Measured:
         """Train every slot for one chunk; the measurements, one entry per slot."""
-        self._lanes, measured = self._run.advance(self._lanes, self._head)
-        return jax.tree.map(lambda x: np.atleast_1d(np.asarray(x)), measured)
+        with self._turn:
+            self._lanes, measured = self._run.advance(self._lanes, self._head)
+            return jax.tree.map(lambda x: np.atleast_1d(np.asarray(x)), measured)
 
     def examine(self, slots: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Right answers on the whole pool and attention mass, for the given slots."""
