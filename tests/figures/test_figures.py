@@ -69,6 +69,16 @@ def test_threshold_figure_shows_points_intervals_laws_and_references():
     assert thresholds.get_xscale() == "log"
 
 
+def test_shares_of_few_trials_are_dots_without_a_line():
+    data = cases.threshold_scaling()
+    few = dataclasses.replace(data.rates[0], m=(20, 30), solved=(0, 2), total=(1, 3))
+    rates = draw_threshold_scaling(dataclasses.replace(data, rates=(few,))).axes[0]
+    assert not has_line(rates, few.m, [0, 2 / 3])
+    (dots,) = rates.collections
+    small, large = dots.get_sizes()
+    assert large == 3 * small
+
+
 def test_threshold_figure_prints_verdict_p_weights_and_trials():
     data = cases.threshold_scaling()
     text = all_text(draw_threshold_scaling(data))

@@ -19,6 +19,9 @@ from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
 
 TARGET = 0.8
+# An adaptive search spends few trials on each m: a line through their shares would only zigzag, so
+# dots show them, as large as their trials are many.
+ENOUGH_FOR_A_LINE = 5
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,10 @@ def _draw_rates(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
         total = np.array(rates.total)
         share = np.array(rates.solved) / total
         look = {"color": palette.series[0], "alpha": float(strength)}  # pale: small T
-        axes.plot(rates.m, share, linewidth=1.1, **look)
-        axes.scatter(rates.m, share, s=4 + 0.4 * total, linewidths=0, label=f"{rates.T}", **look)
+        if np.median(total) >= ENOUGH_FOR_A_LINE:
+            axes.plot(rates.m, share, linewidth=1.1, **look)
+        area = 4 + 0.4 * total if np.median(total) >= ENOUGH_FOR_A_LINE else 6 * total
+        axes.scatter(rates.m, share, s=area, linewidths=0, label=f"{rates.T}", **look)
     axes.set(title="Trials that succeed", xlabel="training examples m", ylim=(-0.03, 1.05))
     axes.yaxis.set_major_formatter("{x:.0%}")
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
