@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from capax.attention.activations import activation as activation_named
 from capax.attention.head import attend
-from capax.attention.normalizers import Mask, Normalizer, Softmax
+from capax.attention.masks import Mask
+from capax.attention.normalizers import Normalizer, Softmax
 from capax.attention.scores import ScaleRule, attention_scale
 
 LAYER_NORM_EPSILON = 1e-5

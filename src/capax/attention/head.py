@@ -9,7 +9,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from capax.attention.normalizers import Mask, Normalizer
+from capax.attention.masks import Mask
+from capax.attention.normalizers import Normalizer
 from capax.attention.tokens import Token, Tokens, TwoHotTokens
 
 

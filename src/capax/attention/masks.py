@@ -1,9 +1,18 @@
 """Masks (True = keep): a mask of keys is the same as deleting the other tokens."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from capax.errors import require
+
+Mask = Bool[Array, "..."] | None
+
+
+def hide(scores: Float[Array, "*batch T"], mask: Mask) -> Float[Array, "*batch T"]:
+    """Scores with -inf where the mask is False; the mask is broadcast to the scores."""
+    if mask is None:
+        return scores
+    return jnp.where(jnp.broadcast_to(mask, scores.shape), scores, -jnp.inf)
 
 
 def causal_mask(T: int) -> Bool[Array, "T T"]:

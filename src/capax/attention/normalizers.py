@@ -18,19 +18,11 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from capax.attention.entmax import entmax
+from capax.attention.masks import Mask, hide
 from capax.errors import require
-
-Mask = Bool[Array, "..."] | None
-
-
-def hide(scores: Float[Array, "*batch T"], mask: Mask) -> Float[Array, "*batch T"]:
-    """Scores with -inf where the mask is False; the mask is broadcast to the scores."""
-    if mask is None:
-        return scores
-    return jnp.where(jnp.broadcast_to(mask, scores.shape), scores, -jnp.inf)
 
 
 def masked_softmax(scores: Float[Array, "*batch T"], mask: Mask = None) -> Float[Array, "*batch T"]:

@@ -12,8 +12,8 @@ from capax.attention.activations import activation as activation_named
 from capax.attention.encodings import Encoding
 from capax.attention.head import attend
 from capax.attention.layer import AttentionLayer
-from capax.attention.masks import keep_cls
-from capax.attention.normalizers import Mask, Normalizer, Softmax
+from capax.attention.masks import Mask, keep_cls
+from capax.attention.normalizers import Normalizer, Softmax
 from capax.attention.scores import ScaleRule, attention_scale, factored_scores
 from capax.attention.tokens import Bits, Tokens
 from capax.errors import require
