@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
+from forward_pass import outputs
 
 import capax
 from capax.compiler.transformer_lens import (
@@ -27,11 +27,6 @@ def inputs(T: int) -> np.ndarray:
         for i, t in enumerate((1, 4, 6)):
             corners[[row, row + 8], t] = row >> i & 1
     return np.concatenate([random, corners])
-
-
-def outputs(model, bits: np.ndarray) -> np.ndarray:
-    """All rows in one program."""
-    return np.asarray(jax.jit(jax.vmap(model))(bits))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -88,7 +83,7 @@ def test_transformer_lens_form_and_back(tmp_path: Path, formula: str, encoding: 
     want = outputs(compiled.model, bits)
     hooked = [hooked_transformer(settings, state, np.append(row, 2)) for row in bits]
     assert np.abs(np.array(hooked) - want).max() < 1e-10
-    assert np.abs(np.asarray(jax.jit(jax.vmap(back))(bits)) - want).max() < 1e-10
+    assert np.abs(outputs(back, bits) - want).max() < 1e-10
 
 
 def test_what_transformer_lens_cannot_hold_is_refused():

@@ -13,7 +13,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
@@ -78,7 +77,7 @@ def _to_jax(name: str, leaf: np.ndarray, dtype: Any) -> jax.Array:
     wanted = np.dtype(leaf.dtype if dtype is None else dtype)
     able = wanted != np.float64 or jax.config.jax_enable_x64  # type: ignore[attr-defined]
     require(able, name, "jax_enable_x64 for float64, or dtype=float32", "32-bit JAX")
-    return jnp.asarray(leaf.astype(wanted))
+    return jax.device_put(leaf.astype(wanted))
 
 
 def _canonical(content: dict[str, Any]) -> str:

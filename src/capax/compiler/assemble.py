@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -51,7 +50,7 @@ def assemble(construction: Construction, dtype: Any = np.float64) -> Model:
     """The `ClsScalar` or `ClsMLP` of a construction, with arrays of `dtype`."""
     parts = {name: np.asarray(M, dtype=dtype) for name, M in matrices(construction).items()}
     with jax.enable_x64(True):
-        arrays = {name: jnp.asarray(M) for name, M in parts.items()}
+        arrays = jax.device_put(parts)  # unlike jnp.asarray, compiles nothing for a new shape
         encoding = _encoding(construction, dtype)
     kind = ClsScalar if isinstance(construction.readout, ScalarReadout) else ClsMLP
     return kind(encoding=encoding, **arrays)  # type: ignore[arg-type]
@@ -141,9 +140,9 @@ def _encoding(construction: Construction, dtype: Any) -> Encoding:
         return OrthonormalBag(head.T)
     if construction.basis is not None:
         codes = construction.basis.codes
-        return IncoherentCodes(head.T, codes.shape[1], codes=jnp.asarray(codes.astype(dtype)))
+        return IncoherentCodes(head.T, codes.shape[1], codes=jax.device_put(codes.astype(dtype)))
     basis = np.eye(head.slots + 3, dtype=dtype)
     P = np.zeros((head.T, head.slots + 3), dtype=dtype)
     P[list(construction.function.support)] = basis[slot_of_positions(construction)]
     E = basis[head.slots : head.slots + 2]
-    return TrainablePositions(jnp.asarray(E), jnp.asarray(P), jnp.asarray(basis[-1]))
+    return TrainablePositions(*jax.device_put((E, P, basis[-1])))

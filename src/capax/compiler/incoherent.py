@@ -19,7 +19,9 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.compiler.selection import Selection
+from capax.data.distributions import bernoulli_rows
 from capax.errors import InfeasibleError, require
+from capax.identity import key_words
 
 MAX_CODE_ENTRIES = 1 << 27
 """At most 2^27 numbers (1 GiB in float64) for the table of codes."""
@@ -69,15 +71,10 @@ class CodedSelection(Selection):
 
 def draw_codes(T: int, d: int) -> Float[np.ndarray, "n d"]:
     """T+3 random-sign vectors of length 1; which ones depends on T and d only."""
-    import jax
-
-    from capax.attention import IncoherentCodes
-    from capax.identity import key_from
-
     check_code_size(T, d)
-    key = key_from({"T": T, "d": d}, "incoherent codes")
-    with jax.enable_x64(True):
-        return np.asarray(IncoherentCodes(T, d, key, dtype=np.float64).codes)
+    words = key_words({"T": T, "d": d}, "incoherent codes")
+    signs = 2.0 * bernoulli_rows(T + 3, d, 0.5, key=words) - 1.0
+    return signs / math.sqrt(d)
 
 
 def check_code_size(T: int, d: int) -> None:

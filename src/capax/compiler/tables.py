@@ -2,17 +2,27 @@
 
 The query is the same for every input, so a token enters the softmax through its logit g[t, b] and
 its value n[t, b] only: u = sum_t e^{g[t,b_t]} n[t,b_t] / sum_t e^{g[t,b_t]}, [CLS] included. The
-tables are read off the weights by encoding the all-zeros and the all-ones input; they know nothing
-of how the weights were made.
+tables are read off the weights and the vectors of the encoding; they know nothing of how either was
+made. All of it is NumPy in float64: nothing is compiled for a new T.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float, Integer
 
-from capax.attention import ClsMLP, ClsScalar, Softmax, attention_scale
+from capax.attention import (
+    BagOfVectors,
+    ClsMLP,
+    ClsScalar,
+    Encoding,
+    IncoherentCodes,
+    OrthonormalBag,
+    Softmax,
+    TrainablePositions,
+    attention_scale,
+)
 from capax.errors import require
 
 Model = ClsScalar | ClsMLP
@@ -54,36 +64,49 @@ def head_tables(model: Model) -> HeadTables:
     plain = isinstance(model.norm, Softmax) and model.norm.temperature == 1.0
     require(plain, "norm", "a softmax of temperature 1", type(model.norm).__name__)
     scale = attention_scale(model.W_Q.shape[1], model.scale)
-    tokens = [_tokens(model, bit) for bit in (0, 1)]
-    query = tokens[0][1][-1]
-    direction = np.asarray(model.W_K, np.float64) @ query * scale
-    logits = np.stack([_times(X, direction[:, None])[:, 0] for X, _ in tokens], axis=1)
-    values = np.stack([_times(X, np.asarray(model.W_V, np.float64)) for X, _ in tokens], axis=1)
-    return HeadTables(logits[:-1], values[:-1], float(logits[-1, 0]), values[-1, 0])
+    _, query = token_images(model.encoding, _double(model.W_Q))
+    direction = _double(model.W_K) @ query * scale
+    logits, cls_logit = token_images(model.encoding, direction[:, None])
+    values, cls_value = token_images(model.encoding, _double(model.W_V))
+    return HeadTables(logits[:, :, 0], values, float(cls_logit[0]), cls_value)
+
+
+def token_images(
+    code: Encoding, W: Float[np.ndarray, "d k"]
+) -> tuple[Float[np.ndarray, "T 2 k"], Float[np.ndarray, " k"]]:
+    """x_t W for both values of bit t, and v_CLS W, in float64.
+
+    x_t = P_t + E_b, or b v_t in a bag, so that the image of a token is made of images: the tokens
+    themselves, T x d numbers, are never formed.
+    """
+    if isinstance(code, OrthonormalBag):
+        return _switched(W[:-1]), W[-1]
+    if isinstance(code, BagOfVectors):
+        return _switched(_double(code.V) @ W), _double(code.v_CLS) @ W
+    if isinstance(code, TrainablePositions):
+        return _summed(_double(code.P) @ W, _double(code.E) @ W), _double(code.v_CLS) @ W
+    rows = _double(code.codes) @ W if isinstance(code, IncoherentCodes) else W
+    return _summed(rows[: code.T], rows[code.T : -1]), rows[-1]
 
 
 def readout_output(model: Model, u: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
     """The model's number from the head output, in float64."""
     if isinstance(model, ClsScalar):
         require(model.activation == "identity", "activation", "identity", model.activation)
-        return u @ (np.asarray(model.W_C, np.float64) @ np.asarray(model.w, np.float64))
-    W_1, b_1 = np.asarray(model.W_1, np.float64), np.asarray(model.b_1, np.float64)
-    w_2, b_2 = np.asarray(model.w_2, np.float64), float(model.b_2)
-    return np.maximum(u @ W_1 + b_1, 0.0) @ w_2 + b_2
+        return u @ (_double(model.W_C) @ _double(model.w))
+    hidden = np.maximum(u @ _double(model.W_1) + _double(model.b_1), 0.0)
+    return hidden @ _double(model.w_2) + float(model.b_2)
 
 
-def _tokens(model: Model, bit: int) -> tuple[object, np.ndarray]:
-    """The tokens of a constant input, and their images under W_Q."""
-    with jax.enable_x64(True):
-        X = model.encoding(np.full(model.T, bit, dtype=np.int32))
-    return X, _times(X, np.asarray(model.W_Q, np.float64))
+def _switched(V: Float[np.ndarray, "T k"]) -> Float[np.ndarray, "T 2 k"]:
+    """b v_t for b = 0 and 1."""
+    return np.stack([np.zeros_like(V), V], axis=1)
 
 
-def _times(X: object, W: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "n k"]:
-    """X @ W in float64, lazily for two-hot tokens."""
-    with jax.enable_x64(True):
-        return np.asarray(_as_double(X) @ jax.numpy.asarray(W))  # type: ignore[operator]
+def _summed(P: Float[np.ndarray, "T k"], E: Float[np.ndarray, "A k"]) -> Float[np.ndarray, "T 2 k"]:
+    """P_t + E_b for b = 0 and 1."""
+    return P[:, None] + E[None, :2]
 
 
-def _as_double(X: object) -> object:
-    return X.astype(np.float64) if isinstance(X, jax.Array) else X
+def _double(M: Any) -> Float[np.ndarray, "..."]:
+    return np.asarray(M, np.float64)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
@@ -85,8 +84,8 @@ def from_transformer_lens(settings: dict[str, Any], state: State) -> Model:
         ) from None
     require(W_E.shape == (3, d), "embed.W_E", f"shape (3, {wide})", state["embed.W_E"].shape)
     with jax.enable_x64(True):
-        E, P, v = jnp.asarray(W_E[:2]), jnp.asarray(W_pos[:-1]), jnp.asarray(W_E[2] + W_pos[-1])
-        arrays = {name: jnp.asarray(M) for name, M in {**head, **rest}.items()}
+        E, P, v = jax.device_put((W_E[:2], W_pos[:-1], W_E[2] + W_pos[-1]))
+        arrays = jax.device_put({**head, **rest})
     kind = ClsScalar if settings["attn_only"] else ClsMLP
     return kind(encoding=TrainablePositions(E, P, v), **arrays)  # type: ignore[arg-type]
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
@@ -78,7 +77,7 @@ def _is_intact(path: Path | str) -> bool:
 
 def _to_jax(name: str, leaf: np.ndarray) -> jax.Array:
     require(bool(np.isfinite(leaf).all()), name, "finite weights", "NaN or infinity")
-    return jnp.asarray(leaf.astype(np.float64))
+    return jax.device_put(leaf.astype(np.float64))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
