@@ -163,6 +163,8 @@ BAD = [
     (("--norms", "W_QK=1,v=1", "--margin", 0), "margin: wanted"),
     (("--norms", "W_QK=1,v=1", "-m", 0), "m: wanted"),
     (("--norms", "W_QK=1,v=1", "-T", -1), "T: wanted"),
+    (("--norms", "W_QK=1", "-T", -5), "T: wanted"),
+    (("--waterfall", "x.png", "-T", -5), "T: wanted"),
     (("--norms", "W_QK=1,v=1", "-d", 0), "d: wanted"),
     (("--norms", "W_QK=1,v=1", "--layers", 0), "layers: wanted"),
     (("--norms", "W_QK=1,v=1", "--plot", "x.gif"), "out: wanted a file name"),

@@ -1,6 +1,5 @@
 """`capax bound`: how much can this head, layer or model hold, and how many samples does it need?"""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,32 +59,37 @@ def bound(
 
     Example: `capax bound --norms W_QK=3.2,W_V=1.5,W_V_21=4,w=1 -T 1000 -m 5000 -d 64`
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # layers run side by side instead
+    require(T >= 1, "T", "a context length >= 1", T)
     if model is None and norms is None and (plot or waterfall):
         _only_pictures(plot, waterfall, T, m, target, delta, dark, json)
         return
-    require((model is None) != (norms is None), "bound", "a model file or --norms", "both or none")
-    require(waterfall is None, "--waterfall", "neither a model nor --norms", "one of them")
-    if plot is not None:
-        _check_plot(plot, norms)
+    _check_sources(model, norms, plot, waterfall)
     goal = {"margin": margin, "delta": delta, "target": target}
     if norms is not None:
         certificate, extra = _from_norms(norms, T, m, d, k, layers, goal), {}
     else:
-        require(model is not None, "bound", "a model file", None)
         certificate, extra = _from_file(Path(str(model)), T, m, heads, data, goal)
     if plot is not None and norms is not None:
         extra["plot"] = str(_draw(norms, m, d, k, goal, plot, dark))
-    payload = {**certificate.to_json(), **extra, "target": target}
-    if latex and not json:
-        stdout().print(certificate.best.explain("latex"), markup=False, soft_wrap=True)
-        return
-    emit(payload, json, lambda console: _render(certificate, payload, explain, console))
+    _show(certificate, {**certificate.to_json(), **extra, "target": target}, explain, latex, json)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(bound)
+
+
+def _check_sources(
+    model: Path | None, norms: str | None, plot: Path | None, waterfall: Path | None
+) -> None:
+    """One source of norms, and pictures that can be drawn from it."""
+    require((model is None) != (norms is None), "bound", "a model file or --norms", "both or none")
+    require(waterfall is None, "--waterfall", "neither a model nor --norms", "one of them")
+    if plot is not None:
+        from capax.figures.style import check_destination
+
+        require(norms is not None, "--plot", "--norms (a file fixes its own T)", "a model file")
+        check_destination(plot)
 
 
 def _from_norms(
@@ -146,13 +150,6 @@ def _only_pictures(
     emit(payload, json, lambda console: console.print("\n".join(written), markup=False))
 
 
-def _check_plot(plot: Path, norms: str | None) -> None:
-    from capax.figures.style import check_destination
-
-    require(norms is not None, "--plot", "--norms (a file fixes its own T)", "a model file")
-    check_destination(plot)
-
-
 def _draw(
     norms: str, m: int, d: int, k: int | None, goal: dict[str, float], plot: Path, dark: bool
 ) -> Path:
@@ -161,6 +158,15 @@ def _draw(
     from capax.figures.style import save
 
     return save(draw_norm_curves(parse_norms(norms), m=m, d=d, k=k, dark=dark, **goal), plot)
+
+
+def _show(
+    certificate: "Certificate", payload: dict[str, Any], explain: bool, latex: bool, json: bool
+) -> None:
+    if latex and not json:
+        stdout().print(certificate.best.explain("latex"), markup=False, soft_wrap=True)
+        return
+    emit(payload, json, lambda console: _render(certificate, payload, explain, console))
 
 
 def _render(
