@@ -5,6 +5,8 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import shutil
+import tempfile
 from dataclasses import is_dataclass
 from inspect import isclass
 from types import FunctionType
@@ -55,6 +57,16 @@ def check_calls(*, typechecker):
 jaxtyping.jaxtyped = check_calls
 jaxtyping.install_import_hook("capax", "beartype.beartype")
 
+# What one process has compiled the others need not: the workers of a session, and the commands
+# they start, share a folder of compiled programs. The first process makes and removes it.
+MADE_HERE = None
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    MADE_HERE = tempfile.mkdtemp(prefix="capax-tests-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = MADE_HERE
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    jax.config.update("jax_compilation_cache_dir", MADE_HERE)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -63,6 +75,11 @@ settings.register_profile(
     "capax", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("capax")
+
+
+def pytest_unconfigure():
+    if MADE_HERE is not None:
+        shutil.rmtree(MADE_HERE, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):

@@ -11,6 +11,7 @@ from capax.data.task import draw_task
 from capax.errors import InfeasibleError, InputError
 from capax.identity import key_from
 from capax.training import Hardware, train
+from plain_programs import plain_jit
 
 
 def by_seed(results):
@@ -38,7 +39,7 @@ def plain_loop(run, batches):
         z = jax.vmap(model)(X)
         return jnp.mean(optax.sigmoid_binary_cross_entropy(z, y))
 
-    @jax.jit
+    @plain_jit
     def step(model, state, X, y):
         value, gradient = jax.value_and_grad(loss)(model, X, y)
         with jax.numpy_dtype_promotion("standard"):
@@ -187,7 +188,7 @@ def test_kept_parameters_give_the_recorded_accuracy(trial_of, four_slots, keep):
     trial = trial_of(2, steps=20)
     (result,) = train([trial], hardware=four_slots, keep=keep, full_validation=True)
     task, run = draw_task(trial.task), result.runs[0]
-    z = jax.jit(jax.vmap(run.parameters))(jnp.asarray(task.X_validation, jnp.int32))
+    z = plain_jit(jax.vmap(run.parameters))(jnp.asarray(task.X_validation, jnp.int32))
     accuracy = np.mean((np.asarray(z) > 0) == (task.y_validation > 0.5))
     recorded = run.evals["validation_accuracy"]
     wanted = recorded[-1] if keep == "final" else recorded.max()
@@ -199,7 +200,7 @@ def test_attention_mass_is_that_of_the_naive_model(trial_of, one_by_one):
     (result,) = train([trial], hardware=one_by_one, keep="final", early_exit=False)
     task, run = draw_task(trial.task), result.runs[0]
     X = jnp.asarray(task.X_validation[:512], jnp.int32)
-    _, (weights,) = jax.jit(jax.vmap(lambda b: run.parameters(b, return_weights=True)))(X)
+    _, (weights,) = plain_jit(jax.vmap(lambda b: run.parameters(b, return_weights=True)))(X)
     mass = float(jnp.mean(jnp.sum(weights[:, :, jnp.array(task.support)], axis=2)))
     assert run.evals["attention_mass"][-1] == pytest.approx(mass, rel=1e-4)
 
