@@ -11,12 +11,12 @@ from capax.attention.collapse import (
     collapse,
     expand,
     logits,
-    one_hot,
     support_mass,
     tabulate,
     tabulated_logits,
     why_not,
 )
+from capax.attention.collapse_products import in_thirds, one_hot, over_examples, over_tokens
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InputError
 
@@ -79,14 +79,15 @@ def test_forward_and_gradients_equal_the_naive_model(changes):
         np.testing.assert_allclose(a, b, atol=1e-10, rtol=1e-10)
 
 
+@pytest.mark.parametrize("on_tensor_cores", [False, True])
 @pytest.mark.parametrize("spread", [0.0, 8.0, 30.0])
-def test_float32_stays_accurate_when_scores_spread(spread):
+def test_float32_stays_accurate_when_scores_spread(spread, on_tensor_cores):
     s = spec(scale="paper")
     exact, bits = model_of(s, spread=spread), bits_of(s)
     single = jax.tree.map(lambda x: x.astype(jnp.float32), collapse(exact))
     c = jnp.linspace(-1.0, 2.0, m, dtype=jnp.float64)
     wanted, wanted_grad = with_gradient(naive_loss)(exact, bits, c)
-    design = one_hot(bits, 2, jnp.float32)
+    design = in_thirds(bits, 2) if on_tensor_cores else one_hot(bits, 2, jnp.float32)
     got, grad = with_gradient(collapsed_loss)(single, design, c.astype(jnp.float32))
     scale = float(jnp.sum(jnp.abs(c)))
     assert abs(float(got) - float(wanted)) < 1e-5 * max(scale, abs(float(wanted)))
@@ -94,6 +95,19 @@ def test_float32_stays_accurate_when_scores_spread(spread):
         assert np.abs(np.asarray(a) - np.asarray(b)).max() < 1e-5 * max(
             1.0, float(jnp.abs(b).max())
         )
+
+
+def test_products_in_thirds_lose_no_bit():
+    """Whole numbers of 20 bits, scaled: sums of a dozen are exact in float32, in any order."""
+    rng = np.random.default_rng(0)
+    bits = jnp.asarray(rng.integers(0, 3, (m, T)), jnp.uint8)
+    table = rng.integers(-(2**20), 2**20, (11, 3 * T)) * 2.0 ** rng.integers(-30, 30, (11, 1))
+    numbers = rng.integers(-(2**20), 2**20, (m, 11)) * 2.0 ** rng.integers(-30, 30, 11)
+    X, design = np.asarray(one_hot(bits, 3, float)), in_thirds(bits, 3)
+    by_example = over_tokens(design, jnp.asarray(table, jnp.float32))
+    by_pair = over_examples(jnp.asarray(numbers, jnp.float32), design)
+    np.testing.assert_array_equal(by_example, X @ table.T)
+    np.testing.assert_array_equal(by_pair, numbers.T @ X)
 
 
 def test_tables_serve_inference_and_attention():

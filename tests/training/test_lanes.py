@@ -1,5 +1,6 @@
 """A batch of lanes under `vmap`, as a GPU runs it, against one lane at a time."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -26,7 +27,8 @@ def test_lanes_of_a_batch_agree_with_single_lanes(trial_of, one_by_one):
     pool = validation_inputs(task.T, task.probability, task.validation_size)[:SUBSET]
 
     stacked = jax.tree.map(lambda *x: np.stack(x), *lanes)
-    together = jax.jit(jax.vmap(partial(advance, program), in_axes=(0, None)))(stacked, pool)
+    on_gpu = replace(program, path=replace(program.path, tensor_cores=True))
+    together = jax.jit(jax.vmap(partial(advance, on_gpu), in_axes=(0, None)))(stacked, pool)
     alone = [single.advance(jax.device_put(lane), jax.device_put(pool)) for lane in lanes]
     for i, (lane, measured) in enumerate(alone):
         np.testing.assert_allclose(together[1].loss[i], measured.loss, rtol=1e-4)

@@ -25,19 +25,12 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Integer
 
 from capax.attention.activations import activation as activation_named
 from capax.attention.block import LayerNorm, normalised
-from capax.attention.collapse_table import (
-    Precision,
-    centred,
-    head_sums,
-    inverse_deviation,
-    matmul,
-    table,
-)
+from capax.attention.collapse_products import Design, matmul, over_tokens
+from capax.attention.collapse_table import centred, head_sums, inverse_deviation, table
 from capax.attention.scores import ScaleRule, attention_scale
 from capax.attention.transformer import Transformer, TransformerSpec, assemble
 from capax.errors import InputError
@@ -117,18 +110,11 @@ def expand(params: Collapsed, spec: TransformerSpec) -> Transformer:
     return assemble(spec, leaves)
 
 
-def one_hot(bits: Integer[Array, "m T"], A: int, dtype: DTypeLike) -> Float[Array, "m AT"]:
-    """Column (c, t) of row i is 1 where example i has symbol c at position t."""
-    m, T = bits.shape
-    symbols = jnp.arange(A, dtype=bits.dtype)
-    return (bits[:, None, :] == symbols[None, :, None]).astype(dtype).reshape(m, A * T)
-
-
-def _projection(params: Collapsed, precision: Precision) -> Float[Array, "k_1 H d"]:
+def _projection(params: Collapsed) -> Float[Array, "k_1 H d"]:
     """W'^T = (C diag(gain) [W_V | W_K q scale])^T, the score last; q the query of [CLS]."""
     k, H, d = params.W_V.shape
     x = normalised(params.ln1, params.cls)
-    q = matmul(params.W_Q.reshape(k * H, d), x, 1, 0, precision).reshape(k, H) + params.b_Q
+    q = matmul(params.W_Q.reshape(k * H, d), x, 1, 0).reshape(k, H) + params.b_Q
     U = attention_scale(k, params.scale) * jnp.sum(params.W_K * q[:, :, None], axis=0)
     W = jnp.concatenate([params.W_V, U[None, :, :]], axis=0)
     if params.ln1 is None:
@@ -136,19 +122,19 @@ def _projection(params: Collapsed, precision: Precision) -> Float[Array, "k_1 H 
     return centred(W * params.ln1.gain[None, None, :])
 
 
-def _cls_row(params: Collapsed, W: Array, precision: Precision) -> Float[Array, "k_1 H"]:
+def _cls_row(params: Collapsed, W: Array) -> Float[Array, "k_1 H"]:
     """y_* of the [CLS] token: its values and, last, its scores (without the common constant)."""
     columns, H, d = W.shape
-    y = matmul(W.reshape(columns * H, d), params.cls, 1, 0, precision).reshape(columns, H)
+    y = matmul(W.reshape(columns * H, d), params.cls, 1, 0).reshape(columns, H)
     return y if params.ln1 is None else inverse_deviation(params.cls) * y
 
 
-def _value_constant(params: Collapsed, precision: Precision) -> Float[Array, "d"]:
+def _value_constant(params: Collapsed) -> Float[Array, "d"]:
     """bias^T W_V + b_V, which every value shares."""
     d, b_V = params.cls.shape[0], params.b_V.reshape(-1)
     if params.ln1 is None:
         return b_V
-    return matmul(params.W_V.reshape(d, d), params.ln1.bias, 1, 0, precision) + b_V
+    return matmul(params.W_V.reshape(d, d), params.ln1.bias, 1, 0) + b_V
 
 
 def _activated(name: str, x: Float[Array, "m n"]) -> Float[Array, "m n"]:
@@ -158,36 +144,33 @@ def _activated(name: str, x: Float[Array, "m n"]) -> Float[Array, "m n"]:
     return 0.5 * x * (1.0 + lax.erf(x * math.sqrt(0.5)))
 
 
-def _read_out(
-    params: Collapsed, sums: Array, mu: Array, y_cls: Array, precision: Precision
-) -> Float[Array, "m"]:
+def _read_out(params: Collapsed, sums: Array, mu: Array, y_cls: Array) -> Float[Array, "m"]:
     """Logits from the sums [m, (k+1) H]: add [CLS], divide, W_O, residual, MLP, LN, w."""
     k, H, d = params.W_O.shape
     sums = sums.reshape(-1, k + 1, H)
     w_cls = jnp.exp(y_cls[-1] - mu)
     base = (w_cls[None, :] * y_cls[:k])[None, :, :]
     heads = (sums[:, :k] + base) / (sums[:, k:] + w_cls[None, None, :])  # [m, k, H]
-    mixed = heads.reshape(-1, d) + _value_constant(params, precision)[None, :]
-    x = matmul(mixed, params.W_O.reshape(d, d), 1, 0, precision)
+    mixed = heads.reshape(-1, d) + _value_constant(params)[None, :]
+    x = matmul(mixed, params.W_O.reshape(d, d), 1, 0)
     x = x + (params.b_O + params.cls)[None, :]
-    hidden = matmul(normalised(params.ln2, x), params.W_in, 1, 0, precision) + params.b_in[None, :]
+    hidden = matmul(normalised(params.ln2, x), params.W_in, 1, 0) + params.b_in[None, :]
     hidden = _activated(params.activation, hidden)
-    x = x + matmul(hidden, params.W_out, 1, 1, precision) + params.b_out[None, :]
-    return matmul(normalised(params.ln_final, x), params.w, 1, 0, precision) + params.b
+    x = x + matmul(hidden, params.W_out, 1, 1) + params.b_out[None, :]
+    return matmul(normalised(params.ln_final, x), params.w, 1, 0) + params.b
 
 
 def logits(
     params: Collapsed,
-    design: Float[Array, "m AT"],
-    precision: Precision = lax.Precision.HIGHEST,
+    design: Design,
 ) -> Float[Array, "m"]:
     """The logits of m examples given by their one-hot rows; differentiable in `params`."""
-    W = _projection(params, precision)
-    y_cls = _cls_row(params, W, precision)
+    W = _projection(params)
+    y_cls = _cls_row(params, W)
     g_cls = lax.stop_gradient(y_cls[-1])
     ln = params.ln1 is not None
-    sums, mu = head_sums(params.position, params.embed, W, g_cls, design, ln, precision)
-    return _read_out(params, sums, lax.stop_gradient(mu), y_cls, precision)
+    sums, mu = head_sums(params.position, params.embed, W, g_cls, design, ln)
+    return _read_out(params, sums, lax.stop_gradient(mu), y_cls)
 
 
 class Tabulated(eqx.Module):
@@ -199,42 +182,40 @@ class Tabulated(eqx.Module):
     y_cls: Float[Array, "k_1 H"]
 
 
-def tabulate(params: Collapsed, precision: Precision = lax.Precision.HIGHEST) -> Tabulated:
+def tabulate(params: Collapsed) -> Tabulated:
     """Build the table once, to read any number of examples from it."""
-    W = _projection(params, precision)
-    y_cls = _cls_row(params, W, precision)
+    W = _projection(params)
+    y_cls = _cls_row(params, W)
     ln = params.ln1 is not None
-    S, mu, w = table(params.position, params.embed, W, y_cls[-1], ln=ln, precision=precision)
+    S, mu, w = table(params.position, params.embed, W, y_cls[-1], ln=ln)
     return Tabulated(S=S, w=w, mu=mu, y_cls=y_cls)
 
 
 def tabulated_logits(
     params: Collapsed,
     tabulated: Tabulated,
-    design: Float[Array, "m AT"],
-    precision: Precision = lax.Precision.HIGHEST,
+    design: Design,
 ) -> tuple[Float[Array, "m"], Float[Array, "m H"]]:
     """Logits as `logits` gives them, and each head's total weight (the softmax denominator)."""
-    sums = matmul(design, tabulated.S, 1, 1, precision)  # [m, (k+1) H]
+    sums = over_tokens(design, tabulated.S)  # [m, (k+1) H]
     H = tabulated.mu.shape[0]
     total = sums[:, -H:] + jnp.exp(tabulated.y_cls[-1] - tabulated.mu)[None, :]
-    return _read_out(params, sums, tabulated.mu, tabulated.y_cls, precision), total
+    return _read_out(params, sums, tabulated.mu, tabulated.y_cls), total
 
 
 def support_mass(
     params: Collapsed,
     tabulated: Tabulated,
-    design: Float[Array, "m AT"],
+    design: Design,
     bits: Integer[Array, "m T"],
     support: Integer[Array, "s"],
     relevant: Float[Array, "s"],
-    precision: Precision = lax.Precision.HIGHEST,
 ) -> tuple[Float[Array, "m"], Float[Array, "m"]]:
     """Logits, and the share of the [CLS] attention on the support, mean over heads.
 
     relevant: 1 for positions of `support` that count, 0 for padding.
     """
-    values, total = tabulated_logits(params, tabulated, design, precision)
+    values, total = tabulated_logits(params, tabulated, design)
     places = jnp.arange(support.shape[0])[None, :]
     chosen = tabulated.w[:, :, support][:, bits[:, support], places]  # [H, m, s]
     share = jnp.sum(chosen * relevant[None, None, :], axis=2).T / total

@@ -26,16 +26,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from capax.attention.block import LAYER_NORM_EPSILON
-
-Precision = lax.Precision | lax.DotAlgorithmPreset
-
-
-def matmul(a: Array, b: Array, axis_a: int, axis_b: int, precision: Precision) -> Array:
-    """Product of two arrays over one axis of each, in float32 or better (never bare TF32)."""
-    dimensions = (((axis_a,), (axis_b,)), ((), ()))
-    if a.dtype == jnp.float64:
-        precision = lax.Precision.HIGHEST
-    return lax.dot_general(a, b, dimensions, precision=precision)
+from capax.attention.collapse_products import (
+    Design,
+    matmul,
+    over_examples,
+    over_tokens,
+)
 
 
 def centred(x: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
@@ -53,13 +49,13 @@ def inverse_deviation(x: Float[Array, "*rows d"]) -> Float[Array, "*rows"]:
 
 
 def _tabulate(
-    position: Array, embed: Array, W: Array, g_cls: Array, ln: bool, precision: Precision
+    position: Array, embed: Array, W: Array, g_cls: Array, ln: bool
 ) -> tuple[Array, Array, Any]:
     """(S^T [(k+1) H, A T], mu, what the way back needs); positions run along the last axis."""
     (d, T), A, (columns, H, _) = position.shape, embed.shape[0], W.shape
     flat = W.reshape(columns * H, d)
-    PY = matmul(flat, position, 1, 0, precision).reshape(columns, H, T)
-    EY = matmul(flat, embed, 1, 1, precision).reshape(columns, H, A)
+    PY = matmul(flat, position, 1, 0).reshape(columns, H, T)
+    EY = matmul(flat, embed, 1, 1).reshape(columns, H, A)
     r = _deviations(position, embed) if ln else jnp.ones((A, T), position.dtype)
     y = _scaled(PY, EY, r)
     g = y[-1]  # [H, A, T]
@@ -76,7 +72,7 @@ def _deviations(position: Float[Array, "d T"], embed: Float[Array, "A d"]) -> Fl
     P, mean = _centred_columns(position), jnp.full(len(position), 1 / len(position), position.dtype)
     squares = [jnp.square(P + E_c[:, None]) for E_c in centred(embed)]
     # a product with a constant vector: XLA's sums along the first axis are slow on a CPU
-    variance = [matmul(mean, x, 0, 0, lax.Precision.HIGHEST) for x in squares]
+    variance = [matmul(mean, x, 0, 0) for x in squares]
     return lax.rsqrt(jnp.stack(variance) + LAYER_NORM_EPSILON)
 
 
@@ -96,57 +92,55 @@ def table(
     g_cls: Float[Array, "H"],
     *,
     ln: bool,
-    precision: Precision,
 ) -> tuple[Float[Array, "columns AT"], Float[Array, "H"], Float[Array, "H A T"]]:
     """S^T, the shift mu of each head (the largest score, [CLS] included), and the weights w.
 
     position P^T, embed E; W = W'^T with the score last; g_cls the score of [CLS]; `ln` whether
     tokens are layer-normalised.
     """
-    S, mu, (_, _, _, w) = _tabulate(position, embed, W, g_cls, ln, precision)
+    S, mu, (_, _, _, w) = _tabulate(position, embed, W, g_cls, ln)
     return S, mu, w
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(5, 6))
+@partial(jax.custom_vjp, nondiff_argnums=(5,))
 def head_sums(
     position: Array,
     embed: Array,
     W: Array,
     g_cls: Array,
-    design: Array,
+    design: Design,
     ln: bool,
-    precision: Precision,
 ) -> tuple[Array, Array]:
     """(X S, mu): the sums over tokens of each example, [m, (k+1) H], without the [CLS] term.
 
     No gradient flows through mu, g_cls (used for mu only) and the design matrix X.
     """
-    return _sums(position, embed, W, g_cls, design, ln, precision)[0]
+    return _sums(position, embed, W, g_cls, design, ln)[0]
 
 
-def _sums(position, embed, W, g_cls, design, ln, precision):
-    S, mu, kept = _tabulate(position, embed, W, g_cls, ln, precision)
-    sums = matmul(design, S, 1, 1, precision)
+def _sums(position, embed, W, g_cls, design, ln):
+    S, mu, kept = _tabulate(position, embed, W, g_cls, ln)
+    sums = over_tokens(design, S)
     return (sums, mu), (position, embed, W, design, *kept)
 
 
-def _pull_back(ln, precision, kept, cotangents):
+def _pull_back(ln, kept, cotangents):
     position, embed, W, design, PY, EY, r, w = kept
     (columns, H, d), (A, T) = W.shape, r.shape
     flat = W.reshape(columns * H, d)
-    G = matmul(cotangents[0], design, 0, 0, precision).reshape(columns, *w.shape)
+    G = over_examples(cotangents[0], design).reshape(columns, *w.shape)
     dz, kappa = _through_weights(G, _scaled(PY, EY, r), w, r)
     kappa = -jnp.square(r) / d * kappa  # [A, T]
     dPY = functools.reduce(jnp.add, [dz[:, :, c] for c in range(A)]).reshape(columns * H, T)
     ones = jnp.ones(T, dz.dtype)
-    dEY = matmul(dz.reshape(columns * H * A, T), ones, 1, 0, precision).reshape(columns * H, A)
-    dP = matmul(flat, dPY, 0, 0, precision)
-    dE = matmul(dEY, flat, 0, 0, precision)
-    dW = matmul(dPY, position, 1, 1, precision) + matmul(dEY, embed, 1, 0, precision)
+    dEY = matmul(dz.reshape(columns * H * A, T), ones, 1, 0).reshape(columns * H, A)
+    dP = matmul(flat, dPY, 0, 0)
+    dE = matmul(dEY, flat, 0, 0)
+    dW = matmul(dPY, position, 1, 1) + matmul(dEY, embed, 1, 0)
     if ln:
         P, E = _centred_columns(position), centred(embed)
-        dP += jnp.sum(kappa, axis=0)[None, :] * P + matmul(E, kappa, 0, 0, precision)
-        dE += jnp.sum(kappa, axis=1)[:, None] * E + matmul(kappa, P, 1, 1, precision)
+        dP += jnp.sum(kappa, axis=0)[None, :] * P + matmul(E, kappa, 0, 0)
+        dE += jnp.sum(kappa, axis=1)[:, None] * E + matmul(kappa, P, 1, 1)
     return dP, dE, dW.reshape(W.shape), None, None
 
 

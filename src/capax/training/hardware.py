@@ -63,12 +63,20 @@ class Hardware:
         """Slots of a worker, before memory is looked at."""
         return self.slots or (1 if self.platform == "cpu" else MAX_SLOTS)
 
-    def compiler_options(self) -> dict[str, bool | str]:
-        """On the CPU: one thread per program (the other cores have programs of their own), and
-        parameters updated in place, a tenth of a step faster where this XLA knows how."""
+    def compiler_options(self) -> dict[str, bool | int | str]:
+        """Options of every program.
+
+        On a GPU the library's matrix products as they come: to generate others and time them all
+        takes twice as long to compile, gains nothing here, and what is chosen, hence the rounding,
+        differs from one compilation to the next. On the CPU one thread per program (the other
+        cores have programs of their own), and parameters updated in place, a tenth of a step
+        faster where this XLA knows how.
+        """
+        if self.platform == "gpu":
+            return {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0}
         if self.platform != "cpu":
             return {}
-        options: dict[str, bool | str] = {"xla_cpu_multi_thread_eigen": False}
+        options: dict[str, bool | int | str] = {"xla_cpu_multi_thread_eigen": False}
         in_place = "xla_cpu_copy_insertion_use_region_analysis"
         return {**options, in_place: True} if _is_known(in_place) else options
 

@@ -1,9 +1,9 @@
 """Memory is planned before it is taken: bytes of a slot, slots that fit, rows per block.
 
 The counts are of the arrays that live at the same time (float32 = 4 bytes):
-parameters, two moments and gradients 4 x num_parameters; the one-hot design matrix A T x rows and
-the bits; about six tables of A T x (d + H); activations of the rows. The naive path instead keeps
-rows x T x (6 d + 2 H) per layer for the way back.
+parameters, two moments and gradients 4 x num_parameters; the one-hot design matrix A T x rows
+(as float32, or four times as bfloat16) and the bits; about six tables of A T x (d + H); activations
+of the rows. The naive path instead keeps rows x T x (6 d + 2 H) per layer for the way back.
 """
 
 import math
@@ -46,7 +46,7 @@ def slot_bytes(spec: TransformerSpec, rows: int, collapsed: bool) -> int:
         pairs = rows * spec.heads * spec.T**2 * (spec.layers - 1)
         return state + bits + mlp + (tokens + pairs) * _FLOAT
     pairs = spec.alphabet * spec.T
-    design = pairs * rows * _FLOAT
+    design = pairs * rows * 2 * _FLOAT
     tables = 6 * pairs * (spec.d + spec.heads) * _FLOAT
     return state + bits + design + tables + mlp
 

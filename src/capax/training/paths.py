@@ -10,19 +10,17 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int, UInt8
 
 from capax.attention.collapse import (
     collapse,
     expand,
     logits,
-    one_hot,
     support_mass,
     tabulate,
     why_not,
 )
-from capax.attention.collapse_table import Precision
+from capax.attention.collapse_products import Design, in_thirds, one_hot
 from capax.attention.transformer import Transformer, TransformerSpec
 
 Bits = UInt8[Array, "m T"]
@@ -31,10 +29,11 @@ Support = Int[Array, "s"]
 
 @dataclass(frozen=True)
 class CollapsedPath:
-    """Tables of (symbol, position) pairs; exact."""
+    """Tables of (symbol, position) pairs; exact. `tensor_cores`: products with the design matrix
+    in three bfloat16 pieces, as fast on a GPU as slow on a CPU."""
 
     spec: TransformerSpec
-    precision: Precision
+    tensor_cores: bool = False
     name: Literal["collapsed"] = "collapsed"
     reason: None = None
 
@@ -46,21 +45,22 @@ class CollapsedPath:
         """The parameters as an ordinary Transformer."""
         return expand(params, self.spec)
 
-    def prepare(self, bits: Bits) -> Float[Array, "m AT"]:
+    def prepare(self, bits: Bits) -> Design:
         """The one-hot design matrix."""
-        return one_hot(bits, self.spec.alphabet, jnp.float32)
+        A = self.spec.alphabet
+        return in_thirds(bits, A) if self.tensor_cores else one_hot(bits, A, jnp.float32)
 
-    def logits(self, params: Any, design: Float[Array, "m AT"]) -> Float[Array, "m"]:
+    def logits(self, params: Any, design: Design) -> Float[Array, "m"]:
         """Logits of prepared inputs; differentiable in `params`."""
-        return logits(params, design, self.precision)
+        return logits(params, design)
 
     def examiner(self, params: Any):
         """bits, support -> logits and attention mass; the table is built once."""
-        table = tabulate(params, self.precision)
+        table = tabulate(params)
 
         def examine(bits: Bits, support: Support, relevant: Array) -> tuple[Array, Array]:
             design = self.prepare(bits)
-            return support_mass(params, table, design, bits, support, relevant, self.precision)
+            return support_mass(params, table, design, bits, support, relevant)
 
         return examine
 
@@ -112,11 +112,4 @@ def path_for(spec: TransformerSpec, platform: str) -> Path:
     reason = why_not(spec)
     if reason is not None:
         return NaivePath(spec, reason)
-    return CollapsedPath(spec, precision_for(platform))
-
-
-def precision_for(platform: str) -> Precision:
-    """Float32 accuracy on each platform: three TF32 products per float32 one on GPUs."""
-    if platform in ("gpu", "cuda"):
-        return lax.DotAlgorithmPreset.TF32_TF32_F32_X3
-    return lax.Precision.HIGHEST
+    return CollapsedPath(spec, tensor_cores=platform == "gpu")

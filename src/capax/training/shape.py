@@ -15,7 +15,7 @@ from capax.training.program import Program
 from capax.training.specs import TrialSpec
 
 _MIN_SUPPORT = 3  # supports are padded to at least this many positions
-_ROWS = 4  # m is padded to a multiple of this,
+_ROWS = {"cpu": 4, "gpu": 8}  # m is padded to a multiple of this (a tensor core wants 16 bytes),
 _MORE_ROWS = 16  # and of this when a program must grow for a later trial
 
 
@@ -42,11 +42,12 @@ def check_fits(trial: TrialSpec, first: TrialSpec) -> None:
             raise InputError(f"trials: wanted the same {name} in all ({same}), got {got}")
 
 
-def padded_rows(trial: TrialSpec, max_m: int) -> int:
+def padded_rows(trial: TrialSpec, max_m: int, platform: str = "cpu") -> int:
     """Examples per step in the program: m padded, or the batch size of online training."""
     if trial.mode == "online":
         return trial.batch_size
-    return -(-max(trial.task.m, max_m) // _ROWS) * _ROWS
+    multiple = _ROWS.get(platform, 1)
+    return -(-max(trial.task.m, max_m) // multiple) * multiple
 
 
 def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1) -> Program:
@@ -55,7 +56,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1) -> Program:
     return Program(
         path=path,
         rule=rule_of(trial.optimiser),
-        rows=padded_rows(trial, max_m),
+        rows=padded_rows(trial, max_m, hardware.platform),
         s=max(_MIN_SUPPORT, trial.task.target.s),
         chunk=trial.eval_every,
         mode=trial.mode,

@@ -1,0 +1,79 @@
+"""The matrix products of the collapse, in float32 or better, and its one-hot design matrix X.
+
+Two products have X [m, A T] as a factor: a table summed over the tokens of each example, and a
+cotangent summed over the examples that have a (symbol, position) pair. X holds 0 and 1, exact in
+bfloat16; a float32 number is the exact sum of three bfloat16 pieces of 8 significant bits each.
+Hence (ours) three bfloat16 products on a GPU's tensor cores give the float32 product, up to the
+order of its sum, several times as fast as float32 products do. All three ride in one product: the
+pieces side by side, or below each other with X three times below itself.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import DTypeLike
+from jaxtyping import Array, BFloat16, Float, Integer
+
+_TOP_BITS = np.uint32(0xFFFF0000)  # sign, exponent and 7 stored bits: a bfloat16 number
+
+
+class InThirds(eqx.Module):
+    """X for products in three bfloat16 pieces, and X three times below itself."""
+
+    X: BFloat16[Array, "m AT"]
+    thrice: BFloat16[Array, "m3 AT"]
+
+
+Design = Float[Array, "m AT"] | InThirds
+
+
+def matmul(a: Array, b: Array, axis_a: int, axis_b: int) -> Array:
+    """Product of two arrays over one axis of each, in float32 or better (never TF32)."""
+    dimensions = (((axis_a,), (axis_b,)), ((), ()))
+    return lax.dot_general(a, b, dimensions, precision=lax.Precision.HIGHEST)
+
+
+def one_hot(bits: Integer[Array, "m T"], A: int, dtype: DTypeLike) -> Float[Array, "m AT"]:
+    """Column (c, t) of row i is 1 where example i has symbol c at position t."""
+    m, T = bits.shape
+    symbols = jnp.arange(A, dtype=bits.dtype)
+    return (bits[:, None, :] == symbols[None, :, None]).astype(dtype).reshape(m, A * T)
+
+
+def in_thirds(bits: Integer[Array, "m T"], A: int) -> InThirds:
+    """The design matrix for products in three pieces."""
+    X = one_hot(bits, A, jnp.bfloat16)
+    return InThirds(X, jnp.concatenate([X, X, X], axis=0))
+
+
+def over_tokens(design: Design, S: Float[Array, "columns AT"]) -> Float[Array, "m columns"]:
+    """X S^T: a table summed over the tokens of each example."""
+    if not isinstance(design, InThirds):
+        return matmul(design, S, 1, 1)
+    sums = _tensor_core(design.X, jnp.concatenate(_pieces(S), axis=0), 1, 1)
+    first, second, third = jnp.split(sums, 3, axis=1)
+    return third + second + first  # the small ones first
+
+
+def over_examples(D: Float[Array, "m columns"], design: Design) -> Float[Array, "columns AT"]:
+    """D^T X: a number per example summed over the examples with each (symbol, position) pair."""
+    if not isinstance(design, InThirds):
+        return matmul(D, design, 0, 0)
+    return _tensor_core(jnp.concatenate(_pieces(D), axis=0), design.thrice, 0, 0)
+
+
+def _pieces(x: Float[Array, "a b"]) -> list[BFloat16[Array, "a b"]]:
+    """Three bfloat16 arrays with the float32 array x as their exact sum."""
+    found = []
+    for _ in range(3):
+        bits = lax.bitcast_convert_type(x, jnp.uint32)
+        top = lax.bitcast_convert_type(bits & _TOP_BITS, jnp.float32)
+        found.append(top.astype(jnp.bfloat16))
+        x = x - top
+    return found
+
+
+def _tensor_core(a: Array, b: Array, axis_a: int, axis_b: int) -> Float[Array, "a b"]:
+    dimensions = (((axis_a,), (axis_b,)), ((), ()))
+    return lax.dot_general(a, b, dimensions, preferred_element_type=jnp.float32)
