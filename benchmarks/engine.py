@@ -42,14 +42,17 @@ def plot(report: dict, target: Path) -> None:
     figure.savefig(target)
 
 
-def job(runs: int, T: int, m: int) -> dict:
-    """The same runs with and without early exit: seconds and solved sets."""
+def job(runs: int, T: int, m: int, slots: int | None) -> dict:
+    """The same runs with and without early exit: seconds and solved sets.
+
+    On a GPU there is something to gain only with fewer slots than runs.
+    """
     model, rates = TransformerSpec(T=T), OptimiserSpec()
     trials = [
         TrialSpec(task=TaskSpec(T=T, m=m, seed=seed), model=model, optimiser=rates, restarts=1)
         for seed in range(runs)
     ]
-    found, seconds, hardware = {}, {}, Hardware()
+    found, seconds, hardware = {}, {}, Hardware(slots=slots)
     list(train(trials[:2], hardware=hardware))  # compiles, before the clock runs
     for early in (True, False):
         began = time.perf_counter()
@@ -93,10 +96,11 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=3.0)
     parser.add_argument("--out", type=Path, help="write <out>.json and <out>.svg")
     parser.add_argument("--job", type=int, help="runs of an early-exit job at T[0], m")
+    parser.add_argument("--slots", type=int, help="runs at once on each worker, for --job")
     parser.add_argument("--long", type=int, help="a T to train a few models at")
     options = parser.parse_args()
     if options.job:
-        print(json.dumps(job(options.job, options.T[0], options.m)))
+        print(json.dumps(job(options.job, options.T[0], options.m, options.slots)))
     elif options.long:
         print(json.dumps(long(options.long, 2)))
     else:
