@@ -8,6 +8,7 @@ import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -63,7 +64,7 @@ class Hardware:
         """Slots of a worker, before memory is looked at."""
         return self.slots or (1 if self.platform == "cpu" else MAX_SLOTS)
 
-    def compiler_options(self) -> dict[str, bool | int | str]:
+    def compiler_options(self) -> dict[str, Any]:
         """Options of every program.
 
         On a GPU the library's matrix products as they come: to generate others and time them all
@@ -76,7 +77,7 @@ class Hardware:
             return {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0}
         if self.platform != "cpu":
             return {}
-        options: dict[str, bool | int | str] = {"xla_cpu_multi_thread_eigen": False}
+        options: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
         in_place = "xla_cpu_copy_insertion_use_region_analysis"
         return {**options, in_place: True} if _is_known(in_place) else options
 
