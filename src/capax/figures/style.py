@@ -7,6 +7,7 @@ The series colours are told apart by people with the common colour blindnesses (
 Ito), and each has enough contrast with its background to carry text.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from capax.files import check_writable, write_atomically
 
 FORMATS = ("png", "svg", "pdf")
 DOTS_PER_INCH = 200
+FONT_DATES = logging.getLogger("fontTools.ttLib.tables._h_e_a_d")
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,22 @@ def save(figure: Figure, path: Path | str) -> Path:
     options: dict[str, Any] = {"format": kind, "metadata": metadata[kind], "dpi": DOTS_PER_INCH}
 
     def write(file: Any) -> None:
-        with rc_context({"svg.hashsalt": "capax", "svg.fonttype": "path", "pdf.fonttype": 42}):
+        settings = {"svg.hashsalt": "capax", "svg.fonttype": "path", "pdf.fonttype": 42}
+        with rc_context(settings), _quiet(FONT_DATES):
             figure.savefig(file, facecolor=figure.get_facecolor(), **options)
 
     return write_atomically(path, write)
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """No warnings inside the block: Matplotlib's own mathematical fonts have dates of 1904."""
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _settings(palette: Palette) -> dict[str, Any]:
