@@ -20,10 +20,15 @@ def token_vectors(encoding: str, T: int, P: np.ndarray | None = None) -> np.ndar
     return np.stack([P + basis[-3], P + basis[-2]])
 
 
-def outputs(parts: dict[str, np.ndarray], tokens: np.ndarray, bits: np.ndarray) -> np.ndarray:
+def outputs(
+    parts: dict[str, np.ndarray],
+    tokens: np.ndarray,
+    bits: np.ndarray,
+    cls: np.ndarray | None = None,
+) -> np.ndarray:
     """The network's number on each row of bits: softmax over T tokens and [CLS] (last basis)."""
     T, d = tokens.shape[1:]
-    cls = np.eye(d)[-1]
+    cls = np.eye(d)[-1] if cls is None else cls
     chosen = tokens[bits, np.arange(T)]  # [n, T, d]
     query = cls @ parts["W_Q"]
     scores = np.concatenate(

@@ -45,8 +45,8 @@ def isolated_patterns(f: SparseFunction) -> Int[np.ndarray, " patterns"]:
 def pattern_margins(selection: Selection, f: SparseFunction) -> Float[np.ndarray, " patterns"]:
     """gamma_S for each isolated pattern."""
     ones = row_weights(f.s)[isolated_patterns(f)]
-    planes = _planes(selection, f).T
-    leak = np.array([selection.additive_leak(plane[:-1], float(plane[-1])) for plane in planes])
+    planes = _planes(selection, f)
+    leak = selection.additive_leak(planes[:-1].T, planes[-1])
     return ((1 - selection.delta_v) / 2 - leak) / selection.normaliser_range(ones)[1]
 
 

@@ -34,7 +34,8 @@ def step_margins(selection: Selection, form: LiteralForm) -> Float[np.ndarray, "
     largest = selection.normaliser_range(ones)[1]
     height = (1 - selection.delta_v) * (q - steps(form)[:, None] + 0.5)
     signs = np.array(form.signs, dtype=np.float64)
-    leak = np.array([selection.additive_leak(signs, -cut) for cut in cuts(selection, form)])
+    levels = cuts(selection, form)
+    leak = selection.additive_leak(np.tile(signs, (len(levels), 1)), -levels)
     reached = np.where(height > 0, (height - leak[:, None]) / largest, np.inf)
     return reached.min(axis=1)
 

@@ -198,7 +198,7 @@ def _extremes(selection: Selection, problem: ThresholdProblem) -> tuple[float, f
     t = _cut(selection, problem, sums)
     rest = 1 - selection.delta_v
     cut = selection.delta_v * nu.sum() + rest * t
-    leak = selection.additive_leak(nu, -float(cut) / selection.omega) / rest
+    leak = selection.additive_leak(nu[None], np.array([-cut / selection.omega]))[0] / rest
     height = np.where(problem.truth, 1.0, -1.0) * (sums - t)
     smallest, largest = selection.normaliser_range(problem.ones)
     worst = np.minimum((height - leak) / largest, (height - leak) / smallest)
