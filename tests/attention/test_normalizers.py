@@ -45,6 +45,9 @@ T = 6
 
 
 BATCH = 32  # vectors per hypothesis example: one compiled call checks them all
+# T tokens are kept, so that what they give alone comes from the same program
+KEEP = np.array([True, False, True, True, False, True, True, True])
+MASKED = np.random.default_rng(5).normal(size=(BATCH, len(KEEP))).astype(np.float32)
 
 
 def scores(low=-30.0, high=30.0):
@@ -217,17 +220,16 @@ def test_entmax_gradient_matches_finite_differences():
 
 @pytest.mark.parametrize("norm", ALL, ids=repr)
 def test_mask_is_the_same_as_deleting_tokens(norm):
-    theta = np.random.default_rng(5).normal(size=(3, 7)).astype(np.float32)
-    keep = np.array([True, False, True, True, False, True, True])
-    masked = np.asarray(compiled_masked(norm)(theta, keep))
+    masked = np.asarray(compiled_masked(norm)(MASKED, KEEP))
     assert masked.dtype == np.float32
-    np.testing.assert_allclose(masked[:, keep], applied(norm, theta[:, keep]), atol=2e-6)
-    assert np.all(masked[:, ~keep] == 0)
+    kept = applied(norm, MASKED[:, KEEP].astype(np.float64))
+    np.testing.assert_allclose(masked[:, KEEP], kept, atol=2e-6)
+    assert np.all(masked[:, ~KEEP] == 0)
 
 
 @pytest.mark.parametrize("norm", ALL, ids=repr)
 def test_a_mask_that_keeps_nothing_gives_zero_weights(norm):
-    a = compiled_masked(norm)(np.array([1.0, 2.0]), np.array([False, False]))
+    a = compiled_masked(norm)(MASKED, np.zeros_like(KEEP))
     np.testing.assert_array_equal(a, 0.0)
 
 
@@ -241,8 +243,9 @@ def test_masked_gradients_are_finite_even_for_huge_hidden_scores():
 
 @pytest.mark.parametrize("norm", ALL, ids=repr)
 def test_shift_invariance_is_declared_truly(norm):
-    theta = np.array([[0.4, -1.0, 2.5, 0.1], [2.15, 0.75, 4.25, 1.85]])  # the second shifted
-    same = np.allclose(*applied(norm, theta), atol=1e-12)
+    theta = np.tile([0.4, -1.0, 2.5, 0.1, 0.7, -0.3], (BATCH, 1))
+    a = applied(norm, theta + np.linspace(0, 1.75, BATCH)[:, None])
+    same = np.allclose(a[0], a[-1], atol=1e-12)
     assert same == norm.shift_invariant
 
 
