@@ -19,7 +19,7 @@ LAYERS = (
     "report",
     "cli",
 )
-ROOT_MODULES = {"errors", "files", "identity"}
+ROOT_MODULES = {"errors", "files", "identity", "machine"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -1,6 +1,7 @@
 """Errors in one line, files whole or not at all, identity that depends on nothing but content."""
 
 import json
+import os
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from capax.errors import CapaxError, InputError, require, shown
 from capax.files import check_writable, write_atomically
 from capax.identity import canonical_json, digest, key_from, key_words
+from capax.machine import num_cores
 
 FIELDS = st.recursive(
     st.none()
@@ -93,3 +95,10 @@ def test_a_key_does_not_depend_on_the_precision_mode():
         narrow = jax.random.bits(key_from({"T": 5}, "train"), (7,), "uint32")
     wide = jax.random.bits(key_from({"T": 5}, "train"), (7,), "uint32")
     np.testing.assert_array_equal(narrow, wide)
+
+
+def test_cores_are_those_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8}, raising=False)
+    assert num_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert num_cores() == os.cpu_count()

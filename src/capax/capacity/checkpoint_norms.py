@@ -11,7 +11,6 @@ dependent, inputs come from layers trained on the same data, and the depth makes
 """
 
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +30,7 @@ from capax.capacity.multi_head_bounds import ResidualHead, multi_head
 from capax.capacity.network_bounds import ResidualBlock, residual_network
 from capax.capacity.sample_points import Sample
 from capax.errors import InputError, require
+from capax.machine import num_cores
 
 Weights = Mapping[str, Shaped[np.ndarray, "..."]]
 GELU_SLOPE = 1.1290
@@ -77,7 +77,7 @@ def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[Re
             layers = sorted(int(match["layer"]) for match in found)
             blocks = partial(_extracted, extract, weights, prefix, num_heads)
             # LAPACK leaves the interpreter free: one layer per core, each with one thread
-            with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+            with threadpool_limits(1), ThreadPoolExecutor(num_cores()) as pool:
                 return list(pool.map(blocks, layers))
     some = ", ".join(sorted(weights)[:3]) or "no tensors"
     raise InputError(f"checkpoint: wanted GPT-2 or BERT tensor names, got {some}")

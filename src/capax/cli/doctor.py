@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from capax.cli.output import JsonFlag, emit
+from capax.machine import num_cores
 
 REQUIRED = (
     "jax",
@@ -101,9 +102,7 @@ def _memory() -> dict[str, Any]:
     return {
         "total_gib": round(memory.total / 2**30, 1),
         "available_gib": round(memory.available / 2**30, 1),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": num_cores(),
     }
 
 

@@ -5,13 +5,13 @@ once, each in a thread, the gaps at the end of one job's round are filled by ano
 do for all of them. Only the calling thread touches the store. None of this changes a result.
 """
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from capax.machine import num_cores
 from capax.sweep.families import check_experiment
 from capax.sweep.job import Job, Status, Stopped, Tally, jobs_of
 from capax.sweep.spec import Experiment
@@ -59,7 +59,7 @@ def drive(
 @contextmanager
 def preparing(jobs: list[Job]) -> Iterator[None]:
     """Prepare the coming jobs in their order; what fails here will fail, and say so, in the job."""
-    threads = max(1, min(4, (os.cpu_count() or 1) // 4))
+    threads = max(1, min(4, num_cores() // 4))
     with ThreadPoolExecutor(threads, thread_name_prefix="prepare") as pool:
         for job in jobs:
             pool.submit(job.prepare)

@@ -5,7 +5,6 @@ nothing to gain from batching models. On a GPU every device is a worker with man
 """
 
 import functools
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import jax
 
 from capax.errors import require
 from capax.files import cache_folder
+from capax.machine import num_cores
 
 MAX_SLOTS = 1024  # a GPU is full long before; more slots only wait for each other
 
@@ -56,7 +56,7 @@ class Hardware:
         devices = self.all_devices
         if self.platform != "cpu":
             return devices
-        count = self.workers or max(len(devices), len(os.sched_getaffinity(0)))
+        count = self.workers or max(len(devices), num_cores())
         return tuple(devices[i % len(devices)] for i in range(count))
 
     @property

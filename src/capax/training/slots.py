@@ -1,6 +1,5 @@
 """The slots of one worker: runs enter, advance together, are examined, and leave."""
 
-import os
 import threading
 from contextlib import nullcontext
 from typing import Any
@@ -9,6 +8,7 @@ import jax
 import numpy as np
 
 from capax.attention.transformer import Transformer
+from capax.machine import num_cores
 from capax.training.compiled import GROUP, Executables, empty_lanes, executables
 from capax.training.program import SUBSET, Lane, Measured, Program
 
@@ -16,7 +16,7 @@ Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisat
 
 # Several calls of `train` may share the cores: as many chunks at once as there are cores, so that a
 # model stays in its core's cache for a whole chunk.
-_CORES = threading.BoundedSemaphore(len(os.sched_getaffinity(0)))
+_CORES = threading.BoundedSemaphore(num_cores())
 
 
 class Slots:
