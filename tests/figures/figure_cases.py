@@ -4,12 +4,12 @@ import hashlib
 
 import numpy as np
 
+from capax.analysis.scaling import Parameter
 from capax.figures.attention_weights import AttentionMap
 from capax.figures.learning_curves import LearningCurve, LearningCurves
 from capax.figures.parity_transition import ParityPanel, ParityRun, ParityTransition
 from capax.figures.threshold_scaling import (
     FittedLaw,
-    Parameter,
     ReferenceCurve,
     SuccessRates,
     ThresholdPoint,

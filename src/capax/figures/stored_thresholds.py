@@ -18,7 +18,6 @@ from capax.figures.stored_runs import describe_task
 from capax.figures.threshold_scaling import (
     TARGET,
     FittedLaw,
-    Parameter,
     ReferenceCurve,
     SuccessRates,
     ThresholdPoint,
@@ -79,7 +78,7 @@ def _law(
         name=_LAW_NAMES[fit.law],
         formula=fit.formula,
         weight=fit.weight,
-        parameters=tuple(Parameter(q.name, q.value, q.low, q.high) for q in fit.parameters),
+        parameters=fit.parameters,
         T=grid,
         m=m,
         low=None if error is None else m - _Z * error,

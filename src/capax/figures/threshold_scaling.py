@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy import ndarray
 
+from capax.analysis.scaling import Parameter
 from capax.errors import require
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
@@ -43,16 +44,6 @@ class SuccessRates:
     m: tuple[int, ...]
     solved: tuple[int, ...]
     total: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A fitted parameter with its 95% interval; `None` where a side is open."""
-
-    name: str
-    value: float
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from capax.analysis.scaling import Parameter
 from capax.figures.attention_weights import AttentionMap, draw_attention_weights
 from capax.figures.learning_curves import LearningCurves, draw_learning_curves
 from capax.figures.parity_transition import ParityTransition, draw_parity_transition
 from capax.figures.threshold_scaling import (
     FittedLaw,
-    Parameter,
     ThresholdPoint,
     ThresholdScaling,
     describe_setting,
