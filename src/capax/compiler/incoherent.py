@@ -63,10 +63,8 @@ class CodedSelection(Selection):
         base, leak = self.omega + j + (self.s - j) * self.delta, self.largest_leak(0)
         return base + leak * self.delta, base + leak
 
-    def additive_leak(
-        self, position_values: Float[np.ndarray, "n s"], cls_values: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
-        """sum_t tau e^{eta_t} |g_t . v_c| for n value vectors v_c."""
+    def additive_leak(self, position_values: np.ndarray, cls_values: np.ndarray) -> np.ndarray:
+        """sum_t tau e^{eta_t} |g_t . v_c| for values [n, s] of the positions and [n] of [CLS]."""
         symbols = np.zeros((len(cls_values), 2))
         values = np.concatenate([position_values, symbols, cls_values[:, None]], axis=1)
         return np.abs(values @ self.cross.T) @ self._leak_weights()

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 
 from capax.errors import require
 
@@ -125,10 +124,8 @@ class Selection:
         """||W_Q||_F: W_QK = (q v)(kappa/q)^T, q = max(a, D), so that W_K does not grow with T."""
         return max(self.a, 0.0 if self.is_bag else self.D) or 1.0
 
-    def additive_leak(
-        self, position_values: Float[np.ndarray, "n s"], cls_values: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
-        """How far irrelevant tokens can move n numerators: not at all with orthonormal vectors."""
+    def additive_leak(self, position_values: np.ndarray, cls_values: np.ndarray) -> np.ndarray:
+        """How far irrelevant tokens move n numerators: not at all with orthonormal vectors."""
         del position_values
         return np.zeros_like(cls_values)
 
