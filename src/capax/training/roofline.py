@@ -33,6 +33,13 @@ class Ceilings:
     flops_per_second: float
     bytes_per_second: float
 
+    def or_higher(self, other: "Ceilings") -> "Ceilings":
+        """The higher of each: what was measured while the machine was less disturbed."""
+        return Ceilings(
+            max(self.flops_per_second, other.flops_per_second),
+            max(self.bytes_per_second, other.bytes_per_second),
+        )
+
 
 def step_flops(spec: TransformerSpec, m: int) -> int:
     """Operations of the collapsed training step in matrix products."""
