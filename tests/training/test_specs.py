@@ -115,7 +115,7 @@ def test_rows_are_padded_and_grow(trial_of):
     assert program.rows == 24
     assert with_rows(program, 24) is program
     assert with_rows(program, 33).rows == 48
-    assert padded_rows(trial_of(0, mode="online", batch_size=19), 100) == 19
+    assert padded_rows(trial_of(0, mode="online", batch_size=19), 100, "gpu") == 19
 
 
 def test_roofline_counts():

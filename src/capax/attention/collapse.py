@@ -160,10 +160,7 @@ def _read_out(params: Collapsed, sums: Array, mu: Array, y_cls: Array) -> Float[
     return matmul(normalised(params.ln_final, x), params.w, 1, 0) + params.b
 
 
-def logits(
-    params: Collapsed,
-    design: Design,
-) -> Float[Array, "m"]:
+def logits(params: Collapsed, design: Design) -> Float[Array, "m"]:
     """The logits of m examples given by their one-hot rows; differentiable in `params`."""
     W = _projection(params)
     y_cls = _cls_row(params, W)
@@ -192,9 +189,7 @@ def tabulate(params: Collapsed) -> Tabulated:
 
 
 def tabulated_logits(
-    params: Collapsed,
-    tabulated: Tabulated,
-    design: Design,
+    params: Collapsed, tabulated: Tabulated, design: Design
 ) -> tuple[Float[Array, "m"], Float[Array, "m H"]]:
     """Logits as `logits` gives them, and each head's total weight (the softmax denominator)."""
     sums = over_tokens(design, tabulated.S)  # [m, (k+1) H]

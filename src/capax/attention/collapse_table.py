@@ -26,12 +26,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from capax.attention.block import LAYER_NORM_EPSILON
-from capax.attention.collapse_products import (
-    Design,
-    matmul,
-    over_examples,
-    over_tokens,
-)
+from capax.attention.collapse_products import Design, matmul, over_examples, over_tokens
 
 
 def centred(x: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:

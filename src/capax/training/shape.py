@@ -42,7 +42,7 @@ def check_fits(trial: TrialSpec, first: TrialSpec) -> None:
             raise InputError(f"trials: wanted the same {name} in all ({same}), got {got}")
 
 
-def padded_rows(trial: TrialSpec, max_m: int, platform: str = "cpu") -> int:
+def padded_rows(trial: TrialSpec, max_m: int, platform: str) -> int:
     """Examples per step in the program: m padded, or the batch size of online training."""
     if trial.mode == "online":
         return trial.batch_size
