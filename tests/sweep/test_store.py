@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 from experiments_for_tests import fields
@@ -77,6 +78,24 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path, experiment):
             assert len(reader.known("threshold", 7)) == 1
     Store.create_or_resume(path, experiment).close()
     assert not path.with_name("s.sqlite.lock").exists()
+
+
+def test_a_closed_store_is_one_file_and_readers_leave_nothing_behind(tmp_path, experiment):
+    path = tmp_path / "s.sqlite"
+    first, second = outcomes(experiment, 2)
+    with Store.create_or_resume(path, experiment) as store:
+        store.add(first)
+        assert store.select("PRAGMA journal_mode")[0][0] == "wal"
+    with Store.read(path) as reader:
+        reader.known("threshold", 7)
+    assert [file.name for file in tmp_path.iterdir()] == ["s.sqlite"]
+    writer, reader = Store.create_or_resume(path, experiment), Store.read(path)
+    writer.add(second)
+    began = time.monotonic()
+    writer.close()  # a reader does not hold it up, and loses nothing
+    assert time.monotonic() - began < 5
+    assert len(reader.known("threshold", 7)) == 2
+    reader.close()
 
 
 def test_a_lock_left_by_a_dead_process_does_not_hold(tmp_path, experiment):

@@ -8,7 +8,7 @@ second sweep out; the operating system drops it when its owner dies, however it 
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -79,7 +79,12 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file and let others in."""
+        """Close the file and let others in. A store that was written is one file again."""
+        if self._lock is not None:
+            # fails while somebody reads; then the log stays, and the next writer folds it in
+            with suppress(sqlite3.OperationalError):
+                self._connection.execute("PRAGMA busy_timeout = 0")
+                self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
@@ -172,9 +177,9 @@ class Store:
                 f"{self.path}: belongs to another spec ({edit}); "
                 "undo the edit or choose another --store"
             )
+        self._connection.execute("PRAGMA journal_mode = WAL")
 
     def _create(self, experiment: Experiment) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             for statement in SCHEMA:
