@@ -2,13 +2,15 @@
 
 All three use orthonormal positions, tokens x_t = E_{b_t} + P_t, so that what a head looks for can
 be read off its W_QK: an entry between two basis vectors is what their meeting adds to the score.
+Each module is compiled as a whole: operation by operation it would take ten times as long.
 """
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from numpy import ndarray
 
 from capax.attention import (
@@ -61,11 +63,15 @@ def general_head(bits: tuple[int, ...]) -> AttentionPanel:
     """f_tf-head with a context z = E_1 + P_2 from outside: ones score, position 2 scores more."""
     T = len(bits)
     encoding = DeterministicPositions(T)
-    X = encoding(np.array(bits)).dense(jnp.float32)[:T]
-    z = jnp.zeros(encoding.d, jnp.float32).at[jnp.array([T + 1, 2])].set(1.0)
-    identity = jnp.eye(encoding.d, dtype=jnp.float32)
-    head = Head(BilinearScore(1.5 * identity), Softmax(), Linear(identity), lambda u: u)
-    _, weights = head(X, z, return_weights=True)
+
+    def look() -> tuple[Array, Array]:
+        X = encoding(np.array(bits)).dense(jnp.float32)[:T]
+        z = jnp.zeros(encoding.d, jnp.float32).at[jnp.array([T + 1, 2])].set(1.0)
+        identity = jnp.eye(encoding.d, dtype=jnp.float32)
+        head = Head(BilinearScore(1.5 * identity), Softmax(), Linear(identity), lambda u: u)
+        return head.score(X, z), head(X, z, return_weights=True)[1]
+
+    scores, weights = jax.jit(look)()
     return AttentionPanel(
         name="tf-head",
         title="Head with a context $z$",
@@ -76,7 +82,7 @@ def general_head(bits: tuple[int, ...]) -> AttentionPanel:
         bits=bits,
         contexts=("$z$",),
         outputs=("$y$",),
-        scores=_plain(head.score(X, z))[None],
+        scores=_plain(scores)[None],
         weights=_plain(weights)[None],
         own_contexts=(None,),
     )
@@ -86,13 +92,17 @@ def self_attention(bits: tuple[int, ...]) -> AttentionPanel:
     """f_tf-layer: every token looks for its own symbol, and for the token before it."""
     T = len(bits)
     encoding = DeterministicPositions(T)
-    X = encoding(np.array(bits)).dense(jnp.float32)[:T]
     W_QK = np.zeros((1, encoding.d, encoding.d), np.float32)
     W_QK[0, range(1, T), range(T - 1)] = 3.0
     W_QK[0, [T, T + 1], [T, T + 1]] = 1.5
-    identity = jnp.eye(encoding.d, dtype=jnp.float32)[None]
-    layer = AttentionLayer.from_W_QK(jnp.asarray(W_QK), identity, identity)
-    _, weights = layer(X, return_weights=True)
+
+    def look() -> tuple[Array, Array]:
+        X = encoding(np.array(bits)).dense(jnp.float32)[:T]
+        identity = jnp.eye(encoding.d, dtype=jnp.float32)[None]
+        layer = AttentionLayer.from_W_QK(jnp.asarray(W_QK), identity, identity)
+        return layer.scores(X), layer(X, return_weights=True)[1]
+
+    scores, weights = jax.jit(look)()
     return AttentionPanel(
         name="tf-layer",
         title="Self-attention layer",
@@ -103,7 +113,7 @@ def self_attention(bits: tuple[int, ...]) -> AttentionPanel:
         bits=bits,
         contexts=_token_names(T),
         outputs=tuple(f"$y_{t}$" for t in range(1, T + 1)),
-        scores=_plain(layer.scores(X)[0]),
+        scores=_plain(scores[0]),
         weights=_plain(weights[0]),
         own_contexts=tuple(range(T)),
     )
@@ -113,8 +123,13 @@ def cls_scalar(bits: tuple[int, ...]) -> AttentionPanel:
     """f_tf-scalar for AND of the bits in SUPPORT: [CLS] looks for a relevant zero or at itself."""
     T = len(bits)
     model = and_by_zero_detection(T)
-    f, weights = model(np.array(bits), return_weights=True)
-    X = model.encoding(np.array(bits))
+
+    def look() -> tuple[Array, Array, Array]:
+        X = model.encoding(np.array(bits))
+        f, weights = model(np.array(bits), return_weights=True)
+        return f, weights, factored_scores(X, X[-1], model.W_Q, model.W_K)
+
+    f, weights, scores = jax.jit(look)()
     sign, y = (">", 0) if f > 0 else ("<", 1)
     i, j = (t + 1 for t in SUPPORT)
     return AttentionPanel(
@@ -127,7 +142,7 @@ def cls_scalar(bits: tuple[int, ...]) -> AttentionPanel:
         bits=(*bits, None),
         contexts=("CLS",),
         outputs=("$y$",),
-        scores=_plain(factored_scores(X, X[-1], model.W_Q, model.W_K))[None],
+        scores=_plain(scores)[None],
         weights=_plain(weights)[None],
         own_contexts=(T,),
     )
