@@ -104,7 +104,7 @@ def test_products_in_thirds_lose_no_bit():
     table = rng.integers(-(2**20), 2**20, (11, 3 * T)) * 2.0 ** rng.integers(-30, 30, (11, 1))
     numbers = rng.integers(-(2**20), 2**20, (m, 11)) * 2.0 ** rng.integers(-30, 30, 11)
     X, design = np.asarray(one_hot(bits, 3, float)), in_thirds(bits, 3)
-    by_example = over_tokens(design, jnp.asarray(table, jnp.float32))
+    by_example = over_tokens(design, jnp.asarray(table, jnp.float32).reshape(11, 3, T))
     by_pair = over_examples(jnp.asarray(numbers, jnp.float32), design)
     np.testing.assert_array_equal(by_example, X @ table.T)
     np.testing.assert_array_equal(by_pair, numbers.T @ X)

@@ -173,7 +173,7 @@ def logits(params: Collapsed, design: Design) -> Float[Array, "m"]:
 class Tabulated(eqx.Module):
     """Everything of a model that does not depend on the examples (for inference)."""
 
-    S: Float[Array, "columns AT"]
+    S: Float[Array, "columns A T"]
     w: Float[Array, "H A T"]
     mu: Float[Array, "H"]
     y_cls: Float[Array, "k_1 H"]

@@ -47,11 +47,13 @@ def in_thirds(bits: Integer[Array, "m T"], A: int) -> InThirds:
     return InThirds(X, jnp.concatenate([X, X, X], axis=0))
 
 
-def over_tokens(design: Design, S: Float[Array, "columns AT"]) -> Float[Array, "m columns"]:
+def over_tokens(design: Design, S: Float[Array, "columns A T"]) -> Float[Array, "m columns"]:
     """X S^T: a table summed over the tokens of each example."""
     if not isinstance(design, InThirds):
-        return matmul(design, S, 1, 1)
-    sums = _tensor_core(design.X, jnp.concatenate(_pieces(S), axis=0), 1, 1)
+        # symbol by symbol: written as one reshape, XLA's loop over A T does not vectorise on a CPU
+        return matmul(design, jnp.concatenate([S[:, c] for c in range(S.shape[1])], axis=1), 1, 1)
+    flat = S.reshape(S.shape[0], -1)
+    sums = _tensor_core(design.X, jnp.concatenate(_pieces(flat), axis=0), 1, 1)
     first, second, third = jnp.split(sums, 3, axis=1)
     return third + second + first  # the small ones first
 

@@ -46,7 +46,7 @@ def inverse_deviation(x: Float[Array, "*rows d"]) -> Float[Array, "*rows"]:
 def _tabulate(
     position: Array, embed: Array, W: Array, g_cls: Array, ln: bool
 ) -> tuple[Array, Array, Any]:
-    """(S^T [(k+1) H, A T], mu, what the way back needs); positions run along the last axis."""
+    """(S^T [(k+1) H, A, T], mu, what the way back needs); positions run along the last axis."""
     (d, T), A, (columns, H, _) = position.shape, embed.shape[0], W.shape
     flat = W.reshape(columns * H, d)
     PY = matmul(flat, position, 1, 0).reshape(columns, H, T)
@@ -57,9 +57,7 @@ def _tabulate(
     mu = jnp.maximum(jnp.max(g, axis=(1, 2)), g_cls)
     w = jnp.exp(g - mu[:, None, None])
     S = w[None] * jnp.where(_is_score(columns), 1.0, y)
-    # symbol by symbol: written as one reshape, XLA's loop over A T does not vectorise on a CPU
-    S = jnp.concatenate([S[:, :, c].reshape(columns * H, T) for c in range(A)], axis=1)
-    return S, mu, (PY, EY, r, w)
+    return S.reshape(columns * H, A, T), mu, (PY, EY, r, w)
 
 
 def _deviations(position: Float[Array, "d T"], embed: Float[Array, "A d"]) -> Float[Array, "A T"]:
@@ -87,7 +85,7 @@ def table(
     g_cls: Float[Array, "H"],
     *,
     ln: bool,
-) -> tuple[Float[Array, "columns AT"], Float[Array, "H"], Float[Array, "H A T"]]:
+) -> tuple[Float[Array, "columns A T"], Float[Array, "H"], Float[Array, "H A T"]]:
     """S^T, the shift mu of each head (the largest score, [CLS] included), and the weights w.
 
     position P^T, embed E; W = W'^T with the score last; g_cls the score of [CLS]; `ln` whether
