@@ -6,6 +6,7 @@ import io
 import figure_cases as cases
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
 from capax.errors import InputError
@@ -124,8 +125,26 @@ def test_parity_figure_shows_loss_accuracy_and_attention_of_every_seed():
             assert has_line(column[1], run.step, run.validation_accuracy)
             assert has_line(column[2], run.step, run.attention_mass)
     text = all_text(figure)
-    assert "T = 11: 10 of 10 seeds solved, at steps 900 to 2700" in text
-    assert "T = 13: 9 of 10 seeds solved" in text
+    assert "T = 11\n" in text
+    assert "10 of 10 seeds solved, at steps 900 to 2700" in text
+    assert "T = 13\n" in text
+    assert "9 of 10 seeds solved" in text
+
+
+def test_the_longest_summary_of_a_parity_stays_in_its_column():
+    panel = cases.parity_transition().panels[0]
+    late = dataclasses.replace(panel.runs[-1], solved_step=98_700)
+    panels = (ParityPanel(11, 3, (*panel.runs, late)), ParityPanel(13, 3, (*panel.runs, late)))
+    figure = draw_parity_transition(ParityTransition(panels))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    starts = []
+    for axes in figure.axes[:2]:
+        note = next(t for t in axes.texts if "seeds solved" in t.get_text())
+        box = note.get_window_extent(canvas.get_renderer())
+        starts.append((box.x0, box.x1))
+    assert starts[0][1] < starts[1][0]
+    assert starts[1][1] < figure.bbox.x1
 
 
 def test_parity_figure_without_attention_has_two_rows():

@@ -77,11 +77,9 @@ def draw_parity_transition(data: ParityTransition, *, dark: bool = False) -> Fig
     """Figure 4 as a Matplotlib figure."""
     rows = 3 if data.has_attention else 2
     with styled(dark) as palette:
-        figure = Figure(figsize=(1.2 + 3.9 * len(data.panels), 0.8 + 1.65 * rows))
+        figure = Figure(figsize=(1.2 + 3.9 * len(data.panels), 1.0 + 1.65 * rows))
         grid = figure.subplots(rows, len(data.panels), sharex="col", sharey="row", squeeze=False)
-        figure.subplots_adjust(
-            left=0.1, right=0.97, bottom=0.11, top=0.93, hspace=0.22, wspace=0.12
-        )
+        figure.subplots_adjust(left=0.1, right=0.97, bottom=0.11, top=0.9, hspace=0.22, wspace=0.12)
         for column, panel in zip(grid.T, data.panels, strict=True):
             _draw_column(column, panel, palette)
         for axes, name in zip(grid[:, 0], _ROWS, strict=False):
@@ -104,10 +102,12 @@ def _draw_column(column: ndarray, panel: ParityPanel, palette: Palette) -> None:
     if len(column) > 2:
         _draw_chance(column[2], panel.s / (panel.T + 1), "uniform attention", palette)
         column[2].set_ylim(0, 1)
-    column[0].set_title(f"T = {panel.T}: {panel.summary()}")
+    column[0].set_title(f"T = {panel.T}", pad=20)
+    column[0].annotate(
+        panel.summary(), (0, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points"
+    )
     column[0].set_ylim(bottom=0)
     column[1].yaxis.set_major_formatter("{x:.0%}")
-    column[0].title.set_fontsize("medium")
     column[-1].set(xlabel="step", xlim=(0, max(float(np.max(r.step)) for r in panel.runs)))
 
 
