@@ -138,13 +138,12 @@ def test_the_longest_summary_of_a_parity_stays_in_its_column():
     figure = draw_parity_transition(ParityTransition(panels))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    starts = []
+    boxes = []
     for axes in figure.axes[:2]:
         note = next(t for t in axes.texts if "seeds solved" in t.get_text())
-        box = note.get_window_extent(canvas.get_renderer())
-        starts.append((box.x0, box.x1))
-    assert starts[0][1] < starts[1][0]
-    assert starts[1][1] < figure.bbox.x1
+        boxes.append(note.get_window_extent(canvas.get_renderer()))
+    assert boxes[0].x1 < boxes[1].x0
+    assert boxes[1].x1 < figure.bbox.x1
 
 
 def test_parity_figure_without_attention_has_two_rows():

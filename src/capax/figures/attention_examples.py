@@ -2,7 +2,7 @@
 
 All three use orthonormal positions, tokens x_t = E_{b_t} + P_t, so that what a head looks for can
 be read off its W_QK: an entry between two basis vectors is what their meeting adds to the score.
-Each module is compiled as a whole: operation by operation it would take ten times as long.
+Each module is compiled as a whole: operation by operation there are a hundred programs to compile.
 """
 
 from dataclasses import dataclass

@@ -81,8 +81,9 @@ class Store:
     def close(self) -> None:
         """Close the file and let others in. A store that was written is one file again."""
         if self._lock is not None:
-            # fails while somebody reads; then the log stays, and the next writer folds it in
-            with suppress(sqlite3.OperationalError):
+            # Fails while somebody reads (then the log stays, and the next writer folds it in), on a
+            # damaged file and on a closed one: nothing that should keep a store from closing.
+            with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA busy_timeout = 0")
                 self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
