@@ -100,6 +100,13 @@ def test_a_power_between_log_and_linear_is_called_one():
     assert "log" in verdict.split("Ruled out:")[1]
 
 
+def test_a_law_with_the_smaller_weight_is_not_called_the_best():
+    found = fit_scaling(measured(lambda T: 20 + 40 * (T**0.1 - 1), LONG, width=1.2))
+    assert [fit.law for fit in found.fits[:2]] == ["power", "log"]
+    wanted = "The log law describes the thresholds not clearly worse than a power law with a free"
+    assert found.verdict.startswith(wanted)
+
+
 def test_indistinct_laws_are_said_to_be_indistinct():
     """Neighbouring T and wide intervals: all laws are nearly the same function."""
     points = measured(lambda T: 40 + 0.02 * T, (100, 110, 120, 130, 140), width=1.6)

@@ -198,7 +198,9 @@ def verdict(fits: tuple[Fit, ...]) -> str:
         names = " and ".join(f"{fit.law} (weight {fit.weight:.2f})" for fit in (best, *close))
         text = f"The laws {names} are not distinguishable with these data."
     else:
-        text = f"The {best.law} law describes the thresholds best: {_written(best)}."
+        freely = "not clearly worse than a power law with a free exponent"
+        how = freely if power.aic < best.aic else "best"
+        text = f"The {best.law} law describes the thresholds {how}: {_written(best)}."
     if far:
         text += f" Ruled out: {', '.join(far)}."
     return text if best is power else f"{text} {_about_exponent(power)}"
