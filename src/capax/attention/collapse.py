@@ -29,6 +29,7 @@ from jaxtyping import Array, Float, Integer
 
 from capax.attention.activations import activation as activation_named
 from capax.attention.block import LayerNorm, normalised
+from capax.attention.collapse_norm import normalised_rows
 from capax.attention.collapse_products import Design, matmul, over_tokens
 from capax.attention.collapse_table import centred, head_sums, inverse_deviation, table
 from capax.attention.scores import ScaleRule, attention_scale
@@ -154,10 +155,10 @@ def _read_out(params: Collapsed, sums: Array, mu: Array, y_cls: Array) -> Float[
     mixed = heads.reshape(-1, d) + _value_constant(params)[None, :]
     x = matmul(mixed, params.W_O.reshape(d, d), 1, 0)
     x = x + (params.b_O + params.cls)[None, :]
-    hidden = matmul(normalised(params.ln2, x), params.W_in, 1, 0) + params.b_in[None, :]
+    hidden = matmul(normalised_rows(params.ln2, x), params.W_in, 1, 0) + params.b_in[None, :]
     hidden = _activated(params.activation, hidden)
     x = x + matmul(hidden, params.W_out, 1, 1) + params.b_out[None, :]
-    return matmul(normalised(params.ln_final, x), params.w, 1, 0) + params.b
+    return matmul(normalised_rows(params.ln_final, x), params.w, 1, 0) + params.b
 
 
 def logits(params: Collapsed, design: Design) -> Float[Array, "m"]:
