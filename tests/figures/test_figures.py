@@ -80,6 +80,20 @@ def test_shares_of_few_trials_are_dots_without_a_line():
     assert large == 3 * small
 
 
+def test_the_legend_of_the_lengths_says_nothing_about_trials():
+    data = cases.threshold_scaling()
+    one, two = (
+        dataclasses.replace(data.rates[0], T=T, total=(n, n), m=(20, 30), solved=(0, 1))
+        for T, n in ((53, 2), (101, 4))
+    )
+    legend = (
+        draw_threshold_scaling(dataclasses.replace(data, rates=(one, two))).axes[0].get_legend()
+    )
+    sizes = {float(handle.get_sizes()[0]) for handle in legend.legend_handles}
+    assert [text.get_text() for text in legend.get_texts()] == ["53", "101"]
+    assert len(sizes) == 1
+
+
 def test_threshold_figure_prints_verdict_p_weights_and_trials():
     data = cases.threshold_scaling()
     text = all_text(draw_threshold_scaling(data))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from numpy import ndarray
 
@@ -23,6 +24,7 @@ TARGET = 0.8
 # An adaptive search spends few trials on each m: a line through their shares would only zigzag, so
 # dots show them, as large as their trials are many.
 ENOUGH_FOR_A_LINE = 5
+LEGEND_DOT = 24.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _draw_rates(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
     axes.set(title="Trials that succeed", xlabel="training examples m", ylim=(-0.03, 1.05))
     axes.yaxis.set_major_formatter("{x:.0%}")
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    axes.legend(
+    legend = axes.legend(
         title="T",
         loc="lower right",
         fontsize="x-small",
@@ -121,6 +123,9 @@ def _draw_rates(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
         borderaxespad=0.2,
         labelspacing=0.25,
     )
+    for handle in legend.legend_handles:
+        if isinstance(handle, PathCollection):
+            handle.set_sizes([LEGEND_DOT])  # in the panel an area is a number of trials
 
 
 def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
@@ -180,7 +185,8 @@ def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> li
 def _write_verdict(figure: Figure, data: ThresholdScaling, palette: Palette) -> None:
     trials = sum(point.trials for point in data.points)
     text = textwrap.fill(data.verdict, 125)
-    setting = f"{describe_setting(data)}; {trials} trials. Bars and band: 95% intervals."
+    how = "Dots: area by trials. Bars and band: 95% intervals."
+    setting = f"{describe_setting(data)}; {trials} trials. {how}"
     figure.text(0.012, 0.15, text, va="top", linespacing=1.35)
     figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)
 
