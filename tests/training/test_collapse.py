@@ -19,6 +19,7 @@ from capax.attention.collapse import (
 from capax.attention.collapse_products import in_thirds, one_hot, over_examples, over_tokens
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InputError
+from plain_programs import plain_jit
 
 T, m = 13, 7
 VARIANTS = {
@@ -67,12 +68,15 @@ def with_gradient(loss):
     return jax.jit(jax.value_and_grad(loss))
 
 
+naive_with_gradient = plain_jit(jax.value_and_grad(naive_loss))
+
+
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_forward_and_gradients_equal_the_naive_model(changes):
     s = spec(**changes)
     model, bits = model_of(s), bits_of(s)
     c = jnp.linspace(-1.0, 2.0, m, dtype=jnp.float64)
-    wanted, wanted_grad = with_gradient(naive_loss)(model, bits, c)
+    wanted, wanted_grad = naive_with_gradient(model, bits, c)
     got, grad = with_gradient(collapsed_loss)(collapse(model), one_hot(bits, s.alphabet, float), c)
     np.testing.assert_allclose(got, wanted, rtol=1e-10)
     for a, b in zip(jax.tree.leaves(expand(grad, s)), jax.tree.leaves(wanted_grad), strict=True):
@@ -86,7 +90,7 @@ def test_float32_stays_accurate_when_scores_spread(spread, on_tensor_cores):
     exact, bits = model_of(s, spread=spread), bits_of(s)
     single = jax.tree.map(lambda x: x.astype(jnp.float32), collapse(exact))
     c = jnp.linspace(-1.0, 2.0, m, dtype=jnp.float64)
-    wanted, wanted_grad = with_gradient(naive_loss)(exact, bits, c)
+    wanted, wanted_grad = naive_with_gradient(exact, bits, c)
     design = in_thirds(bits, 2) if on_tensor_cores else one_hot(bits, 2, jnp.float32)
     got, grad = with_gradient(collapsed_loss)(single, design, c.astype(jnp.float32))
     scale = float(jnp.sum(jnp.abs(c)))
