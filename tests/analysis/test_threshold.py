@@ -1,5 +1,6 @@
 """Thresholds, floors and tables of a store."""
 
+import dataclasses
 import math
 
 import pandas as pd
@@ -7,7 +8,7 @@ import pytest
 
 from capax.analysis.floor import floor
 from capax.analysis.frames import curves_frame, export, runs_frame, trials_frame
-from capax.analysis.summary import summarise
+from capax.analysis.summary import scaling_of, summarise
 from capax.analysis.threshold import panel_floor, threshold_panel, thresholds
 from capax.boolean.best_learner import best_learner
 from capax.boolean.limits import fano
@@ -89,6 +90,16 @@ def test_two_thresholds_are_too_few_for_a_law(tmp_path):
         run_sweep(experiment, opened)
         fit = summarise(opened)["fit"]
     assert fit["law"] is None and "Too few" in fit["verdict"]
+
+
+def test_a_threshold_with_an_open_side_is_left_out_and_named(store):
+    found = thresholds(store)
+    opened = (dataclasses.replace(found[0], low=None), *found[1:])
+    all_of_them, without_the_first = scaling_of(found), scaling_of(opened)
+    assert all_of_them is not None and without_the_first is not None
+    assert "Left out" not in all_of_them.verdict
+    assert without_the_first.verdict.endswith(f"interval open: T = {found[0].T}.")
+    assert without_the_first.fits == scaling_of(found[1:]).fits
 
 
 def test_frames_hold_every_run(store):

@@ -1,7 +1,7 @@
 """The answer of a threshold sweep as one plain object: per T the threshold, then the law."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from capax.analysis.scaling import Point, Scaling, fit_scaling
@@ -35,7 +35,13 @@ def closed_points(found: tuple[Threshold, ...]) -> tuple[Point, ...]:
 def scaling_of(found: tuple[Threshold, ...]) -> Scaling | None:
     """The laws fitted to a sweep's thresholds; `None` with fewer than three closed intervals."""
     points = closed_points(found)
-    return fit_scaling(points) if len(points) >= _LEAST_POINTS else None
+    if len(points) < _LEAST_POINTS:
+        return None
+    scaling = fit_scaling(points)
+    fitted = {point.T for point in points}
+    missing = ", ".join(str(t.T) for t in found if t.T not in fitted)
+    note = f" Left out of the fit, interval open: T = {missing}." if missing else ""
+    return replace(scaling, verdict=scaling.verdict + note)
 
 
 def floor_ratio(found: tuple[Threshold, ...]) -> float | None:

@@ -47,7 +47,7 @@ def _show(console: "Console", payload: dict[str, Any]) -> None:
     for law in fit["laws"]:
         values = ", ".join(f"{p['name']} = {p['value']:.4g}" for p in law["parameters"])
         console.print(f"  {law['law']:9s} weight {law['weight']:.3f}   {law['formula']}: {values}")
-    console.print(fit["verdict"])
+    console.print(fit["verdict"], markup=False)  # [open, 3] is an interval, not a style
 
 
 def register(app: typer.Typer) -> None:

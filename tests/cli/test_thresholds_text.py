@@ -1,0 +1,14 @@
+"""What `capax thresholds` prints for people."""
+
+import io
+
+from rich.console import Console
+
+from capax.cli.thresholds import _show
+
+
+def test_an_open_interval_in_the_verdict_is_not_taken_for_a_style():
+    page = io.StringIO()
+    verdict = "A power law has c = 2 [open, open]."
+    _show(Console(file=page), {"thresholds": [], "fit": {"laws": [], "verdict": verdict}})
+    assert verdict in page.getvalue()
