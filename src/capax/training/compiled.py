@@ -8,7 +8,7 @@ differently (by where vectors end), and a run must not depend on its slot.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import SingleDeviceSharding
 
+from capax.training.fused.step import why_not
 from capax.training.program import SUBSET, Data, Lane, Program, Target, advance, examine, start
 
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
@@ -42,12 +43,21 @@ def executables(
     program: Program, device: jax.Device, width: int, options: dict[str, Any]
 ) -> Executables:
     """Compile once per process; later callers, also in other threads, wait for the same result."""
+    program = replace(program, fused=_is_fused(program, device, width))
     compiler = _Compiler(program, device, width, options)
     key = (device, tuple(sorted(options.items())))
     group = 1 if width == 1 else GROUP
     draw = _once(("draw", program.path, program.rule, group, *key), compiler.draw)
     rest = _once((program, width, *key), compiler.rest)
     return Executables(draw, *rest)
+
+
+def _is_fused(program: Program, device: jax.Device, width: int) -> bool:
+    """Whether a step is one kernel; where it is not, XLA's step gives the same up to rounding."""
+    path = program.path
+    if path.name != "collapsed" or program.mode != "full_batch":
+        return False
+    return why_not(path.spec, program.rule, program.rows, width, device) is None
 
 
 def _once(key: Any, make: Callable[[], Any]) -> Any:

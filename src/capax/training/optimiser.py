@@ -45,12 +45,42 @@ def _scale_by_adam(rule: OptimiserSpec) -> optax.GradientTransformation:
         count = state.count + 1
         mu = jax.tree.map(lambda g, m: (1 - rule.b1) * g + rule.b1 * m, updates, state.mu)
         nu = jax.tree.map(lambda g, v: (1 - rule.b2) * g**2 + rule.b2 * v, updates, state.nu)
-        first = 1 / (1 - rule.b1**count)
-        second = 1 / jnp.sqrt(1 - rule.b2**count)
+        first, second = _corrections(rule, count)
         scaled = jax.tree.map(lambda m, v: first * m / (second * jnp.sqrt(v) + rule.eps), mu, nu)
         return scaled, optax.ScaleByAdamState(count=count, mu=mu, nu=nu)
 
     return optax.GradientTransformation(optax.scale_by_adam().init, update)
+
+
+def _corrections(rule: OptimiserSpec, count: Array) -> tuple[Array, Array]:
+    """Factors on the first moment and on the root of the second, after `count` steps."""
+    return 1 / (1 - rule.b1**count), 1 / jnp.sqrt(1 - rule.b2**count)
+
+
+def moments(state: Any) -> tuple[Any, Any]:
+    """First and second moments out of the state of an Adam transformation."""
+    return state[0].mu, state[0].nu
+
+
+def adam_rates(
+    rule: OptimiserSpec, lr: Rate, weight_decay: Rate, steps: Rate, state: Any
+) -> Float[Array, "4"]:
+    """All numbers of the next step of Adam: both bias corrections, the rate, the weight decay."""
+    rate = _scheduled(rule, lr, steps)
+    now = rate(state[-1].count) if callable(rate) else rate
+    with jax.numpy_dtype_promotion("standard"):
+        first, second = _corrections(rule, state[0].count + 1)
+    decay = 0.0 if rule.name == "adam" else weight_decay
+    return jnp.stack([jnp.asarray(x, jnp.float32) for x in (first, second, now, decay)])
+
+
+def after_adam(state: Any, first: Any, second: Any) -> Any:
+    """The state one step later, with these moments."""
+    adam = optax.ScaleByAdamState(count=state[0].count + 1, mu=first, nu=second)
+    last = state[-1]
+    if isinstance(last, optax.ScaleByScheduleState):
+        last = optax.ScaleByScheduleState(count=last.count + 1)
+    return (adam, *state[1:-1], last)
 
 
 def _scheduled(rule: OptimiserSpec, lr: Rate, steps: Rate) -> Rate | Callable[[Any], Any]:

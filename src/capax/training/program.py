@@ -5,6 +5,7 @@ evaluates it; an ensemble is `advance` under `vmap`. Rates, data, m (by a mask),
 are inputs, so that one program serves every run of a shape.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt8, UInt32
 
+from capax.training.fused.step import fused_step, pack
 from capax.training.objective import accuracy, cross_entropy
 from capax.training.optimiser import transformation
 from capax.training.paths import Path
@@ -34,11 +36,15 @@ class Program:
     mode: Literal["full_batch", "online"]
     validation_rows: int
     block_rows: int
+    fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
 
 
 # A leaf of a lane: a JAX array on the device, a NumPy array while the lane is being made on the
 # host, or a shape while a program is being compiled. The comments give type and shape.
 Leaf = Any
+
+
+Step = Callable[[Any, None], tuple[Any, None]]  # of `lax.scan`
 
 
 class Target(NamedTuple):
@@ -89,8 +95,18 @@ def start(path: Path, rule: OptimiserSpec, key: UInt32[Array, "2"]) -> tuple[Any
 
 def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[Lane, Measured]:
     """`chunk` training steps, then an evaluation with the new parameters."""
-    optimiser = _optimiser(program, lane)
     fixed = _prepared(program, lane.data) if program.mode == "full_batch" else None
+    step = (_fused if program.fused else _plain)(program, lane, fixed)
+    carry = (lane.params, lane.state, lane.step)
+    (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
+    lane = lane._replace(params=params, state=state, step=number)
+    batch = fixed if fixed is not None else _fresh(program, lane, number)
+    return lane, _measure(program, lane, batch, pool)
+
+
+def _plain(program: Program, lane: Lane, fixed: Any) -> Step:
+    """A step as XLA compiles it."""
+    optimiser = _optimiser(program, lane)
 
     def loss(params: Any, batch: Any) -> Array:
         inputs, y, mask = batch
@@ -105,11 +121,21 @@ def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[La
             params = optax.apply_updates(params, updates)
         return (params, state, number + 1), None
 
-    carry = (lane.params, lane.state, lane.step)
-    (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
-    lane = lane._replace(params=params, state=state, step=number)
-    batch = fixed if fixed is not None else _fresh(program, lane, number)
-    return lane, _measure(program, lane, batch, pool)
+    return step
+
+
+def _fused(program: Program, lane: Lane, fixed: Any) -> Step:
+    """A step as one kernel, full batch only."""
+    _, y, mask = fixed
+    batch = pack(lane.data.bits), y, mask
+    rates = lane.lr, lane.weight_decay, lane.steps
+    learn = fused_step(program.path.spec, program.rule, batch, rates)
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        params, state, number = carry
+        return (*learn(params, state), number + 1), None
+
+    return step
 
 
 def examine(

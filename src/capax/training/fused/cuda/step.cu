@@ -1,0 +1,83 @@
+// One training step of a collapsed Transformer with Adam (capax.attention.collapse and
+// collapse_table have the mathematics and its letters). One block of 256 threads is one model, from
+// its parameters to their new values; two blocks share a multiprocessor and hide each other's
+// waits.
+#include "projection_back.cuh"
+#include "read_out.cuh"
+#include "table_back.cuh"
+
+__device__ __forceinline__ void step_of_one(Vectors& v) {
+  const Leaves& p = v.p;
+  const Examples& x = v.x;
+  Place at;
+  Square W{TILES - C * D}, rows{2 * SQUARE + BLOCK * PITCH_D};
+  if (threadIdx.x < D) {
+    int d = threadIdx.x;
+    v.residual[d] = p.b_O.value[d] + p.cls.value[d], v.b_out[d] = p.b_out.value[d],
+    v.w[d] = p.w.value[d];
+    v.gain2[d] = p.gain2.value[d], v.bias2[d] = p.bias2.value[d];
+    v.gain_f[d] = p.gain_f.value[d], v.bias_f[d] = p.bias_f.value[d];
+  }
+  project(W, v, p, at);
+  __syncthreads();
+  for (int i = 4 * threadIdx.x; i < C * D; i += 4 * THREADS)  // the read-out needs its place
+    *reinterpret_cast<float4*>(v.scratch.W + i) = *reinterpret_cast<float4*>(memory + W.start + i);
+  int row0 = 0;
+  for (; row0 + BLOCK < x.m; row0 += 2 * BLOCK) head_sums<2>(v.scratch.sums, v, W, p, x, at, row0);
+  if (row0 < x.m) head_sums<1>(v.scratch.sums, v, W, p, x, at, row0);
+  for (row0 = 0; row0 < x.m; row0 += BLOCK) read_out(v.scratch.sums, v, p, x, at, row0);
+  for (int i = 4 * threadIdx.x; i < C * D; i += 4 * THREADS)
+    copy_16(memory + W.start + i, v.scratch.W + i, true);
+  cls_row(v);
+  through_table(rows, v, W, v.scratch.sums, p, x, at);
+  unproject(rows, W, v, p, at);
+  learn_vectors(v, p);
+}
+
+#define OWN(from, each) (from) + static_cast<long long>(blockIdx.x) * (each)
+#define LEAF(name, each)                                      \
+  Leaf {                                                      \
+    OWN(name, each), OWN(name##_m, each), OWN(name##_v, each) \
+  }
+#define STATE(name) const float *name##_old, const float *name##_m_old, const float *name##_v_old
+#define NEW_STATE(name) float *name, float *name##_m, float *name##_v
+
+// Every leaf with its moments comes in and goes out in the same memory. sizes: m, T, and the floats of
+// scratch per model.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    step(STATE(embed), STATE(position), STATE(cls), STATE(gain1), STATE(bias1), STATE(W_Q),
+         STATE(W_K), STATE(W_V), STATE(b_Q), STATE(b_K), STATE(b_V), STATE(W_O), STATE(b_O),
+         STATE(gain2), STATE(bias2), STATE(W_in), STATE(b_in), STATE(W_out), STATE(b_out),
+         STATE(gain_f), STATE(bias_f), STATE(w), STATE(b), const unsigned* words, const float* y,
+         const float* weight, const float4* rates, const int* sizes, NEW_STATE(embed),
+         NEW_STATE(position), NEW_STATE(cls), NEW_STATE(gain1), NEW_STATE(bias1), NEW_STATE(W_Q),
+         NEW_STATE(W_K), NEW_STATE(W_V), NEW_STATE(b_Q), NEW_STATE(b_K), NEW_STATE(b_V),
+         NEW_STATE(W_O), NEW_STATE(b_O), NEW_STATE(gain2), NEW_STATE(bias2), NEW_STATE(W_in),
+         NEW_STATE(b_in), NEW_STATE(W_out), NEW_STATE(b_out), NEW_STATE(gain_f), NEW_STATE(bias_f),
+         NEW_STATE(w), NEW_STATE(b), float* scratch) {
+  Vectors& v = *reinterpret_cast<Vectors*>(memory + TILES);
+  if (threadIdx.x == 0) {
+    int m = sizes[0], T = sizes[1], words_per_row = (T + 31) / 32;
+    v.p = Leaves{LEAF(embed, 2 * D), LEAF(position, D * T),
+                 LEAF(cls, D),       LEAF(gain1, D),
+                 LEAF(bias1, D),     LEAF(W_Q, D * D),
+                 LEAF(W_K, D * D),   LEAF(W_V, D * D),
+                 LEAF(b_Q, D),       LEAF(b_K, D),
+                 LEAF(b_V, D),       LEAF(W_O, D * D),
+                 LEAF(b_O, D),       LEAF(gain2, D),
+                 LEAF(bias2, D),     LEAF(W_in, D * N),
+                 LEAF(b_in, N),      LEAF(W_out, D * N),
+                 LEAF(b_out, D),     LEAF(gain_f, D),
+                 LEAF(bias_f, D),    LEAF(w, D),
+                 LEAF(b, 1)};
+    v.x = Examples{OWN(words, m * words_per_row), OWN(y, m), OWN(weight, m), m, T, words_per_row};
+    float *mine = OWN(scratch, sizes[2]), *sums = mine + SQUARE + C * D + N;
+    float* partial = sums + (m + 2 * BLOCK - 1) / BLOCK * BLOCK * C;
+    v.scratch = Scratch{mine,    mine + SQUARE,   mine + SQUARE + C * D, sums,
+                        partial, partial + D * N, partial + 2 * D * N};
+    float4 r = rates[blockIdx.x];
+    v.rates = Rates{r.x, r.y, r.z, r.w};
+  }
+  __syncthreads();
+  step_of_one(v);
+}

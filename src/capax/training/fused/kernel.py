@@ -1,0 +1,101 @@
+"""The kernel of the fused step: its source in `cuda/`, its PTX, and its call from JAX.
+
+XLA runs PTX given in a custom call (`__gpu$xla.gpu.ptx`) like a kernel of its own, also inside a
+CUDA graph. Parameters and moments are updated in place: outputs alias inputs.
+"""
+
+import functools
+import hashlib
+from importlib import resources
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, UInt32
+
+from capax.attention.block import LAYER_NORM_EPSILON
+from capax.attention.scores import attention_scale
+from capax.attention.transformer import TransformerSpec
+from capax.errors import InputError
+from capax.files import cache_folder, write_atomically
+from capax.training.fused.nvrtc import to_ptx
+from capax.training.specs import OptimiserSpec
+
+WIDTH, HEADS = 64, 16  # the model width and the number of heads that the kernel is written for
+_THREADS = 256
+_SHARED_BYTES = 112 * 1024  # two blocks share the 228 KB of a multiprocessor
+_BLOCK = 64  # examples at a time
+
+Leaves = list[Float32[Array, "B ..."]]  # parameter, first and second moment of every leaf
+
+
+@functools.cache
+def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> str:
+    """The kernel for models of `spec` (any T) under `rule`; compiled once, then kept on disk."""
+    scale = attention_scale(spec.head_width, spec.scale)
+    macros = {
+        "HIDDEN": spec.mlp_width,
+        "SCALE": f"{float(scale)!r}f",
+        "EPSILON": f"{LAYER_NORM_EPSILON!r}f",
+        "BETA1": repr(rule.b1),
+        "BETA2": repr(rule.b2),
+        "ADAM_EPSILON": f"{rule.eps!r}f",
+        "SHARED_BYTES": _SHARED_BYTES,
+    }
+    options = ["--gpu-architecture=compute_90", "--std=c++17"]
+    options += [f"-D{name}={value}" for name, value in macros.items()]
+    folder = resources.files("capax.training.fused") / "cuda"
+    files = {entry.name: entry.read_text() for entry in folder.iterdir()}
+    source = files.pop("step.cu")
+    identity = hashlib.sha256(repr((source, sorted(files.items()), options)).encode())
+    kept = cache_folder() / "kernels" / f"{identity.hexdigest()[:32]}.ptx"
+    if kept.exists():
+        return kept.read_text()
+    text = to_ptx(source, files, options)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, lambda file: file.write(text.encode()))
+    except (OSError, InputError):
+        pass  # a read-only home only costs compilation time
+    return text
+
+
+def _scratch_floats(m: int, hidden: int) -> int:
+    """Device memory per model, as `step.cu` lays it out."""
+    sums = (-(-m // _BLOCK) + 1) * _BLOCK * (WIDTH + HEADS)
+    partial = 2 * WIDTH * hidden + WIDTH**2 if m > _BLOCK else 0
+    return WIDTH**2 + (WIDTH + HEADS) * WIDTH + hidden + sums + partial
+
+
+def launch(
+    source: str,
+    hidden: int,
+    T: int,
+    leaves: Leaves,
+    words: UInt32[Array, "B m W"],
+    y: Float32[Array, "B m"],
+    weight: Float32[Array, "B m"],
+    rates: Float32[Array, "B 4"],
+) -> Leaves:
+    """One step of B models; `rates` as in `step.cu`: both bias corrections, rate, decay."""
+    B, m = y.shape
+    scratch = _scratch_floats(m, hidden)
+    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+    shapes.append(jax.ShapeDtypeStruct((B, scratch), jnp.float32))
+    sizes = jnp.array([m, T, scratch], jnp.int32)
+    dimensions = {"grid_x": B, "grid_y": 1, "grid_z": 1, "block_y": 1, "block_z": 1}
+    dimensions |= {"block_x": _THREADS, "shared_mem_bytes": _SHARED_BYTES}
+    call = jax.ffi.ffi_call(
+        "__gpu$xla.gpu.ptx",
+        shapes,
+        input_output_aliases={i: i for i in range(len(leaves))},
+    )
+    attributes = {name: np.int32(value) for name, value in dimensions.items()}
+    new = call(
+        *(*leaves, words, y, weight, rates, sizes),
+        name="step",
+        kernel_type="ptx",
+        kernel_data=source,
+        **attributes,
+    )
+    return list(new[:-1])

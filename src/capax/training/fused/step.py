@@ -1,0 +1,129 @@
+"""A training step as one kernel: gradients and Adam of every model of an ensemble.
+
+Covers what the kernel in `cuda/` is written for; everything else takes the step that XLA compiles.
+Both give the same numbers up to rounding (`tests/training/test_fused.py`).
+"""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, UInt8, UInt32
+
+from capax.attention.transformer import TransformerSpec
+from capax.training.fused.kernel import HEADS, WIDTH, launch, ptx
+from capax.training.fused.nvrtc import NvrtcError
+from capax.training.optimiser import adam_rates, after_adam, moments
+from capax.training.specs import OptimiserSpec
+
+_MAX_ROWS = 256  # examples per step: beyond, XLA's large products are as fast
+_FEW_MODELS, _LONG = 64, 512  # a model is one block: few long ones leave most of a GPU idle
+_lock = threading.Lock()
+
+
+def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int) -> str | None:
+    """What about these runs the kernel is not written for, in one line; None if nothing."""
+    if (spec.d, spec.heads, spec.alphabet) != (WIDTH, HEADS, 2) or spec.mlp_width % 64:
+        return f"only d = {WIDTH}, {HEADS} heads, bits and an MLP of a multiple of 64 units"
+    if not spec.layer_norm or spec.activation != "gelu":
+        return "only with LayerNorm and gelu"
+    if rule.name == "sgd":
+        return "only Adam and AdamW"
+    if rows > _MAX_ROWS:
+        return f"more than {_MAX_ROWS} examples per step"
+    if width < _FEW_MODELS and spec.T > _LONG:
+        return f"fewer than {_FEW_MODELS} models with T > {_LONG}"
+    return None
+
+
+def why_not(
+    spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int, device: jax.Device
+) -> str | None:
+    """Why the kernel does not serve these runs on this device; None where it does."""
+    if device.platform != "gpu" or device.compute_capability != "9.0":
+        return "no GPU of compute capability 9.0 (H100, H200)"
+    reason = not_covered(spec, rule, rows, width)
+    if reason is None:
+        with _lock:  # threads that compile ahead all ask; one tries
+            reason = _trouble(spec.model_copy(update={"T": 1}), rule, device)
+    return reason
+
+
+@functools.cache
+def _trouble(spec: TransformerSpec, rule: OptimiserSpec, device: jax.Device) -> str | None:
+    """Why the kernel does not run on this machine: it is compiled and tried on one example.
+
+    With all parameters 0 the logit is 0 and the gradient of the last bias 1/2 - y.
+    """
+    from capax.attention.collapse import collapse
+    from capax.attention.transformer import Transformer
+
+    shapes = jax.eval_shape(lambda: collapse(Transformer.init(spec, key=jax.random.key(0))))
+    with jax.default_device(device):
+        zeros = [jnp.zeros((1, *x.shape), x.dtype) for x in jax.tree.leaves(shapes)]
+        leaves = [leaf for leaf in zeros for _ in range(3)]
+        words, one = jnp.ones((1, 1, 1), jnp.uint32), jnp.ones((1, 1), jnp.float32)
+        rates = jnp.ones((1, 4), jnp.float32)
+        try:
+            function = jax.jit(functools.partial(launch, ptx(spec, rule), spec.mlp_width, 1))
+            new = function(leaves, words, one, one, rates)
+            moment = float(new[-2][0])  # the last leaf is b: its value, first and second moment
+        except (NvrtcError, jax.errors.JaxRuntimeError) as error:
+            return f"the kernel does not run here: {str(error).splitlines()[0]}"
+    wanted = -0.5 * (1 - rule.b1)
+    return None if abs(moment - wanted) < 1e-6 else f"the kernel gave {moment}, not {wanted}"
+
+
+def pack(bits: UInt8[Array, "m T"]) -> UInt32[Array, "m W"]:
+    """32 symbols per word, the first in the lowest bit."""
+    m, T = bits.shape
+    words = -(-T // 32)
+    padded = jnp.pad(bits, ((0, 0), (0, 32 * words - T))).reshape(m, words, 32)
+    places = jnp.arange(32, dtype=jnp.uint32)[None, None, :]
+    return jnp.sum(padded.astype(jnp.uint32) << places, axis=2, dtype=jnp.uint32)
+
+
+def fused_step(
+    spec: TransformerSpec,
+    rule: OptimiserSpec,
+    batch: tuple[UInt32[Array, "m W"], Float[Array, "m"], Float[Array, "m"]],
+    rates: tuple[Any, Any, Any],
+) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """(parameters, optimiser state) -> the same after one step; batch: words, y, mask; rates: lr,
+    weight decay, steps of the run. Under `vmap` all models share one launch."""
+    words, y, mask = batch
+    weight = mask / jnp.sum(mask)
+    call = _batched(ptx(spec.model_copy(update={"T": 1}), rule), spec.mlp_width, spec.T)
+
+    def step(params: Any, state: Any) -> tuple[Any, Any]:
+        first, second = moments(state)
+        values, tree = jax.tree.flatten(params)
+        pairs = zip(values, jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
+        leaves = [leaf for entry in pairs for leaf in entry]
+        new = call(leaves, words, y, weight, adam_rates(rule, *rates, state))
+        params, first, second = (jax.tree.unflatten(tree, new[i::3]) for i in range(3))
+        return params, after_adam(state, first, second)
+
+    return step
+
+
+@functools.cache
+def _batched(source: str, hidden: int, T: int) -> Any:
+    @custom_vmap
+    def call(leaves: Any, words: Any, y: Any, weight: Any, rates: Any) -> Any:
+        one = jax.tree.map(lambda x: x[None], (leaves, words, y, weight, rates))
+        return [leaf[0] for leaf in launch(source, hidden, T, *one)]
+
+    @call.def_vmap
+    def together(size: int, batched: Any, *arguments: Any) -> Any:
+        def whole(x: Array, is_batched: bool) -> Array:
+            return x if is_batched else jnp.broadcast_to(x[None], (size, *x.shape))
+
+        new = launch(source, hidden, T, *jax.tree.map(whole, arguments, tuple(batched)))
+        return new, [True] * len(new)
+
+    return call

@@ -1,0 +1,250 @@
+"""The step as one kernel. What is around the kernel is tested everywhere, with the kernel's work
+done in JAX; the kernel itself where there is a GPU it is written for."""
+
+import re
+from dataclasses import replace
+from importlib import resources
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from capax.attention.collapse import collapse, logits
+from capax.attention.collapse_products import one_hot
+from capax.attention.transformer import Transformer, TransformerSpec
+from capax.data.task import validation_inputs
+from capax.training.compiled import executables
+from capax.training.fused import kernel, nvrtc
+from capax.training.fused import step as fused
+from capax.training.objective import cross_entropy
+from capax.training.optimiser import adam_rates, after_adam, transformation
+from capax.training.program import SUBSET, advance
+from capax.training.seeds import seed_for, training_for
+from capax.training.shape import program_of
+from capax.training.specs import OptimiserSpec
+
+
+def has_hopper():
+    return any(getattr(d, "compute_capability", "") == "9.0" for d in jax.devices())
+
+
+on_hopper = pytest.mark.skipif("not has_hopper()", reason="needs a GPU of compute capability 9.0")
+
+
+@pytest.mark.parametrize(
+    ("model", "rule", "rows", "width", "part"),
+    [
+        ({"d": 32}, {}, 60, 1024, "d = 64"),
+        ({"heads": 8}, {}, 60, 1024, "16 heads"),
+        ({"mlp_width": 100}, {}, 60, 1024, "multiple of 64"),
+        ({"activation": "relu"}, {}, 60, 1024, "gelu"),
+        ({"layer_norm": False}, {}, 60, 1024, "LayerNorm"),
+        ({}, {"name": "sgd"}, 60, 1024, "Adam"),
+        ({}, {}, 257, 1024, "256 examples"),
+        ({"T": 3001}, {}, 60, 63, "fewer than 64 models"),
+    ],
+)
+def test_what_the_kernel_does_not_cover_is_said(model, rule, rows, width, part):
+    spec = TransformerSpec(**{"T": 300, **model})
+    reason = fused.not_covered(spec, OptimiserSpec(**rule), rows, width)
+    assert reason is not None
+    assert part in reason
+
+
+def test_a_cpu_takes_the_step_of_xla():
+    spec, device = TransformerSpec(T=300), jax.devices("cpu")[0]
+    assert fused.not_covered(spec, OptimiserSpec(), 60, 1024) is None
+    assert "9.0" in str(fused.why_not(spec, OptimiserSpec(), 60, 1024, device))
+
+
+def test_a_kernel_that_does_not_run_is_not_used(monkeypatch):
+    def no_library():
+        raise nvrtc.NvrtcError("NVRTC was not found")
+
+    monkeypatch.setattr(nvrtc, "_library", no_library)
+    monkeypatch.setattr(kernel, "cache_folder", lambda: kernel.resources.files("capax"))
+    device = jax.devices()[0]
+    kernel.ptx.cache_clear()
+    assert "NVRTC was not found" in fused._trouble(TransformerSpec(T=1), OptimiserSpec(), device)
+    fused._trouble.cache_clear()
+
+
+def test_the_library_says_what_it_refuses():
+    with pytest.raises(nvrtc.NvrtcError, match="NVRTC"):
+        nvrtc.to_ptx("this is not C++", {}, [])  # no library here, or a syntax error
+
+
+def test_every_include_and_macro_of_the_source_is_given():
+    folder = resources.files("capax.training.fused") / "cuda"
+    files = {entry.name: entry.read_text() for entry in folder.iterdir()}
+    included = set(re.findall(r'#include "(.*)"', "".join(files.values())))
+    assert included == set(files) - {"step.cu"}
+    listed = re.search(r"Macros: (.*?)\n[^/]", files["sizes.cuh"], re.DOTALL)
+    assert listed is not None
+    source = resources.files("capax.training.fused").joinpath("kernel.py").read_text()
+    for macro in re.findall(r"[A-Z][A-Z0-9_]{3,}", listed[1]):
+        assert f'"{macro}"' in source
+
+
+@pytest.mark.parametrize("T", [5, 32, 71])
+def test_symbols_are_packed_32_to_a_word(T):
+    bits = np.random.default_rng(T).integers(0, 2, (3, T)).astype(np.uint8)
+    words = np.asarray(fused.pack(jnp.asarray(bits)))
+    assert words.shape == (3, -(-T // 32))
+    for i, t in np.ndindex(3, T):
+        assert words[i, t // 32] >> (t % 32) & 1 == bits[i, t]
+
+
+def adam(rule, rates, g, p, m, v):
+    """The formula of adam.cuh."""
+    first, second, rate, decay = rates
+    m = (1 - rule.b1) * g + rule.b1 * m
+    v = (1 - rule.b2) * g**2 + rule.b2 * v
+    return p - rate * (first * m / (second * jnp.sqrt(v) + rule.eps) + decay * p), m, v
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+@pytest.mark.parametrize("schedule", [{}, {"schedule": "cosine", "warmup": 2}])
+def test_the_rates_of_a_step_are_those_of_optax(name, schedule):
+    rule = OptimiserSpec(name=name, **schedule)
+    rates = jnp.float32(0.01), jnp.float32(0.1), jnp.float32(7.0)
+    wanted = given = jnp.array([0.3, -2.0, 5.0], jnp.float32)
+    optimiser = transformation(rule, *rates)
+    state = other = optimiser.init(wanted)
+    for i in range(5):
+        g = jnp.array([0.1, -0.7, 3.0], jnp.float32) * (i - 2.5)
+        with jax.numpy_dtype_promotion("standard"):
+            updates, state = optimiser.update(g, state, wanted)
+            wanted = optax.apply_updates(wanted, updates)
+        numbers = adam_rates(rule, *rates, other)
+        given, m, v = adam(rule, numbers, g, given, other[0].mu, other[0].nu)
+        other = after_adam(other, m, v)
+        np.testing.assert_allclose(given, wanted, rtol=1e-6)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), other, state)
+
+
+def in_jax(spec, rule):
+    """What the kernel does, by JAX: same arguments, same results."""
+    tree = jax.tree.structure(collapse(Transformer.init(spec, key=jax.random.key(0))))
+
+    def one(leaves, words, y, weight, rates):
+        bits = (words[:, :, None] >> jnp.arange(32, dtype=jnp.uint32)[None, None, :]) & 1
+        X = one_hot(bits.reshape(len(y), -1)[:, : spec.T].astype(jnp.uint8), 2, leaves[0].dtype)
+
+        def loss(values):
+            return cross_entropy(logits(jax.tree.unflatten(tree, values), X), y, weight)
+
+        gradient = jax.grad(loss)(leaves[::3])
+        new = [
+            adam(rule, rates, *entry)
+            for entry in zip(gradient, leaves[::3], leaves[1::3], leaves[2::3], strict=True)
+        ]
+        return [leaf for entry in new for leaf in entry]
+
+    return jax.vmap(one)
+
+
+def lanes_of(trials, program, hardware):
+    """Fresh lanes on the host, one per trial."""
+    single = executables(program, hardware.all_devices[0], 1, hardware.compiler_options())
+    lanes = []
+    for trial in trials:
+        lane, key = seed_for(trial.run(0), training_for(trial.run(0)), program)
+        params, state = single.draw(key)
+        lanes.append(jax.device_get(lane._replace(params=params, state=state)))
+    return lanes
+
+
+def test_an_ensemble_steps_through_one_call(trial_of, one_by_one, monkeypatch):
+    trials = [trial_of(seed, m=29 + seed) for seed in range(3)]
+    program = program_of(trials[0], one_by_one, max_m=31)
+    spec, rule = program.path.spec, program.rule
+    calls = []
+
+    def launch(source, hidden, T, *arguments):
+        assert (source, hidden, T) == ("the source", spec.mlp_width, spec.T)
+        calls.append(len(arguments[1]))
+        return in_jax(spec, rule)(*arguments)
+
+    monkeypatch.setattr(fused, "launch", launch)
+    monkeypatch.setattr(fused, "ptx", lambda *_: "the source")
+    lanes = lanes_of(trials, program, one_by_one)
+    task = trials[0].task
+    pool = validation_inputs(task.T, task.probability, task.validation_size)[:SUBSET]
+    stacked = jax.tree.map(lambda *x: np.stack(x), *lanes)
+    whole = replace(program, fused=True)
+    together, measured = jax.jit(
+        jax.vmap(lambda lane, pool: advance(whole, lane, pool), in_axes=(0, None))
+    )(stacked, pool)
+    assert calls[-1] == 3
+    alone, _ = jax.jit(lambda lane, pool: advance(whole, lane, pool))(lanes[1], pool)
+    assert calls[-1] == 1
+    plain, plainly = jax.jit(
+        jax.vmap(lambda lane, pool: advance(program, lane, pool), in_axes=(0, None))
+    )(stacked, pool)
+    np.testing.assert_allclose(measured.loss, plainly.loss, rtol=1e-4)
+    for a, b, c in zip(*map(jax.tree.leaves, (together, plain, alone)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+        np.testing.assert_allclose(a[1], c, atol=1e-5)
+
+
+def problem(B, m, T, spread, seed):
+    """Parameters away from special values, scores spread over about `spread` nats; examples."""
+    spec, keys = TransformerSpec(T=T), jax.random.split(jax.random.key(seed), 5)
+    init = jax.vmap(lambda key: collapse(Transformer.init(spec, key=key)))
+    params = init(jax.random.split(keys[0], B))
+    values, tree = jax.tree.flatten(params)
+    draws = [jax.random.fold_in(keys[1], i) for i in range(len(values))]
+    values = [
+        x + 0.1 * jax.random.normal(key, x.shape, x.dtype)
+        for x, key in zip(values, draws, strict=True)
+    ]
+    params = jax.tree.unflatten(tree, values)
+    params = eqx.tree_at(lambda p: p.W_K, params, params.W_K * (spread / 6))
+    bits = jax.random.bernoulli(keys[2], 0.5, (B, m, T)).astype(jnp.uint8)
+    y = jax.random.bernoulli(keys[3], 0.5, (B, m)).astype(jnp.float32)
+    mask = jnp.broadcast_to((jnp.arange(m) < m - m // 7).astype(jnp.float32), (B, m))
+    return spec, params, bits, y, mask / jnp.sum(mask, axis=1, keepdims=True)
+
+
+@on_hopper
+@pytest.mark.parametrize(
+    ("m", "T", "spread"),
+    [(60, 300, 1), (60, 300, 30), (37, 50, 1), (64, 15, 1), (150, 101, 1), (200, 64, 30)],
+)
+def test_the_kernel_gives_the_gradients_and_the_update(m, T, spread):
+    spec, params, bits, y, weight = problem(3, m, T, spread, seed=m + T)
+    rule = OptimiserSpec()
+    rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (3, 1))
+    leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
+    words = jax.vmap(fused.pack)(bits)
+    source = kernel.ptx(spec.model_copy(update={"T": 1}), rule)
+    launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, T, *x))
+    got = launch(leaves, words, y, weight, rates)
+    wanted = jax.jit(in_jax(spec, rule))(leaves, words, y, weight, rates)
+    for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
+        size = 1.0 if i % 3 == 0 else float(jnp.max(jnp.abs(b))) + 1e-30
+        tolerance = 1e-5 if i % 3 < 2 else 3e-5  # a square has twice the relative error
+        moved = jnp.abs(a - b) / size
+        if i % 3 == 0:  # Adam divides by the gradient: where that is noise, the sign may differ
+            reliable = jnp.abs(wanted[i + 1]) > 1e-4 * jnp.max(jnp.abs(wanted[i + 1]))
+            moved = jnp.where(reliable, moved, 0.0)
+        assert float(jnp.max(moved)) < tolerance, (i, float(jnp.max(moved)))
+
+
+@on_hopper
+def test_a_model_does_not_depend_on_its_neighbours():
+    spec, params, bits, y, weight = problem(5, 60, 300, 1, seed=3)
+    rule, order = OptimiserSpec(), np.array([3, 1, 4, 0, 2])
+    rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (5, 1))
+    leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
+    source = kernel.ptx(spec.model_copy(update={"T": 1}), rule)
+    launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, 300, *x))
+    data = (jax.vmap(fused.pack)(bits), y, weight)
+    there = launch(leaves, *data, rates)
+    moved = launch([x[order] for x in leaves], *(x[order] for x in data), rates)
+    for a, b in zip(there, moved, strict=True):
+        np.testing.assert_array_equal(np.asarray(a)[order], np.asarray(b))
