@@ -44,7 +44,7 @@ on_hopper = pytest.mark.skipif("not has_hopper()", reason="needs a GPU of comput
         ({"layer_norm": False}, {}, 60, 1024, "LayerNorm"),
         ({}, {"name": "sgd"}, 60, 1024, "Adam"),
         ({}, {}, 257, 1024, "256 examples"),
-        ({"T": 3001}, {}, 60, 63, "fewer than 64 models"),
+        ({}, {}, 60, 63, "fewer than 64 models"),
     ],
 )
 def test_what_the_kernel_does_not_cover_is_said(model, rule, rows, width, part):

@@ -43,21 +43,12 @@ def executables(
     program: Program, device: jax.Device, width: int, options: dict[str, Any]
 ) -> Executables:
     """Compile once per process; later callers, also in other threads, wait for the same result."""
-    program = replace(program, fused=_is_fused(program, device, width))
     compiler = _Compiler(program, device, width, options)
     key = (device, tuple(sorted(options.items())))
     group = 1 if width == 1 else GROUP
     draw = _once(("draw", program.path, program.rule, group, *key), compiler.draw)
     rest = _once((program, width, *key), compiler.rest)
     return Executables(draw, *rest)
-
-
-def _is_fused(program: Program, device: jax.Device, width: int) -> bool:
-    """Whether a step is one kernel; where it is not, XLA's step gives the same up to rounding."""
-    path = program.path
-    if path.name != "collapsed" or program.mode != "full_batch":
-        return False
-    return why_not(path.spec, program.rule, program.rows, width, device) is None
 
 
 def _once(key: Any, make: Callable[[], Any]) -> Any:
@@ -96,24 +87,32 @@ class _Compiler:
         pool = jax.ShapeDtypeStruct((program.validation_rows, program.path.spec.T), jnp.uint8)
         head = jax.ShapeDtypeStruct((min(SUBSET, pool.shape[0]), pool.shape[1]), pool.dtype)
         if self.width == 1:
-            advanced = self._build(partial(advance, program), lane, head, donate=(0,))
             examined = self._build(partial(examine, program), lane.params, lane.target, pool)
+            advanced = self._build(partial(advance, self._decided()), lane, head, donate=(0,))
             return None, advanced, examined
         lanes, fresh = _stacked(lane, self.width), _stacked(lane, GROUP)
         index = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
-
-        def advance_all(lanes: Lane, pool: Any) -> Any:
-            return self._each(lambda lane: advance(program, lane, pool))(lanes)
 
         def examine_some(params: Any, target: Target, index: Any, pool: Any) -> Any:
             chosen = jax.tree.map(lambda x: x[index], (params, target))
             return self._each(lambda lane: examine(program, lane[0], lane[1], pool))(chosen)
 
-        return (
-            self._build(_write, lanes, fresh, index, donate=(0,)),
-            self._build(advance_all, lanes, head, donate=(0,)),
-            self._build(examine_some, lanes.params, lanes.target, index, pool),
-        )
+        written = self._build(_write, lanes, fresh, index, donate=(0,))
+        examined = self._build(examine_some, lanes.params, lanes.target, index, pool)
+        decided = self._decided()
+
+        def advance_all(lanes: Lane, pool: Any) -> Any:
+            return self._each(lambda lane: advance(decided, lane, pool))(lanes)
+
+        return written, self._build(advance_all, lanes, head, donate=(0,)), examined
+
+    def _decided(self) -> Program:
+        """The program with `fused` settled; late, for a kernel takes its time to be compiled."""
+        program, path = self.program, self.program.path
+        if path.name != "collapsed" or program.mode != "full_batch":
+            return program
+        reason = why_not(path.spec, program.rule, program.rows, self.width, self.device)
+        return replace(program, fused=reason is None)
 
     def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """`function` for every lane of its argument."""

@@ -21,7 +21,7 @@ from capax.training.optimiser import adam_rates, after_adam, moments
 from capax.training.specs import OptimiserSpec
 
 _MAX_ROWS = 256  # examples per step: beyond, XLA's large products are as fast
-_FEW_MODELS, _LONG = 64, 512  # a model is one block: few long ones leave most of a GPU idle
+_FEW_MODELS = 64  # a model is one block of threads: with fewer, most of a GPU is idle
 _lock = threading.Lock()
 
 
@@ -35,8 +35,8 @@ def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: in
         return "only Adam and AdamW"
     if rows > _MAX_ROWS:
         return f"more than {_MAX_ROWS} examples per step"
-    if width < _FEW_MODELS and spec.T > _LONG:
-        return f"fewer than {_FEW_MODELS} models with T > {_LONG}"
+    if width < _FEW_MODELS:
+        return f"fewer than {_FEW_MODELS} models at once"
     return None
 
 
