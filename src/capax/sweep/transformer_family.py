@@ -20,7 +20,7 @@ from capax.training import (
     compile_ahead,
     train,
 )
-from capax.training.hardware import MAX_SLOTS
+from capax.training.hardware import MANY, MAX_SLOTS
 
 _SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
 
@@ -70,17 +70,19 @@ class TransformerFamily:
 
 
 def _hardware(panel: Panel) -> Hardware:
-    """On a GPU a quarter as many slots as a round has trials.
+    """On a GPU fewer slots than a round has trials: half as many, or a quarter of a small round.
 
     Most trials are solved early; the few that fail run all their restarts one after the other.
-    With a slot for every trial, the slots of the early ones would idle through that tail (and an
-    idle slot costs as much as a busy one); a quarter keeps them busy until the end.
+    With a slot for every trial, the slots of the early ones would idle through that tail. In a
+    small program an idle slot costs as much as a busy one, and a quarter keeps them busy until the
+    end; from `MANY` slots on, models run side by side, and an idle one costs little.
     """
     found = Hardware()
     if found.platform == "cpu":
         return found
-    quarter = 1 << max(3, (panel.search.round_size - 1).bit_length() - 2)
-    return Hardware(slots=min(MAX_SLOTS, quarter))
+    whole = (panel.search.round_size - 1).bit_length()
+    half, quarter = 1 << max(3, whole - 1), 1 << max(3, whole - 2)
+    return Hardware(slots=min(MAX_SLOTS, half if half >= MANY else quarter))
 
 
 def _specs(trials: Iterator[Trial | None], waiting: dict[str, Trial]) -> Iterator[TrialSpec | None]:

@@ -16,6 +16,7 @@ from capax.files import cache_folder
 from capax.machine import num_cores
 
 MAX_SLOTS = 1024  # a GPU is full long before; more slots only wait for each other
+MANY = 64  # with fewer models than this, one block of threads each leaves most of a GPU idle
 
 
 @dataclass(frozen=True)

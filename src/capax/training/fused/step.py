@@ -17,11 +17,11 @@ from jaxtyping import Array, Float, UInt8, UInt32
 from capax.attention.transformer import TransformerSpec
 from capax.training.fused.kernel import HEADS, WIDTH, launch, ptx
 from capax.training.fused.nvrtc import NvrtcError
+from capax.training.hardware import MANY
 from capax.training.optimiser import adam_rates, after_adam, moments
 from capax.training.specs import OptimiserSpec
 
 _MAX_ROWS = 256  # examples per step: beyond, XLA's large products are as fast
-_FEW_MODELS = 64  # a model is one block of threads: with fewer, most of a GPU is idle
 _lock = threading.Lock()
 
 
@@ -35,8 +35,8 @@ def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: in
         return "only Adam and AdamW"
     if rows > _MAX_ROWS:
         return f"more than {_MAX_ROWS} examples per step"
-    if width < _FEW_MODELS:
-        return f"fewer than {_FEW_MODELS} models at once"
+    if width < MANY:
+        return f"fewer than {MANY} models at once"
     return None
 
 
