@@ -3,6 +3,7 @@ done in JAX; the kernel itself where there is a GPU it is written for."""
 
 import re
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 
 import equinox as eqx
@@ -25,6 +26,7 @@ from capax.training.program import SUBSET, advance
 from capax.training.seeds import seed_for, training_for
 from capax.training.shape import program_of
 from capax.training.specs import OptimiserSpec
+from plain_programs import plain_jit
 
 
 def has_hopper():
@@ -147,9 +149,8 @@ def in_jax(spec, rule):
     return jax.vmap(one)
 
 
-def lanes_of(trials, program, hardware):
+def lanes_of(trials, program, single):
     """Fresh lanes on the host, one per trial."""
-    single = executables(program, hardware.all_devices[0], 1, hardware.compiler_options())
     lanes = []
     for trial in trials:
         lane, key = seed_for(trial.run(0), training_for(trial.run(0)), program)
@@ -171,24 +172,21 @@ def test_an_ensemble_steps_through_one_call(trial_of, one_by_one, monkeypatch):
 
     monkeypatch.setattr(fused, "launch", launch)
     monkeypatch.setattr(fused, "ptx", lambda *_: "the source")
-    lanes = lanes_of(trials, program, one_by_one)
+    single = executables(program, one_by_one.all_devices[0], 1, one_by_one.compiler_options())
+    lanes = lanes_of(trials, program, single)
     task = trials[0].task
     pool = validation_inputs(task.T, task.probability, task.validation_size)[:SUBSET]
+    step_all = partial(advance, replace(program, fused=True))
+    jax.eval_shape(step_all, lanes[0], pool)
+    assert calls == [1]
     stacked = jax.tree.map(lambda *x: np.stack(x), *lanes)
-    whole = replace(program, fused=True)
-    together, measured = jax.jit(
-        jax.vmap(lambda lane, pool: advance(whole, lane, pool), in_axes=(0, None))
-    )(stacked, pool)
+    together, measured = plain_jit(jax.vmap(step_all, in_axes=(0, None)))(stacked, pool)
     assert calls[-1] == 3
-    alone, _ = jax.jit(lambda lane, pool: advance(whole, lane, pool))(lanes[1], pool)
-    assert calls[-1] == 1
-    plain, plainly = jax.jit(
-        jax.vmap(lambda lane, pool: advance(program, lane, pool), in_axes=(0, None))
-    )(stacked, pool)
-    np.testing.assert_allclose(measured.loss, plainly.loss, rtol=1e-4)
-    for a, b, c in zip(*map(jax.tree.leaves, (together, plain, alone)), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-4)
-        np.testing.assert_allclose(a[1], c, atol=1e-5)
+    for i, lane in enumerate(lanes):
+        alone, wanted = single.advance(jax.device_put(lane), jax.device_put(pool))
+        np.testing.assert_allclose(measured.loss[i], wanted.loss, rtol=1e-4)
+        for a, b in zip(*map(jax.tree.leaves, (together, alone)), strict=True):
+            np.testing.assert_allclose(a[i], b, atol=1e-4)
 
 
 def problem(B, m, T, spread, seed):
