@@ -10,7 +10,6 @@ extern __shared__ __align__(128) float memory[];
 template <int PITCH>
 struct Tile {
   int start;
-  static constexpr int pitch = PITCH;
   __device__ __forceinline__ float& operator()(int row, int column) const {
     return memory[start + row * PITCH + (column ^ (((row & 3) << 3) | (row & 4)))];
   }

@@ -1,5 +1,5 @@
-// Sizes, and what a block is given. Macros: HIDDEN, SCALE of the scores, EPSILON of LayerNorm, BETA1,
-// BETA2 and ADAM_EPSILON, SHARED_BYTES.
+// Sizes, and what a block is given. Macros: HIDDEN, SCALE of the scores, EPSILON of LayerNorm,
+// BETA1, BETA2 and ADAM_EPSILON, SHARED_BYTES.
 #pragma once
 
 constexpr int D = 64, H = 16, K = 4, C = 80;  // width, heads, width of a head, columns (K + 1) H

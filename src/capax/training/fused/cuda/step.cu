@@ -42,8 +42,8 @@ __device__ __forceinline__ void step_of_one(Vectors& v) {
 #define STATE(name) const float *name##_old, const float *name##_m_old, const float *name##_v_old
 #define NEW_STATE(name) float *name, float *name##_m, float *name##_v
 
-// Every leaf with its moments comes in and goes out in the same memory. sizes: m, T, and the floats of
-// scratch per model.
+// Every leaf with its moments comes in and goes out in the same memory. sizes: m, T, and the floats
+// of scratch per model.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     step(STATE(embed), STATE(position), STATE(cls), STATE(gain1), STATE(bias1), STATE(W_Q),
          STATE(W_K), STATE(W_V), STATE(b_Q), STATE(b_K), STATE(b_V), STATE(W_O), STATE(b_O),
