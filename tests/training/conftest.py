@@ -1,10 +1,12 @@
 """Small shapes (distinct primes) that all engine tests share, so that programs compile once."""
 
+import jax
 import pytest
 
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
 from capax.training import Hardware, OptimiserSpec, TrialSpec
+from capax.training.seeds import seed_for, training_for
 
 T, VALIDATION = 11, 601
 
@@ -37,3 +39,18 @@ def one_by_one():
 @pytest.fixture
 def four_slots():
     return Hardware(workers=1, slots=4, use_cache=False)
+
+
+@pytest.fixture
+def lanes_of():
+    """Fresh lanes on the host, one per trial; `single`: the executables of one lane."""
+
+    def make(trials, program, single):
+        lanes = []
+        for trial in trials:
+            lane, key = seed_for(trial.run(0), training_for(trial.run(0)), program)
+            params, state = single.draw(key)
+            lanes.append(jax.device_get(lane._replace(params=params, state=state)))
+        return lanes
+
+    return make

@@ -23,7 +23,6 @@ from capax.training.fused import step as fused
 from capax.training.objective import cross_entropy
 from capax.training.optimiser import adam_rates, after_adam, transformation
 from capax.training.program import SUBSET, advance
-from capax.training.seeds import seed_for, training_for
 from capax.training.shape import program_of
 from capax.training.specs import OptimiserSpec
 from plain_programs import plain_jit
@@ -69,7 +68,7 @@ def test_a_kernel_that_does_not_run_is_not_used(monkeypatch):
     monkeypatch.setattr(nvrtc, "_library", no_library)
     monkeypatch.setattr(kernel, "cache_folder", lambda: kernel.resources.files("capax"))
     device = jax.devices()[0]
-    kernel.ptx.cache_clear()
+    kernel._compiled.cache_clear()
     assert "NVRTC was not found" in fused._trouble(TransformerSpec(T=1), OptimiserSpec(), device)
     fused._trouble.cache_clear()
 
@@ -149,17 +148,7 @@ def in_jax(spec, rule):
     return jax.vmap(one)
 
 
-def lanes_of(trials, program, single):
-    """Fresh lanes on the host, one per trial."""
-    lanes = []
-    for trial in trials:
-        lane, key = seed_for(trial.run(0), training_for(trial.run(0)), program)
-        params, state = single.draw(key)
-        lanes.append(jax.device_get(lane._replace(params=params, state=state)))
-    return lanes
-
-
-def test_an_ensemble_steps_through_one_call(trial_of, one_by_one, monkeypatch):
+def test_an_ensemble_steps_through_one_call(trial_of, one_by_one, lanes_of, monkeypatch):
     trials = [trial_of(seed, m=29 + seed) for seed in range(3)]
     program = program_of(trials[0], one_by_one, max_m=31)
     spec, rule = program.path.spec, program.rule
@@ -219,7 +208,7 @@ def test_the_kernel_gives_the_gradients_and_the_update(m, T, spread):
     rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (3, 1))
     leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
     words = jax.vmap(fused.pack)(bits)
-    source = kernel.ptx(spec.model_copy(update={"T": 1}), rule)
+    source = kernel.ptx(spec, rule)
     launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, T, *x))
     got = launch(leaves, words, y, weight, rates)
     wanted = jax.jit(in_jax(spec, rule))(leaves, words, y, weight, rates)
@@ -239,7 +228,7 @@ def test_a_model_does_not_depend_on_its_neighbours():
     rule, order = OptimiserSpec(), np.array([3, 1, 4, 0, 2])
     rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (5, 1))
     leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
-    source = kernel.ptx(spec.model_copy(update={"T": 1}), rule)
+    source = kernel.ptx(spec, rule)
     launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, 300, *x))
     data = (jax.vmap(fused.pack)(bits), y, weight)
     there = launch(leaves, *data, rates)

@@ -9,20 +9,15 @@ import numpy as np
 from capax.data.task import validation_inputs
 from capax.training.compiled import executables
 from capax.training.program import SUBSET, advance
-from capax.training.seeds import seed_for, training_for
 from capax.training.shape import program_of
 
 
-def test_lanes_of_a_batch_agree_with_single_lanes(trial_of, one_by_one):
+def test_lanes_of_a_batch_agree_with_single_lanes(trial_of, one_by_one, lanes_of):
     trials = [trial_of(seed, m=29 + seed) for seed in range(3)]
     program = program_of(trials[0], one_by_one, max_m=31)
     options = one_by_one.compiler_options()
     single = executables(program, one_by_one.all_devices[0], 1, options)
-    lanes = []
-    for trial in trials:
-        lane, key = seed_for(trial.run(0), training_for(trial.run(0)), program)
-        params, state = single.draw(key)
-        lanes.append(jax.device_get(lane._replace(params=params, state=state)))
+    lanes = lanes_of(trials, program, single)
     task = trials[0].task
     pool = validation_inputs(task.T, task.probability, task.validation_size)[:SUBSET]
 

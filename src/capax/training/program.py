@@ -95,8 +95,7 @@ def start(path: Path, rule: OptimiserSpec, key: UInt32[Array, "2"]) -> tuple[Any
 
 def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[Lane, Measured]:
     """`chunk` training steps, then an evaluation with the new parameters."""
-    fixed = _prepared(program, lane.data) if program.mode == "full_batch" else None
-    step = (_fused if program.fused else _plain)(program, lane, fixed)
+    step, fixed = (_fused if program.fused else _plain)(program, lane)
     carry = (lane.params, lane.state, lane.step)
     (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
     lane = lane._replace(params=params, state=state, step=number)
@@ -104,9 +103,10 @@ def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[La
     return lane, _measure(program, lane, batch, pool)
 
 
-def _plain(program: Program, lane: Lane, fixed: Any) -> Step:
-    """A step as XLA compiles it."""
+def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
+    """A step as XLA compiles it, and the batch where it stays the same."""
     optimiser = _optimiser(program, lane)
+    fixed = _prepared(program, lane.data) if program.mode == "full_batch" else None
 
     def loss(params: Any, batch: Any) -> Array:
         inputs, y, mask = batch
@@ -121,13 +121,12 @@ def _plain(program: Program, lane: Lane, fixed: Any) -> Step:
             params = optax.apply_updates(params, updates)
         return (params, state, number + 1), None
 
-    return step
+    return step, fixed
 
 
-def _fused(program: Program, lane: Lane, fixed: Any) -> Step:
-    """A step as one kernel, full batch only."""
-    _, y, mask = fixed
-    batch = pack(lane.data.bits), y, mask
+def _fused(program: Program, lane: Lane) -> tuple[Step, Any]:
+    """A step as one kernel, full batch only, and that batch."""
+    batch = pack(lane.data.bits), lane.data.y, lane.data.mask
     rates = lane.lr, lane.weight_decay, lane.steps
     learn = fused_step(program.path.spec, program.rule, batch, rates)
 
@@ -135,7 +134,7 @@ def _fused(program: Program, lane: Lane, fixed: Any) -> Step:
         params, state, number = carry
         return (*learn(params, state), number + 1), None
 
-    return step
+    return step, _prepared(program, lane.data)
 
 
 def examine(

@@ -29,21 +29,24 @@ _BLOCK = 64  # examples at a time
 Leaves = list[Float32[Array, "B ..."]]  # parameter, first and second moment of every leaf
 
 
-@functools.cache
 def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> str:
-    """The kernel for models of `spec` (any T) under `rule`; compiled once, then kept on disk."""
-    scale = attention_scale(spec.head_width, spec.scale)
+    """The kernel for models of `spec`, the same for every T, under `rule`."""
     macros = {
         "HIDDEN": spec.mlp_width,
-        "SCALE": f"{float(scale)!r}f",
+        "SCALE": f"{float(attention_scale(spec.head_width, spec.scale))!r}f",
         "EPSILON": f"{LAYER_NORM_EPSILON!r}f",
         "BETA1": repr(rule.b1),
         "BETA2": repr(rule.b2),
         "ADAM_EPSILON": f"{rule.eps!r}f",
         "SHARED_BYTES": _SHARED_BYTES,
     }
-    options = ["--gpu-architecture=compute_90", "--std=c++17"]
-    options += [f"-D{name}={value}" for name, value in macros.items()]
+    return _compiled(tuple(f"-D{name}={value}" for name, value in macros.items()))
+
+
+@functools.cache
+def _compiled(macros: tuple[str, ...]) -> str:
+    """PTX of `cuda/`; compiled once, then kept on disk."""
+    options = ["--gpu-architecture=compute_90", "--std=c++17", *macros]
     folder = resources.files("capax.training.fused") / "cuda"
     files = {entry.name: entry.read_text() for entry in folder.iterdir()}
     source = files.pop("step.cu")

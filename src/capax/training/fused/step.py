@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, UInt8, UInt32
 
-from capax.attention.transformer import TransformerSpec
+from capax.attention.collapse import collapse
+from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.fused.kernel import HEADS, WIDTH, launch, ptx
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.hardware import MANY
@@ -59,9 +60,6 @@ def _trouble(spec: TransformerSpec, rule: OptimiserSpec, device: jax.Device) -> 
 
     With all parameters 0 the logit is 0 and the gradient of the last bias 1/2 - y.
     """
-    from capax.attention.collapse import collapse
-    from capax.attention.transformer import Transformer
-
     shapes = jax.eval_shape(lambda: collapse(Transformer.init(spec, key=jax.random.key(0))))
     with jax.default_device(device):
         zeros = [jnp.zeros((1, *x.shape), x.dtype) for x in jax.tree.leaves(shapes)]
@@ -97,7 +95,7 @@ def fused_step(
     weight decay, steps of the run. Under `vmap` all models share one launch."""
     words, y, mask = batch
     weight = mask / jnp.sum(mask)
-    call = _batched(ptx(spec.model_copy(update={"T": 1}), rule), spec.mlp_width, spec.T)
+    call = _batched(ptx(spec, rule), spec.mlp_width, spec.T)
 
     def step(params: Any, state: Any) -> tuple[Any, Any]:
         first, second = moments(state)

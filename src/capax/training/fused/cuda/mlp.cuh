@@ -15,6 +15,19 @@ __device__ __forceinline__ void gelu(float x, float& value, float& slope) {
   slope = cumulative + x * 0.39894228f * density;
 }
 
+// gelu of a warp's part of a product, in place; its slope goes to `use`
+template <class F>
+__device__ __forceinline__ void activate(float (&c)[4][4], F use) {
+#pragma unroll
+  for (int n = 0; n < 4; n++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      float slope;
+      gelu(c[n][e], c[n][e], slope);
+      use(n, e, slope);
+    }
+}
+
 // hidden units n0 .. n0 + 63 before the activation, of all 64 examples
 __device__ __forceinline__ void hidden(float (&c)[4][4], Square A2, Square W_in, const Leaves& p,
                                        const Place& at, int n0) {
@@ -91,13 +104,7 @@ __device__ __forceinline__ void through_mlp(float (&x2)[4][4], const Tiles& t, c
     wait<0>();
     __syncthreads();
     hidden(c, t.A2, t.WA, p, at, n0);
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        float slope;
-        gelu(c[n][e], c[n][e], slope);
-      }
+    activate(c, [](int, int, float) {});
     put(t.buffer, at, [&](int n, int e) { return c[n][e]; });
     __syncthreads();
     int next = n0 + 64 < N ? n0 + 64 : 0;
@@ -123,14 +130,7 @@ __device__ __forceinline__ void back_through_mlp(float (&da2)[4][4], const Tiles
     float back[4][4];
     clear(back);
     multiply<D, 1, 4>(back, ByRow<64>(t.DX, at, at.row0), ByColumn<64>(t.WB, at, at.column0));
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        float slope;
-        gelu(c[n][e], c[n][e], slope);
-        back[n][e] *= slope;
-      }
+    activate(c, [&](int n, int e, float slope) { back[n][e] *= slope; });
     put(t.buffer, at, [&](int n, int e) { return c[n][e]; });
 #pragma unroll
     for (int n = 0; n < 4; n++)

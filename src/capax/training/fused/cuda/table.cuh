@@ -48,52 +48,6 @@ __device__ __forceinline__ void fetch_words(Vectors& v, const Examples& x, int r
 }
 constexpr unsigned ONE = 0x3f800000u;
 
-// scores g[c, t] of the lane's heads and positions, and the largest of each head in v.largest
-__device__ __forceinline__ void scores(float (&g)[2][4], const float (&y)[5][4], Vectors& v,
-                                       const Examples& x, const Place& at, int t0) {
-  const float none = __int_as_float(0xff800000);  // minus infinity
-  float top[2] = {none, none};
-#pragma unroll
-  for (int e = 0; e < 4; e++) {
-    int h = at.group + 8 * (e >> 1), t = at.warp * 8 + 2 * at.quad + (e & 1);
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
-      g[s][e] = t0 + t < x.T ? v.r[s][t] * (y[4][e] + v.EY[s][D + h]) : none;
-      top[e >> 1] = fmaxf(top[e >> 1], g[s][e]);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    top[i] = fmaxf(top[i], __shfl_xor_sync(ALL, top[i], 1));
-    top[i] = fmaxf(top[i], __shfl_xor_sync(ALL, top[i], 2));
-    if (at.quad == 0) v.largest[at.warp][at.group + 8 * i] = top[i];
-  }
-}
-
-// the table [w y_V | w] in the order in which a warp reads it as a factor: 8 columns, 8 positions,
-// symbol, lane
-__device__ __forceinline__ void write_table(float2* S, const float (&g)[2][4],
-                                            const float (&y)[5][4], float mu, const Vectors& v,
-                                            const Place& at) {
-  float head_mu[2];
-  head_mu[0] = __shfl_sync(ALL, mu, at.group), head_mu[1] = __shfl_sync(ALL, mu, at.group + 8);
-#pragma unroll
-  for (int s = 0; s < 2; s++)
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      float w[2] = {expf(g[s][2 * i] - head_mu[i]), expf(g[s][2 * i + 1] - head_mu[i])};
-      int t = at.warp * 8 + 2 * at.quad;
-      float wr[2] = {w[0] * v.r[s][t], w[1] * v.r[s][t + 1]};
-#pragma unroll
-      for (int k = 0; k < 5; k++) {
-        float EY = v.EY[s][k * H + at.group + 8 * i];
-        float2 value = make_float2(wr[0] * (y[k][2 * i] + EY), wr[1] * (y[k][2 * i + 1] + EY));
-        if (k == K) value = make_float2(w[0], w[1]);
-        S[(((2 * k + i) * 8 + at.warp) * 2 + s) * 32 + at.lane] = value;
-      }
-    }
-}
-
 // c += X S for 16 examples of each block and 40 columns from tile `first_column` on
 template <int BLOCKS>
 __device__ __forceinline__ void over_tokens(float (&c)[BLOCKS][5][4], const float2* S,
@@ -155,16 +109,48 @@ __device__ __forceinline__ void head_sums(float* sums, Vectors& v, Square W, con
     if (t0 + CHUNK < x.T) fetch_positions(next, p.position.value, t0 + CHUNK, x.T);
     commit();
     deviations(v, P, at);
-    float y[5][4], g[2][4], factor[4];
+    float y[5][4], g[2][4];
     clear(y);
     if (t0 + at.warp * 8 < x.T) table_product(y, W, P, at);
-    scores(g, y, v, x, at, t0);
+    const float none = __int_as_float(0xff800000);  // minus infinity
+    float top[2] = {none, none};
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int h = at.group + 8 * (e >> 1), t = at.warp * 8 + 2 * at.quad + (e & 1);
+#pragma unroll
+      for (int s = 0; s < 2; s++) {
+        g[s][e] = t0 + t < x.T ? v.r[s][t] * (y[4][e] + v.EY[s][D + h]) : none;
+        top[e >> 1] = fmaxf(top[e >> 1], g[s][e]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      top[i] = fmaxf(top[i], __shfl_xor_sync(ALL, top[i], 1));
+      top[i] = fmaxf(top[i], __shfl_xor_sync(ALL, top[i], 2));
+      if (at.quad == 0) v.largest[at.warp][at.group + 8 * i] = top[i];
+    }
     __syncthreads();
     float old = mu;
 #pragma unroll
     for (int i = 0; i < WARPS; i++) mu = fmaxf(mu, v.largest[i][at.lane & 15]);
-    float shrink = expf(old - mu);
-    write_table(S, g, y, mu, v, at);
+    float shrink = expf(old - mu), head_mu[2];
+    head_mu[0] = __shfl_sync(ALL, mu, at.group), head_mu[1] = __shfl_sync(ALL, mu, at.group + 8);
+#pragma unroll
+    for (int s = 0; s < 2; s++)
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        float w[2] = {expf(g[s][2 * i] - head_mu[i]), expf(g[s][2 * i + 1] - head_mu[i])};
+        int t = at.warp * 8 + 2 * at.quad;
+        float wr[2] = {w[0] * v.r[s][t], w[1] * v.r[s][t + 1]};
+#pragma unroll
+        for (int k = 0; k < 5; k++) {
+          float EY = v.EY[s][k * H + at.group + 8 * i];
+          float2 value = make_float2(wr[0] * (y[k][2 * i] + EY), wr[1] * (y[k][2 * i + 1] + EY));
+          if (k == K) value = make_float2(w[0], w[1]);
+          S[(((2 * k + i) * 8 + at.warp) * 2 + s) * 32 + at.lane] = value;
+        }
+      }
+    float factor[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
       factor[i] = __shfl_sync(ALL, shrink, 8 * (i >> 1) + 2 * at.quad + (i & 1));

@@ -57,46 +57,6 @@ __device__ __forceinline__ void add_deviations(float (&c)[4][4], Square rows, Sq
   }
 }
 
-// y becomes dz summed over the symbols; dE W' is added to v.dEY_parts, and w (dw (1 + g) - G_w) of
-// the lane's heads to `moved`
-__device__ __forceinline__ void through_weights(float (&y)[5][4], float (&G)[2][5][4],
-                                                float (&moved)[2][2], Vectors& v, const Examples& x,
-                                                const Place& at, int t0) {
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    int h = at.group + 8 * i;
-    float mu = v.mu[h], dEY[2][5] = {};
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-      int t = at.warp * 8 + 2 * at.quad + e, place = 2 * i + e;
-      float dz[5] = {};
-#pragma unroll
-      for (int s = 0; s < 2; s++) {
-        float r = v.r[s][t], g = r * (y[4][place] + v.EY[s][D + h]);
-        float w = t0 + t < x.T ? expf(g - mu) : 0.0f, G_w = G[s][4][place], dw = G_w;
-#pragma unroll
-        for (int k = 0; k < K; k++) dw += G[s][k][place] * (r * (y[k][place] + v.EY[s][k * H + h]));
-        moved[s][e] += w * (dw * (1.0f + g) - G_w);
-        G[s][4][place] = dw;
-#pragma unroll
-        for (int k = 0; k < 5; k++) {
-          float one = r * w * G[s][k][place];
-          dEY[s][k] += one, dz[k] += one;
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < 5; k++) y[k][place] = dz[k];
-    }
-#pragma unroll
-    for (int s = 0; s < 2; s++)
-#pragma unroll
-      for (int k = 0; k < 5; k++) {
-        float sum = over_quad(dEY[s][k]);
-        if (at.quad == 0) v.dEY_parts[at.warp][s][k * H + h] += sum;
-      }
-  }
-}
-
 // dz, and kappa below it, as the two products that follow read them
 __device__ __forceinline__ void write_rows(Square rows, const float (&y)[5][4],
                                            const float (&moved)[2][2], float (&sum_kappa)[2],
@@ -157,7 +117,40 @@ __device__ __forceinline__ void through_table(Square rows, Vectors& v, Square W,
       if (t0 + at.warp * 8 < x.T) over_examples(G, DS, v, at);
     }
     float moved[2][2] = {};  // [symbol][position]
-    through_weights(y, G, moved, v, x, at, t0);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      int h = at.group + 8 * i;
+      float mu = v.mu[h], dEY[2][5] = {};
+#pragma unroll
+      for (int e = 0; e < 2; e++) {
+        int t = at.warp * 8 + 2 * at.quad + e, place = 2 * i + e;
+        float dz[5] = {};
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+          float r = v.r[s][t], g = r * (y[4][place] + v.EY[s][D + h]);
+          float w = t0 + t < x.T ? expf(g - mu) : 0.0f, G_w = G[s][4][place], dw = G_w;
+#pragma unroll
+          for (int k = 0; k < K; k++)
+            dw += G[s][k][place] * (r * (y[k][place] + v.EY[s][k * H + h]));
+          moved[s][e] += w * (dw * (1.0f + g) - G_w);
+          G[s][4][place] = dw;
+#pragma unroll
+          for (int k = 0; k < 5; k++) {
+            float one = r * w * G[s][k][place];
+            dEY[s][k] += one, dz[k] += one;
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < 5; k++) y[k][place] = dz[k];
+      }
+#pragma unroll
+      for (int s = 0; s < 2; s++)
+#pragma unroll
+        for (int k = 0; k < 5; k++) {
+          float sum = over_quad(dEY[s][k]);
+          if (at.quad == 0) v.dEY_parts[at.warp][s][k * H + h] += sum;
+        }
+    }
     write_rows(rows, y, moved, sum_kappa, v, at);
     __syncthreads();
     float c[4][4];
