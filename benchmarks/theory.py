@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from capax.boolean import parse, survivors
-from capax.capacity.checkpoint_norms import checkpoint_blocks, head_table, whole_network
-from capax.capacity.cover_curve import covering_curve
-from capax.capacity.covering_sets import greedy_cover
-from capax.capacity.metrics import space_from_points
-from capax.capacity.sample_points import Sample
+from capax.capacity.covers.cover_curve import covering_curve
+from capax.capacity.covers.covering_sets import greedy_cover
+from capax.capacity.covers.metrics import space_from_points
+from capax.capacity.network.sample_points import Sample
+from capax.capacity.weights.checkpoint_norms import checkpoint_blocks, head_table, whole_network
 from capax.data import TaskSpec, draw_training
 
 

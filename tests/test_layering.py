@@ -1,4 +1,4 @@
-"""One way through: a file imports only from its own folder and from folders to its left."""
+"""One way through: a file imports only from its own room and from rooms to its left."""
 
 import ast
 from pathlib import Path
@@ -6,25 +6,48 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "capax"
-LAYERS = (
-    "boolean",
-    "data",
-    "attention",
-    "capacity",
-    "compiler",
-    "training",
-    "sweep",
-    "analysis",
-    "figures",
-    "report",
-    "cli",
-)
+# The house from left to right. A folder with rooms lists them in order; "." is the folder's own
+# files: the ground that its rooms stand on, or the roof above them.
+HOUSE: dict[str, tuple[str, ...]] = {
+    "boolean": (".",),
+    "data": (".",),
+    "attention": (".",),
+    "capacity": (
+        ".",
+        "covers",
+        "complexity",
+        "linear",
+        "network",
+        "weights",
+        "certificates",
+    ),
+    "compiler": ("construction", "proof", "."),
+    "training": (".",),
+    "learners": (".",),
+    "decompile": (".",),
+    "sweep": (".",),
+    "analysis": (".",),
+    "cards": (".",),
+    "audit": (".",),
+    "figures": (".",),
+    "report": (".",),
+    "cli": (".",),
+}
+ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
+# Folders that hold one piece of their layer and stand in no order to the files beside them.
+ALCOVES = {"training": {"fused"}}
 ROOT_MODULES = {"errors", "files", "identity", "machine"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
-def capax_imports(tree: ast.AST) -> set[str]:
-    """Second component of every `capax.<name>` that a file imports, wherever in the file."""
+def place(parts: tuple[str, ...]) -> tuple[str, str]:
+    """Layer and room of a dotted path below `capax`, given as its parts."""
+    layer, rest = parts[0], parts[1:]
+    return layer, rest[0] if rest and rest[0] in HOUSE.get(layer, ()) else "."
+
+
+def capax_imports(tree: ast.AST) -> set[tuple[str, ...]]:
+    """What follows `capax.` in every import of a file, wherever it stands in the file."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -32,13 +55,24 @@ def capax_imports(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide the layer: write capax.<layer>"
             module = node.module or ""
-            names |= {f"capax.{a.name}" for a in node.names} if module == "capax" else {module}
-    return {name.split(".")[1] for name in names if name.startswith("capax.")}
+            below = module == "capax" or module.removeprefix("capax.") in HOUSE
+            names |= {f"{module}.{a.name}" for a in node.names} if below else {module}
+    return {tuple(name.split(".")[1:]) for name in names if name.startswith("capax.")}
 
 
-def violations(layer: str, imported: set[str]) -> set[str]:
-    allowed = {*LAYERS[: LAYERS.index(layer) + 1], *ROOT_MODULES}
-    return imported - allowed
+def violations(where: tuple[str, str], imported: set[tuple[str, ...]]) -> set[str]:
+    """Imports that run back. A whole folder (`capax.capacity`) is all its rooms at once."""
+    own = ORDER.index(where)
+    wrong: set[str] = set()
+    for parts in imported:
+        if parts[0] in ROOT_MODULES:
+            continue
+        layer, room = place(parts)
+        whole = len(parts) == 1 and layer != where[0]
+        last = (layer, HOUSE[layer][-1]) if whole and layer in HOUSE else (layer, room)
+        if last not in ORDER or ORDER.index(last) > own:
+            wrong.add(".".join(parts))
+    return wrong
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
@@ -47,19 +81,50 @@ def test_imports_only_leftwards(path):
     relative = path.relative_to(SOURCE)
     if len(relative.parts) == 1:
         if relative.stem != "__init__":
-            assert imported <= ROOT_MODULES
+            assert {parts[0] for parts in imported} <= ROOT_MODULES
         return
-    assert not violations(relative.parts[0], imported)
+    where = place(relative.with_suffix("").parts)
+    if relative.stem == "__init__" and len(relative.parts) == 2:
+        where = (where[0], HOUSE[where[0]][-1])  # a folder's door opens on all of its rooms
+    assert not violations(where, imported)
 
 
-def test_the_rule_can_fail():
-    tree = ast.parse("from capax.sweep.store import Store\nimport capax.boolean")
-    assert violations("data", capax_imports(tree)) == {"sweep"}
+@pytest.mark.parametrize(
+    "where, planted, wrong",
+    [
+        (("data", "."), "from capax.sweep.store import Store", {"sweep.store"}),
+        (("data", "."), "import capax.boolean", set()),
+        (("capacity", "covers"), "from capax.capacity.linear.pieces import Piece",
+         {"capacity.linear.pieces"}),
+        (("capacity", "covers"), "from capax.capacity import linear", {"capacity.linear"}),
+        (("capacity", "."), "from capax.capacity.covers.metrics import FiniteSpace",
+         {"capacity.covers.metrics"}),
+        (("capacity", "linear"), "from capax.capacity.covers.metrics import FiniteSpace", set()),
+        (("compiler", "proof"), "from capax.compiler.compiling import compile",
+         {"compiler.compiling"}),
+        (("data", "."), "import capax.unheard_of", {"unheard_of"}),
+    ],
+)  # fmt: skip
+def test_a_planted_back_import_is_found(where, planted, wrong):
+    assert violations(where, capax_imports(ast.parse(planted))) == wrong
 
 
-def test_every_folder_is_a_layer():
-    folders = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
-    assert folders == set(LAYERS)
+def test_every_folder_is_a_layer_and_every_room_is_known():
+    def folders(path):
+        return {p.name for p in path.iterdir() if p.is_dir() and any(p.glob("*.py"))}
+
+    assert folders(SOURCE) == set(HOUSE)
+    for layer, rooms in HOUSE.items():
+        inside = {room for room in rooms if room != "."} | ALCOVES.get(layer, set())
+        assert folders(SOURCE / layer) == inside
+
+
+def test_the_picture_in_contributing_is_the_order():
+    page = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text()
+    assert " -> ".join(HOUSE) in " ".join(page.split())
+    for layer, rooms in HOUSE.items():
+        if len(rooms) > 1:
+            assert " -> ".join(rooms).replace(".", layer) in " ".join(page.split())
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))

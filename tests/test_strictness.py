@@ -5,8 +5,8 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from capax.attention import BagOfVectors
-from capax.capacity.sample_points import Sample
-from capax.compiler.choice import choose
+from capax.capacity.network.sample_points import Sample
+from capax.compiler.construction.choice import choose
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,6 @@ from hypothesis import strategies as st
 
 from capax.boolean import conjunction, disjunction, from_table, majority, parity, parse, survivors
 from capax.boolean.best_learner import best_learner
-from capax.boolean.collapse import (
-    collapse_probability,
-    expected_collapse_time,
-    no_swap_probability,
-)
 from capax.boolean.disagreement import (
     disagreement,
     expected_wrong_survivors,
@@ -31,6 +26,11 @@ from capax.boolean.limits import (
     log_num_juntas,
     num_full_functions,
     parity_ambiguity,
+)
+from capax.boolean.one_rule_left import (
+    expected_samples_until_one_left,
+    no_swap_probability,
+    probability_one_left,
 )
 from capax.errors import InfeasibleError, InputError
 
@@ -166,7 +166,7 @@ def test_no_swap_probability_exact():
 )
 def test_conditional_sandwich_published_values(T, m, lower, truth, upper):
     """20 000 draws, standard error 0.003; the published two digits plus 4 errors."""
-    found = collapse_probability(AND3, T, m, 0.5, draws=20_000, key=KEY)
+    found = probability_one_left(AND3, T, m, 0.5, draws=20_000, key=KEY)
     assert found.lower == pytest.approx(lower, abs=0.018)
     assert found.upper == pytest.approx(upper, abs=0.018)
     assert found.lower < truth + 0.02 and truth < found.upper
@@ -181,7 +181,7 @@ def test_sandwich_holds_the_simulated_truth(f, p):
         X = (random.random((m, T)) < p).astype(np.uint8)
         alone.append(survivors(f, X, f(X)).unique)
     truth, error = np.mean(alone), np.std(alone) / math.sqrt(150)
-    found = collapse_probability(f, T, m, p, draws=4000, key=KEY)
+    found = probability_one_left(f, T, m, p, draws=4000, key=KEY)
     slack = 4.5 * (error + found.standard_error)
     assert found.lower - slack <= truth <= found.upper + slack
     if f.s == 3:
@@ -189,7 +189,7 @@ def test_sandwich_holds_the_simulated_truth(f, p):
         assert found.upper == pytest.approx(exact, abs=4.5 * found.standard_error)
 
 
-def test_expected_collapse_time_against_simulation():
+def test_expected_samples_until_one_left_against_simulation():
     """150 histories at T = 12, p = 3/4; 4.5 standard errors: once in 10^5."""
     random, times = np.random.default_rng(8), []
     J = np.array(list(itertools.combinations(range(12), 3)))
@@ -198,7 +198,7 @@ def test_expected_collapse_time_against_simulation():
         agree = bits[:, J].all(axis=2) == bits[:, :3].all(axis=1)[:, None]
         alone = np.logical_and.accumulate(agree, axis=0).sum(axis=1) == 1
         times.append(1 + int(alone.argmax()))
-    found = expected_collapse_time(AND3, 12, 0.75, draws=500, key=KEY)
+    found = expected_samples_until_one_left(AND3, 12, 0.75, draws=500, key=KEY)
     slack = 4.5 * (np.std(times) / math.sqrt(150) + found.standard_error)
     assert found.lower - slack <= np.mean(times) <= found.upper + slack
     assert found.upper - found.lower < 2.5
@@ -219,10 +219,10 @@ def test_best_learner_published_values(T, p, m, draws, expected):
     if expected is not None:
         slack = 4.5 * found.identification_error + found.truncation + 0.01
         assert found.identification == pytest.approx(expected, abs=slack)
-    assert found.collapsed <= found.identification <= (1 + found.collapsed) / 2 + 1e-12
-    sandwich = collapse_probability(AND3, T, m, p, key=KEY)
-    slack = 4.5 * (found.collapsed_error + sandwich.standard_error)
-    assert sandwich.lower - slack <= found.collapsed <= sandwich.upper + slack
+    assert found.one_left <= found.identification <= (1 + found.one_left) / 2 + 1e-12
+    sandwich = probability_one_left(AND3, T, m, p, key=KEY)
+    slack = 4.5 * (found.one_left_error + sandwich.standard_error)
+    assert sandwich.lower - slack <= found.one_left <= sandwich.upper + slack
 
 
 def test_best_learner_lazy_equals_direct_simulation():
@@ -238,11 +238,11 @@ def test_best_learner_lazy_equals_direct_simulation():
 
 def test_best_learner_of_parity_and_majority():
     found = best_learner(MAJ3, 10, 8, 0.5, draws=30, key=KEY)
-    assert 0.0 < found.collapsed < 1.0 and found.truncation == 0.0
+    assert 0.0 < found.one_left < 1.0 and found.truncation == 0.0
     low, high = parity_ambiguity(10, 3, 8)
     found = best_learner(XOR3, 10, 8, 0.5, draws=120, key=KEY)
-    slack = 4.5 * found.collapsed_error
-    assert low - slack <= 1 - found.collapsed <= high + slack
+    slack = 4.5 * found.one_left_error
+    assert low - slack <= 1 - found.one_left <= high + slack
 
 
 def test_parity_bounds():
@@ -296,9 +296,13 @@ def test_expected_consistent_juntas_against_enumeration(formula, p):
         (lambda: expected_consistent_juntas(AND3, 9, 5, 1, 0.5), InfeasibleError, "s <= 4"),
         (lambda: no_swap_probability(XOR3, 9, 4, 0.5), InputError, "an AND or an OR"),
         (lambda: no_swap_probability(AND3, 9, 900, 0.5), InfeasibleError, "terms"),
-        (lambda: collapse_probability(AND3, 9, 4, 1.0, key=KEY), InputError, "0 < p < 1"),
-        (lambda: collapse_probability(AND3, 9, 4, 0.5, draws=1, key=KEY), InputError, "draws"),
-        (lambda: expected_collapse_time(AND3, 9, 0.5, draws=1, key=KEY), InputError, "draws"),
+        (lambda: probability_one_left(AND3, 9, 4, 1.0, key=KEY), InputError, "0 < p < 1"),
+        (lambda: probability_one_left(AND3, 9, 4, 0.5, draws=1, key=KEY), InputError, "draws"),
+        (
+            lambda: expected_samples_until_one_left(AND3, 9, 0.5, draws=1, key=KEY),
+            InputError,
+            "draws",
+        ),
         (lambda: best_learner(AND3, 9, 4, 0.0, key=KEY), InputError, "0 < p < 1"),
         (lambda: best_learner(AND3, 9, -4, 0.5, key=KEY), InputError, "m: wanted"),
         (lambda: best_learner(AND3, 9, 4, 0.5, limit=1, key=KEY), InputError, "limit"),

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from capax.attention import DeterministicPositions, Transformer, TransformerSpec, save
 from capax.attention.readout import ClsScalar
-from capax.capacity.plain_norms import class_from_norms, parse_norms
-from capax.capacity.sample_points import Sample
+from capax.capacity.network.sample_points import Sample
+from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 from capax.cli import bound, theorems
 from capax.errors import InputError
 from capax.figures.bound_curves import conjunction_curves, selection_head

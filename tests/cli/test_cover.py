@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from capax.capacity.point_files import read_table
+from capax.capacity.covers.point_files import read_table
 from capax.errors import InputError
 from typed_command import typed
 

@@ -12,9 +12,9 @@ from safetensors.numpy import save_file
 
 import capax
 from capax.compiler import load_compiled, save_compiled, verify
-from capax.compiler.adversary import attack
-from capax.compiler.output_range import output_range
-from capax.compiler.tables import head_tables, readout_output
+from capax.compiler.proof.adversary import attack
+from capax.compiler.proof.output_range import output_range
+from capax.compiler.proof.tables import head_tables, readout_output
 from capax.errors import InputError
 
 FORMULAS = ("x1 & x4 & ~x6", "x1 ^ x4 ^ x6", "(x1 & x4) | (~x1 & x6)")

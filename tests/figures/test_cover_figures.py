@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib.patches import Circle, Polygon, Rectangle
 
-from capax.capacity.cover_curve import covering_curve
-from capax.capacity.covering_sets import covering_number
-from capax.capacity.metrics import space_from_distances, space_from_points
+from capax.capacity.covers.cover_curve import covering_curve
+from capax.capacity.covers.covering_sets import covering_number
+from capax.capacity.covers.metrics import space_from_distances, space_from_points
 from capax.errors import InputError
 from capax.figures.cover_balls import draw_cover, draw_warm_up
 from capax.figures.cover_curve import draw_curve

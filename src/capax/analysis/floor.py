@@ -13,10 +13,10 @@ from functools import cache, lru_cache, partial
 import numpy as np
 
 from capax.boolean.best_learner import best_learner
-from capax.boolean.collapse import probability_as_conjunction
 from capax.boolean.disagreement import union_sample_size
 from capax.boolean.functions import SparseFunction
 from capax.boolean.limits import fano
+from capax.boolean.one_rule_left import probability_as_conjunction
 from capax.boolean.parser import parse
 from capax.errors import InputError
 from capax.identity import key_words

@@ -3,7 +3,7 @@
 A target looks at s of T bits. `functions` holds it as a support and a truth table, `families` and
 `parser` build it, `fourier` and `bias` say what it is like, `version_space` lists the placements
 that a sample has not refuted (`conjunctions` for AND and OR, `search` for the rest). How many
-examples anyone needs: `disagreement` (wrong survivors), `limits` (converse bounds), `collapse`
+examples anyone needs: `disagreement` (wrong survivors), `limits` (converse bounds), `one_rule_left`
 (when one placement is left) and `best_learner` (the floor under every learning curve).
 """
 
@@ -11,10 +11,6 @@ from capax.boolean.best_learner import BestLearner as BestLearner
 from capax.boolean.bias import balancing_probabilities as balancing_probabilities
 from capax.boolean.bias import balancing_probability as balancing_probability
 from capax.boolean.bias import bias as bias
-from capax.boolean.collapse import Sandwich as Sandwich
-from capax.boolean.collapse import collapse_probability as collapse_probability
-from capax.boolean.collapse import expected_collapse_time as expected_collapse_time
-from capax.boolean.collapse import no_swap_probability as no_swap_probability
 from capax.boolean.disagreement import expected_wrong_survivors as expected_wrong_survivors
 from capax.boolean.disagreement import log_num_placements as log_num_placements
 from capax.boolean.disagreement import union_sample_size as union_sample_size
@@ -36,6 +32,12 @@ from capax.boolean.functions import MAX_SPARSITY as MAX_SPARSITY
 from capax.boolean.functions import SparseFunction as SparseFunction
 from capax.boolean.limits import counting as counting
 from capax.boolean.limits import fano as fano
+from capax.boolean.one_rule_left import Sandwich as Sandwich
+from capax.boolean.one_rule_left import (
+    expected_samples_until_one_left as expected_samples_until_one_left,
+)
+from capax.boolean.one_rule_left import no_swap_probability as no_swap_probability
+from capax.boolean.one_rule_left import probability_one_left as probability_one_left
 from capax.boolean.parser import parse as parse
 from capax.boolean.random_functions import random_function as random_function
 from capax.boolean.random_functions import random_support as random_support

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capax.boolean.collapse import probability_as_conjunction
 from capax.boolean.disagreement import check_length
 from capax.boolean.families import conjunction
 from capax.boolean.functions import SparseFunction
+from capax.boolean.one_rule_left import probability_as_conjunction
 from capax.boolean.random_functions import Key, generator
 from capax.boolean.version_space import count_up_to
 from capax.errors import InputError, require
@@ -35,8 +35,8 @@ class BestLearner:
 
     identification: float
     identification_error: float
-    collapsed: float
-    collapsed_error: float
+    one_left: float
+    one_left_error: float
     truncation: float
     draws: int
 
@@ -59,8 +59,8 @@ def best_learner(
     return BestLearner(
         identification=float(inverse.mean()),
         identification_error=float(inverse.std()) / math.sqrt(draws),
-        collapsed=float(alone.mean()),
-        collapsed_error=float(alone.std()) / math.sqrt(draws),
+        one_left=float(alone.mean()),
+        one_left_error=float(alone.std()) / math.sqrt(draws),
         truncation=float((sizes == limit).mean()) / limit,
         draws=draws,
     )

@@ -23,15 +23,15 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "Definition 2.1",
         "Covering number of functions on a sample: one point per function, its tuple of values.",
-        ("capax.capacity.covering_classes:cover_on_sample",),
-        ("tests/capacity/test_covering_classes.py::test_the_metric_is_the_definition",),
+        ("capax.capacity.covers.covering_classes:cover_on_sample",),
+        ("tests/capacity/covers/test_covering_classes.py::test_the_metric_is_the_definition",),
     ),
     Statement(
         "Definition 2.2",
         "Covering number of a parameterised class: the same number, by its parameters.",
-        ("capax.capacity.covering_classes:cover_of_parameters",),
+        ("capax.capacity.covers.covering_classes:cover_of_parameters",),
         (
-            "tests/capacity/test_covering_classes.py"
+            "tests/capacity/covers/test_covering_classes.py"
             "::test_parameters_and_functions_have_the_same_covering_number",
         ),
     ),
@@ -39,15 +39,15 @@ STATEMENTS: tuple[Statement, ...] = (
         "Lemma 2.2",
         "From ln N <= C/eps^2 to a bound on the error, for Lipschitz, ramp and 0-1 losses.",
         (
-            "capax.capacity.generalization:lemma_2_2",
-            "capax.capacity.chaining:rademacher_from_cover",
-            "capax.capacity.margin_bounds:margin_bound",
-            "capax.capacity.margin_bounds:realizable_bound",
+            "capax.capacity.complexity.generalization:lemma_2_2",
+            "capax.capacity.complexity.chaining:rademacher_from_cover",
+            "capax.capacity.certificates.margin_bounds:margin_bound",
+            "capax.capacity.certificates.margin_bounds:realizable_bound",
         ),
         (
-            "tests/capacity/test_generalization.py::test_lemma_2_2_is_its_formula",
-            "tests/capacity/test_chaining.py::test_closed_form_is_the_optimum_over_all_scales",
-            "tests/capacity/test_margin_bounds.py::test_certificates_for_the_and_of_three_bits",
+            "tests/capacity/complexity/test_generalization.py::test_lemma_2_2_is_its_formula",
+            "tests/capacity/complexity/test_chaining.py::test_closed_form_is_the_optimum_over_all_scales",
+            "tests/capacity/certificates/test_margin_bounds.py::test_certificates_for_the_and_of_three_bits",
         ),
         "c sqrt(C/m) (1 + log(A sqrt(m/C)))",
         "min_n n kappa (A/kappa)^(1/n) + (n-1) kappa, kappa = sqrt(2C/m); fast rate when separable",
@@ -70,18 +70,23 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "Assumption 4.1",
         "What a head must satisfy, checked for a concrete one.",
-        ("capax.capacity.assumptions:assumption_4_1",),
-        ("tests/capacity/test_head_bounds.py::test_normalizers_answer_whether_the_bound_applies",),
+        ("capax.capacity.weights.assumptions:assumption_4_1",),
+        (
+            "tests/capacity/network/test_head_bounds.py::test_normalizers_answer_whether_the_bound_applies",
+        ),
         "||J||_1,1 <= C_Norm",
         "||J||_inf->1 <= C_N, which is smaller",
     ),
     Statement(
         "Theorem 4.2",
         "Cover of a head from covers of its scores and its values, at the optimal split.",
-        ("capax.capacity.head_lipschitz:theorem_4_2", "capax.capacity.allocation:allocate"),
         (
-            "tests/capacity/test_head_bounds.py::test_theorem_4_2_split_is_the_best_one",
-            "tests/capacity/test_allocation.py::test_split_equals_slsqp",
+            "capax.capacity.network.head_lipschitz:theorem_4_2",
+            "capax.capacity.linear.allocation:allocate",
+        ),
+        (
+            "tests/capacity/network/test_head_bounds.py::test_theorem_4_2_split_is_the_best_one",
+            "tests/capacity/linear/test_allocation.py::test_split_equals_slsqp",
         ),
         "infimum over the split, all mT tokens",
         "closed form of the split; values at m pooled points only",
@@ -89,10 +94,10 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "Lemma 4.3",
         "How far a head's output moves with its scores and values.",
-        ("capax.capacity.head_lipschitz:head_distance",),
+        ("capax.capacity.network.head_lipschitz:head_distance",),
         (
-            "tests/capacity/test_head_bounds.py::test_lemma_4_3_is_never_violated",
-            "tests/capacity/test_head_bounds.py::test_lemma_4_3_is_attained_by_two_opposite_tokens",
+            "tests/capacity/network/test_head_bounds.py::test_lemma_4_3_is_never_violated",
+            "tests/capacity/network/test_head_bounds.py::test_lemma_4_3_is_attained_by_two_opposite_tokens",
         ),
         "C_Norm = 2 for softmax, values around 0",
         "C_N = 1 (attained), values around any centre",
@@ -101,17 +106,17 @@ STATEMENTS: tuple[Statement, ...] = (
         "Corollary 4.5",
         "ln N of one head, several heads, a scalar read-out, or an MLP on top, with constants.",
         (
-            "capax.capacity.head_bounds:attention_head",
-            "capax.capacity.head_bounds:scalar_head",
-            "capax.capacity.head_bounds:linear_head",
-            "capax.capacity.multi_head_bounds:multi_head",
-            "capax.capacity.multi_head_bounds:mlp_head",
+            "capax.capacity.network.head_bounds:attention_head",
+            "capax.capacity.network.head_bounds:scalar_head",
+            "capax.capacity.network.head_bounds:linear_head",
+            "capax.capacity.network.multi_head_bounds:multi_head",
+            "capax.capacity.network.multi_head_bounds:mlp_head",
         ),
         (
-            "tests/capacity/test_head_bounds.py::test_corollary_4_5_closed_form_by_hand",
-            "tests/capacity/test_head_bounds.py"
+            "tests/capacity/network/test_head_bounds.py::test_corollary_4_5_closed_form_by_hand",
+            "tests/capacity/network/test_head_bounds.py"
             "::test_every_cover_grows_with_norms_radii_T_m_and_shrinks_with_eps",
-            "tests/capacity/test_head_bounds.py"
+            "tests/capacity/network/test_head_bounds.py"
             "::test_bound_is_above_the_packing_of_all_selection_heads",
         ),
         "<~ ((||W_V||_2,1)^(2/3) + (||W_QK^T||_2,1 ||W_V||_2)^(2/3))^3 log(mT) / eps^2",
@@ -121,13 +126,13 @@ STATEMENTS: tuple[Statement, ...] = (
         "Lemma 4.6",
         "Cover of x -> Wx with a (2,1) norm, row norms not known in advance.",
         (
-            "capax.capacity.linear_classes:log_cover_matrix_21",
-            "capax.capacity.linear_classes:zhang_bound",
+            "capax.capacity.linear.linear_classes:log_cover_matrix_21",
+            "capax.capacity.linear.linear_classes:zhang_bound",
         ),
         (
-            "tests/capacity/test_linear_classes.py::test_matrix_cover_below_its_quadratic_form",
-            "tests/capacity/test_constructive_covers.py::test_every_matrix_has_a_centre_within_eps",
-            "tests/capacity/test_linear_classes.py::test_zhang_is_tens_to_hundreds_of_times_larger",
+            "tests/capacity/linear/test_linear_classes.py::test_matrix_cover_below_its_quadratic_form",
+            "tests/capacity/linear/test_constructive_covers.py::test_every_matrix_has_a_centre_within_eps",
+            "tests/capacity/linear/test_linear_classes.py::test_zhang_is_tens_to_hundreds_of_times_larger",
         ),
         "36 (bB/eps)^2 log(2 ceil(4bB/eps + 2) N + 1), Zhang",
         "rho (bB/eps)^2 ln(2kLN + 1), rho near 1, as an exact count",
@@ -136,15 +141,15 @@ STATEMENTS: tuple[Statement, ...] = (
         "Theorem 4.7",
         "Depth as a recursion over layers: paper's stack, residual blocks, LayerNorm.",
         (
-            "capax.capacity.network_bounds:paper_network",
-            "capax.capacity.network_bounds:residual_network",
-            "capax.capacity.stages:compose",
+            "capax.capacity.network.network_bounds:paper_network",
+            "capax.capacity.network.network_bounds:residual_network",
+            "capax.capacity.network.stages:compose",
         ),
         (
-            "tests/capacity/test_network_bounds.py"
+            "tests/capacity/network/test_network_bounds.py"
             "::test_amplifications_bound_the_error_of_perturbed_networks",
-            "tests/capacity/test_network_bounds.py::test_residual_amplifications",
-            "tests/capacity/test_network_bounds.py::test_closed_form_of_two_layers_by_hand",
+            "tests/capacity/network/test_network_bounds.py::test_residual_amplifications",
+            "tests/capacity/network/test_network_bounds.py::test_closed_form_of_two_layers_by_hand",
         ),
         "products of (1 + 4 ||W_QK||) per layer",
         "products of (1 + 2 ||W_QK||), optimal split over all pieces",
@@ -152,9 +157,9 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "Proposition 5 (monotone symmetric)",
         "Thresholds of s bits by one head and a scalar read-out; the sign is exact everywhere.",
-        ("capax.compiler.threshold:scalar_readout",),
+        ("capax.compiler.construction.threshold:scalar_readout",),
         (
-            "tests/compiler/test_exhaustive.py"
+            "tests/compiler/construction/test_exhaustive.py"
             "::test_scalar_read_outs_cover_exactly_the_threshold_functions",
         ),
         "approximate",
@@ -163,18 +168,21 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement(
         "Proposition 5 (symmetric)",
         "Symmetric functions by a head and at most 2s ReLU units, error 0.",
-        ("capax.compiler.symmetric:symmetric_readout",),
-        ("tests/compiler/test_exhaustive.py::test_all_functions_of_three_bits",),
+        ("capax.compiler.construction.symmetric:symmetric_readout",),
+        ("tests/compiler/construction/test_exhaustive.py::test_all_functions_of_three_bits",),
         "O(s) units",
         "2s units, error 0 on all 2^T inputs",
     ),
     Statement(
         "Proposition 5 (any function)",
         "Any function of s bits by a head and 2^s to 2 2^s ReLU units.",
-        ("capax.compiler.general:exact_readout", "capax.compiler.general:interpolating_readout"),
         (
-            "tests/compiler/test_exhaustive.py::test_all_functions_of_three_bits",
-            "tests/compiler/test_exhaustive.py::test_a_thousand_random_functions_of_four_bits",
+            "capax.compiler.construction.general:exact_readout",
+            "capax.compiler.construction.general:interpolating_readout",
+        ),
+        (
+            "tests/compiler/construction/test_exhaustive.py::test_all_functions_of_three_bits",
+            "tests/compiler/construction/test_exhaustive.py::test_a_thousand_random_functions_of_four_bits",
         ),
         "2^O(s) units",
         "2 2^s units, error 0; or 2^s units with the exact worst case",
@@ -183,13 +191,13 @@ STATEMENTS: tuple[Statement, ...] = (
         "Certificate",
         "Norms and margins measured after training; Occam; the best of a portfolio.",
         (
-            "capax.capacity.certificate:certify",
-            "capax.capacity.a_posteriori:round_up",
-            "capax.capacity.occam:occam_bound",
+            "capax.capacity.certificates.certificate:certify",
+            "capax.capacity.weights.a_posteriori:round_up",
+            "capax.capacity.certificates.occam:occam_bound",
         ),
         (
-            "tests/capacity/test_certificate.py::test_certificate_is_valid_and_names_its_parts",
-            "tests/capacity/test_margin_bounds.py::test_certificates_hold_on_simulated_data",
+            "tests/capacity/certificates/test_certificate.py::test_certificate_is_valid_and_names_its_parts",
+            "tests/capacity/certificates/test_margin_bounds.py::test_certificates_hold_on_simulated_data",
         ),
         "not in the paper",
         "grid over norms, union cost shown, m needed solved exactly",

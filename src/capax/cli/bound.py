@@ -10,7 +10,7 @@ from capax.cli.output import JsonFlag, emit, note, stdout
 from capax.errors import require
 
 if TYPE_CHECKING:
-    from capax.capacity.portfolio import Certificate
+    from capax.capacity.certificates.portfolio import Certificate
 
 SHOWN_ROWS = 24
 
@@ -95,9 +95,9 @@ def _check_sources(
 def _from_norms(
     text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, float]
 ) -> "Certificate":
-    from capax.capacity.plain_norms import class_from_norms, parse_norms
-    from capax.capacity.portfolio import bound_from_norms
-    from capax.capacity.sample_points import Sample
+    from capax.capacity.certificates.portfolio import bound_from_norms
+    from capax.capacity.network.sample_points import Sample
+    from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 
     cls = class_from_norms(parse_norms(text), d=d, k=k, layers=layers)
     return bound_from_norms(cls, Sample(m, T), **goal)
@@ -106,7 +106,7 @@ def _from_norms(
 def _from_file(
     path: Path, T: int, m: int, heads: int | None, data: Path | None, goal: dict[str, float]
 ) -> tuple["Certificate", dict[str, Any]]:
-    from capax.capacity.model_files import (
+    from capax.capacity.certificates.model_files import (
         foreign_certificate,
         is_capax_checkpoint,
         model_certificate,
@@ -153,7 +153,7 @@ def _only_pictures(
 def _draw(
     norms: str, m: int, d: int, k: int | None, goal: dict[str, float], plot: Path, dark: bool
 ) -> Path:
-    from capax.capacity.plain_norms import parse_norms
+    from capax.capacity.weights.plain_norms import parse_norms
     from capax.figures.bound_curves import draw_norm_curves
     from capax.figures.style import save
 

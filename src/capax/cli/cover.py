@@ -10,9 +10,9 @@ from capax.cli.output import JsonFlag, emit, note
 from capax.errors import require
 
 if TYPE_CHECKING:
-    from capax.capacity.cover_curve import CoverCurve
-    from capax.capacity.covering_sets import Cover
-    from capax.capacity.metrics import FiniteSpace
+    from capax.capacity.covers.cover_curve import CoverCurve
+    from capax.capacity.covers.covering_sets import Cover
+    from capax.capacity.covers.metrics import FiniteSpace
 
 SHOWN_CENTRES = 20
 
@@ -72,8 +72,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _read_space(file: Path, metric: str, distances: bool) -> "FiniteSpace":
-    from capax.capacity.metrics import space_from_distances, space_from_points
-    from capax.capacity.point_files import read_table
+    from capax.capacity.covers.metrics import space_from_distances, space_from_points
+    from capax.capacity.covers.point_files import read_table
 
     table = read_table(file)
     if distances:
@@ -82,14 +82,14 @@ def _read_space(file: Path, metric: str, distances: bool) -> "FiniteSpace":
 
 
 def _best_cover(space: "FiniteSpace", eps: float, time_limit: float) -> "Cover":
-    from capax.capacity.covering_sets import covering_number
+    from capax.capacity.covers.covering_sets import covering_number
 
     return covering_number(space, eps, time_limit=time_limit)
 
 
 def _cover_fields(space: "FiniteSpace", best: "Cover", time_limit: float) -> dict[str, Any]:
-    from capax.capacity.covering_sets import greedy_cover
-    from capax.capacity.packing_sets import packing_number
+    from capax.capacity.covers.covering_sets import greedy_cover
+    from capax.capacity.covers.packing_sets import packing_number
 
     greedy = greedy_cover(space, best.eps)
     packing = packing_number(space, best.eps, time_limit=time_limit)
@@ -112,7 +112,7 @@ def _cover_fields(space: "FiniteSpace", best: "Cover", time_limit: float) -> dic
 
 
 def _whole_curve(space: "FiniteSpace", time_limit: float) -> "CoverCurve":
-    from capax.capacity.cover_curve import covering_curve
+    from capax.capacity.covers.cover_curve import covering_curve
 
     whole = covering_curve(space, time_limit=time_limit)
     if not whole.exact:

@@ -12,15 +12,15 @@ imply (`sample_size`). `verifying` recomputes all of it from the weights alone: 
 `transformer_lens` and `torch_export` carry them elsewhere.
 """
 
-from capax.compiler.certificate import Certificate as Certificate
-from capax.compiler.certificate import certify as certify
-from capax.compiler.choice import choose as choose
 from capax.compiler.compiling import Compiled as Compiled
 from capax.compiler.compiling import compile as compile
-from capax.compiler.families import FAMILIES as FAMILIES
-from capax.compiler.families import Construction as Construction
-from capax.compiler.selection import ENCODINGS as ENCODINGS
-from capax.compiler.selection import Selection as Selection
+from capax.compiler.construction.choice import choose as choose
+from capax.compiler.construction.families import FAMILIES as FAMILIES
+from capax.compiler.construction.families import Construction as Construction
+from capax.compiler.construction.selection import ENCODINGS as ENCODINGS
+from capax.compiler.construction.selection import Selection as Selection
+from capax.compiler.proof.certificate import Certificate as Certificate
+from capax.compiler.proof.certificate import certify as certify
 from capax.compiler.verifying import Verification as Verification
 from capax.compiler.verifying import verify as verify
 from capax.compiler.weights_file import load_compiled as load_compiled

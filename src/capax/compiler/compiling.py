@@ -6,11 +6,11 @@ import jax
 import numpy as np
 
 from capax.boolean import SparseFunction, parse
-from capax.compiler.assemble import Model, assemble
-from capax.compiler.certificate import Certificate, certify, table_text
-from capax.compiler.choice import choose
-from capax.compiler.families import Construction
-from capax.compiler.selection import EncodingName
+from capax.compiler.construction.assemble import Model, assemble
+from capax.compiler.construction.choice import choose
+from capax.compiler.construction.families import Construction
+from capax.compiler.construction.selection import EncodingName
+from capax.compiler.proof.certificate import Certificate, certify, table_text
 from capax.errors import require
 
 MAX_T = 10**8

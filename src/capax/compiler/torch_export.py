@@ -12,7 +12,7 @@ from capax.attention import (
     OrthonormalBag,
     TrainablePositions,
 )
-from capax.compiler.assemble import Model
+from capax.compiler.construction.assemble import Model
 from capax.errors import InputError
 
 try:

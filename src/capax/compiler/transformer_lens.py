@@ -30,8 +30,8 @@ from capax.attention import (
     IncoherentCodes,
     TrainablePositions,
 )
-from capax.compiler.assemble import Model, assemble
 from capax.compiler.compiling import Compiled
+from capax.compiler.construction.assemble import Model, assemble
 from capax.errors import InfeasibleError, InputError, require
 from capax.files import write_atomically
 

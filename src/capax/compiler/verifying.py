@@ -15,11 +15,11 @@ import numpy as np
 
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
-from capax.compiler.adversary import Attack, attack
-from capax.compiler.certificate import error_from_range, function_from
-from capax.compiler.norm_table import measured_norms
-from capax.compiler.output_range import output_range
-from capax.compiler.tables import HeadTables, Model, head_tables, readout_output
+from capax.compiler.proof.adversary import Attack, attack
+from capax.compiler.proof.certificate import error_from_range, function_from
+from capax.compiler.proof.norm_table import measured_norms
+from capax.compiler.proof.output_range import output_range
+from capax.compiler.proof.tables import HeadTables, Model, head_tables, readout_output
 from capax.compiler.weights_file import WeightsFile, load_compiled
 from capax.errors import InputError, require
 

@@ -10,8 +10,8 @@ from safetensors import SafetensorError, safe_open
 
 from capax.attention import ClsMLP, ClsScalar, checkpoint
 from capax.attention.checkpoint_structure import build
-from capax.compiler.assemble import Model, assemble
 from capax.compiler.compiling import Compiled
+from capax.compiler.construction.assemble import Model, assemble
 from capax.errors import InputError, require
 
 KIND = "capax-compiled-1"

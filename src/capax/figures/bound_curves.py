@@ -20,16 +20,16 @@ from matplotlib.figure import Figure
 
 from capax.boolean.families import conjunction
 from capax.boolean.limits import fano
-from capax.capacity.head_bounds import linear_head
-from capax.capacity.layer_pieces import Inputs
-from capax.capacity.margin_bounds import realizable_bound
-from capax.capacity.occam import conjunction_model, occam_bound
-from capax.capacity.paper_style import paper_style_cover
-from capax.capacity.pieces import parameter_count_cover
-from capax.capacity.plain_norms import class_from_norms, matrix_from
-from capax.capacity.sample_points import Sample
-from capax.capacity.samples_needed import samples_needed
-from capax.capacity.vc import log_sauer_power
+from capax.capacity.certificates.margin_bounds import realizable_bound
+from capax.capacity.certificates.occam import conjunction_model, occam_bound
+from capax.capacity.complexity.samples_needed import samples_needed
+from capax.capacity.complexity.vc import log_sauer_power
+from capax.capacity.linear.pieces import parameter_count_cover
+from capax.capacity.network.head_bounds import linear_head
+from capax.capacity.network.layer_pieces import Inputs
+from capax.capacity.network.paper_style import paper_style_cover
+from capax.capacity.network.sample_points import Sample
+from capax.capacity.weights.plain_norms import class_from_norms, matrix_from
 from capax.errors import require
 from capax.figures.style import Palette, styled
 

@@ -11,8 +11,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch, Polygon, Rectangle
 
-from capax.capacity.covering_sets import Cover, covering_number
-from capax.capacity.metrics import FiniteSpace, space_from_points
+from capax.capacity.covers.covering_sets import Cover, covering_number
+from capax.capacity.covers.metrics import FiniteSpace, space_from_points
 from capax.errors import require
 from capax.figures.style import Palette, styled
 

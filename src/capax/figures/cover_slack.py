@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from capax.capacity.linear_classes import (
+from capax.capacity.linear.linear_classes import (
     log_cover_lower,
     log_cover_vector,
     quadratic_constant_vector,

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from capax.capacity.head_bounds import attention_head, linear_head
-from capax.capacity.layer_pieces import Inputs
 from capax.capacity.magnitude import number
-from capax.capacity.paper_style import paper_style_cover
-from capax.capacity.sample_points import Sample
+from capax.capacity.network.head_bounds import attention_head, linear_head
+from capax.capacity.network.layer_pieces import Inputs
+from capax.capacity.network.paper_style import paper_style_cover
+from capax.capacity.network.sample_points import Sample
 from capax.errors import require
 from capax.figures.bound_curves import selection_head
 from capax.figures.style import Palette, styled

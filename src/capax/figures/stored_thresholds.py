@@ -9,8 +9,8 @@ from numpy import ndarray
 from capax.analysis.scaling import Fit, Point, Scaling
 from capax.analysis.summary import closed_points, floor_ratio, scaling_of
 from capax.analysis.threshold import Threshold, panel_task, threshold_panel, thresholds
-from capax.boolean.collapse import collapse_probability
 from capax.boolean.disagreement import union_sample_size
+from capax.boolean.one_rule_left import probability_one_left
 from capax.boolean.parser import parse
 from capax.data.task import TaskSpec
 from capax.errors import InputError
@@ -139,7 +139,7 @@ def _one_rule_left(task: TaskSpec) -> float:
     try:
         while high - low > 1:
             middle = (low + high) // 2
-            reached = collapse_probability(f, task.T, middle, p, key=key).lower >= TARGET
+            reached = probability_one_left(f, task.T, middle, p, key=key).lower >= TARGET
             low, high = (low, middle) if reached else (middle, high)
     except InputError:
         return math.nan

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from capax.capacity.certificate import Certificate as BoundCertificate
-from capax.capacity.certificate import certify
+from capax.capacity.certificates.certificate import Certificate as BoundCertificate
+from capax.capacity.certificates.certificate import certify
 from capax.compiler import Certificate, Compiled, Verification, save_compiled, verify
 from capax.compiler import compile as compile_function
 from capax.data.task import TaskSpec, draw_task

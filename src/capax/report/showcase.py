@@ -1,6 +1,6 @@
 """Parts of the report that need no store: the diagram, a compiled function, a bound explained."""
 
-from capax.capacity.certificate import Certificate as BoundCertificate
+from capax.capacity.certificates.certificate import Certificate as BoundCertificate
 from capax.compiler import Certificate, Verification
 from capax.figures.attention_diagram import draw_attention_diagram
 from capax.report.page import Section

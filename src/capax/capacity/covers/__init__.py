@@ -1,0 +1,1 @@
+"""Covering numbers of finite sets and of function classes (Section 2, the lecture notes)."""

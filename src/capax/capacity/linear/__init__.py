@@ -1,0 +1,1 @@
+"""Lemma 4.6: norms of matrices, linear classes, pieces of a network, how the error is split."""

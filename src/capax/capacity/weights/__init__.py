@@ -1,0 +1,1 @@
+"""Norms measured on modules, tables and files, rounded up to a grid fixed in advance."""

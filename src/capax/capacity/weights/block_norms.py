@@ -1,0 +1,90 @@
+"""From the weights of a practical block to the norms that bounds need: folding, products, sizes.
+
+LayerNorm y = gain * x^ + offset is folded into the next matrix: W -> diag(gain) W and
+b -> b + W^T offset; since x^ is orthogonal to the all-ones vector, W may also be projected,
+W -> (I - 11^T/d) W. After folding ||x^|| <= sqrt(d) exactly, without looking at data. Biases become
+one more row. The key bias (and whatever else adds a constant to all scores of a query) cancels in
+softmax; the query bias is one more row of W_Q.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from capax.capacity.linear.norms import finite_matrix, matrix_norms, norms_VO, product_norms
+from capax.capacity.network.network_bounds import ResidualBlock
+
+Array = Float[np.ndarray, "..."]
+Fold = tuple[Array, Array] | None
+
+
+@dataclass(frozen=True)
+class BlockWeights:
+    """One block in x @ W form. W_Q, W_K, W_V [H, d, k]; W_O [H, k, d]; MLP W_1 [d, n], W_2 [n, d].
+
+    ln_1, ln_2: (gain, offset) of the LayerNorm in front of attention and MLP, None without one.
+    Missing biases are zero; a missing MLP is None. scale multiplies the scores.
+    """
+
+    W_Q: Array
+    W_K: Array
+    W_V: Array
+    W_O: Array
+    b_Q: Array
+    b_V: Array
+    b_O: Array
+    W_1: Array | None = None
+    b_1: Array | None = None
+    W_2: Array | None = None
+    b_2: Array | None = None
+    ln_1: Fold = None
+    ln_2: Fold = None
+    scale: float = 1.0
+    L_sigma: float = 1.0
+    C_N: float = 1.0
+    ratio: bool = True
+
+
+def folded(W: Array, b: Array, ln: Fold, name: str = "W") -> Float[np.ndarray, "rows cols"]:
+    """[W; b] after folding a LayerNorm in front: d + 1 rows, the last one the bias."""
+    whole = np.empty((W.shape[0] + 1, W.shape[1]))
+    whole[:-1], whole[-1] = W, b
+    if ln is not None:
+        gain, offset = (np.asarray(part, dtype=np.float64) for part in ln)
+        whole[-1] += offset @ whole[:-1]
+        whole[:-1] *= gain[:, None]
+        whole[:-1] -= whole[:-1].mean(axis=0)
+    return finite_matrix(whole, name)
+
+
+def block_norms(block: BlockWeights) -> ResidualBlock:
+    """The norms of a block; no d x d product is formed."""
+    H, d, _ = block.W_Q.shape
+    heads = []
+    for h in range(H):
+        left = folded(block.W_Q[h], block.b_Q[h], block.ln_1, "W_Q") * block.scale
+        keys = folded(block.W_K[h], np.zeros(block.W_K.shape[2]), block.ln_1, "W_K")[:-1]
+        values = folded(block.W_V[h], block.b_V[h], block.ln_1, "W_V")
+        output = finite_matrix(block.W_O[h], "W_O")
+        if h == 0:  # b_O is carried by the constant row of the first head
+            values = np.hstack([values, np.eye(d + 1)[:, -1:]])
+            output = np.vstack([output, block.b_O[None, :]])
+        heads.append((product_norms(left, keys, "W_QK"), norms_VO(values, output)))
+    W_1 = W_2 = None
+    if block.W_1 is not None and block.W_2 is not None:
+        n = block.W_1.shape[1]
+        b_1 = np.zeros(n) if block.b_1 is None else block.b_1
+        b_2 = np.zeros(d) if block.b_2 is None else block.b_2
+        W_1 = matrix_norms(folded(block.W_1, b_1, block.ln_2, "W_1"), "W_1")
+        W_2 = matrix_norms(folded(block.W_2, b_2, None, "W_2"), "W_2")
+    return ResidualBlock(
+        tuple(heads),
+        W_1,
+        W_2,
+        d,
+        1 if block.W_1 is None else block.W_1.shape[1],
+        block.L_sigma,
+        block.C_N,
+        block.ratio,
+    )

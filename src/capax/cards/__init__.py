@@ -1,0 +1,1 @@
+"""Cards: what a learner prefers, how much data it needs, beside the reference learners."""

@@ -1,0 +1,179 @@
+"""The certificate: what a compiled network does on all 2^T inputs, and what it weighs.
+
+Everything in it follows from closed forms in O(2^s), so T = 10^6 costs no more than T = 10. It is
+stored beside the weights; `verify` recomputes it from the weights alone.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from capax.boolean import SparseFunction, from_table
+from capax.compiler.construction.assemble import assemble
+from capax.compiler.construction.families import Construction
+from capax.compiler.construction.readouts import ScalarReadout
+from capax.compiler.proof.norm_table import closed_form_norms, paper_bounds
+from capax.compiler.proof.output_range import output_range
+from capax.compiler.proof.sample_size import DELTA, TARGET_ERROR, capacity_report, capacity_routes
+from capax.compiler.proof.sample_size import sample_sizes as by_route
+from capax.compiler.proof.tables import head_tables
+from capax.errors import InputError, require
+
+LABELS, VALUES = "labels -1 and +1, decided by the sign", "values of f, decided at 1/2"
+REAL_VALUES = "values of f (real-valued: there is nothing to decide)"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is promised. `worst_case_error` = max over all 2^T inputs of |output - target|.
+
+    `margin` = smallest distance of the output from the decision threshold on the right side, None
+    for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by
+    norm. `sample_size`: by route, for error 0.1 with probability 95 %. `selection`: the knobs of
+    the head (a = inverse temperature).
+    """
+
+    function: str
+    T: int
+    s: int
+    support: tuple[int, ...]
+    table: str | tuple[float, ...]
+    family: str
+    encoding: str
+    d: int
+    target: str
+    eps: float | None
+    worst_case_error: float
+    margin: float | None
+    wrong_decisions: int | None
+    mlp_units: int
+    selection: dict[str, float]
+    norms: dict[str, dict[str, float]]
+    paper_bounds: dict[str, dict[str, Any]]
+    sample_size: dict[str, int | None]
+    capacity: dict[str, dict[str, Any]]
+    statements: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, tuples as lists."""
+        content = asdict(self)
+        lists = {k: list(v) for k, v in content.items() if isinstance(v, tuple)}
+        goal = {"error": TARGET_ERROR, "probability": 1 - DELTA}
+        return {**content, **lists, "sample_size_for": goal}
+
+    @property
+    def sparse_function(self) -> SparseFunction:
+        """The function that was compiled."""
+        return function_from(self.support, self.table, self.T)
+
+
+def certify(construction: Construction, name: str, eps: float | None) -> Certificate:
+    """The certificate of a construction; `name` = the formula, for the reader."""
+    f, head = construction.function, construction.selection
+    error, margin = exact_error(construction)
+    norms, routes = closed_form_norms(construction), capacity_routes(construction)
+    knobs = {"a": head.a, "D": head.D, "omega": head.omega, "beta": float(head.beta)}
+    return Certificate(
+        function=name,
+        T=head.T,
+        s=f.s,
+        support=f.support,
+        table=table_text(f),
+        family=construction.family,
+        encoding=head.encoding,
+        d=_width(construction),
+        target=_target(construction),
+        eps=eps,
+        worst_case_error=error,
+        margin=margin,
+        wrong_decisions=None if margin is None else 0,
+        mlp_units=construction.readout.num_units,
+        selection=knobs,
+        norms=norms,
+        paper_bounds=paper_bounds(construction, norms),
+        sample_size=by_route(routes),
+        capacity=capacity_report(routes),
+        statements=_statements(construction),
+        notes=(*f.notes, *_notes(construction, margin)),
+    )
+
+
+def exact_error(construction: Construction) -> tuple[float, float | None]:
+    """Worst-case error and margin: closed form, or the exact range of the head for codes."""
+    if construction.basis is None or not isinstance(construction.readout, ScalarReadout):
+        return construction.worst_case_error, construction.margin
+    model = assemble(construction)
+    f = construction.function
+    return error_from_range(f, *output_range(model, head_tables(model), f.support), signed=True)
+
+
+def error_from_range(
+    f: SparseFunction, low: np.ndarray, high: np.ndarray, *, signed: bool
+) -> tuple[float, float | None]:
+    """Largest |output - target| and smallest distance from the threshold, from the ranges."""
+    target = 2 * f.table - 1 if signed else f.table
+    error = float(np.maximum(np.abs(low - target), np.abs(high - target)).max())
+    if not f.is_boolean:
+        return error, None
+    threshold = 0.0 if signed else 0.5
+    return error, float(np.where(f.table > 0.5, low - threshold, threshold - high).min())
+
+
+def table_text(f: SparseFunction) -> str | tuple[float, ...]:
+    """The truth table: hexadecimal (bit k = row k) for a Boolean function, else its values."""
+    if not f.is_boolean:
+        return tuple(float(x) for x in f.table)
+    packed = np.packbits(f.table.astype(np.uint8), bitorder="little").tobytes()
+    return hex(int.from_bytes(packed, "little"))
+
+
+def function_from(support: Any, table: Any, T: Any) -> SparseFunction:
+    """The inverse of `table_text`. Raises `InputError` for anything that is not a table."""
+    whole = isinstance(T, int) and isinstance(support, list | tuple)
+    require(whole and all(isinstance(x, int) for x in support), "support", "integers", support)
+    try:
+        rows = int(table, 16) if isinstance(table, str) else np.asarray(table, dtype=np.float64)
+        return from_table(rows, tuple(support), T)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"table: wanted a hexadecimal number or values, got {table!r}") from None
+
+
+def _width(construction: Construction) -> int:
+    head = construction.selection
+    if construction.basis is not None:
+        return construction.basis.codes.shape[1]
+    widths = {"deterministic": head.T + 3, "bag": head.T + 1, "trainable": head.slots + 3}
+    return widths[head.encoding]
+
+
+def _target(construction: Construction) -> str:
+    if isinstance(construction.readout, ScalarReadout):
+        return LABELS
+    return VALUES if construction.function.is_boolean else REAL_VALUES
+
+
+def _statements(construction: Construction) -> tuple[str, ...]:
+    case = {
+        "monotone-symmetric": "monotone symmetric functions by f_tf-scalar",
+        "linear-threshold": "f_tf-scalar, extended to weighted thresholds (ours)",
+        "symmetric": "symmetric functions by head and MLP",
+        "general": "all s-sparse functions by head and MLP",
+    }[construction.family]
+    routes = ("Corollary 4.5", "Occam bound") if construction.function.is_boolean else ()
+    return (f"Proposition 5: {case}", *routes)
+
+
+def _notes(construction: Construction, margin: float | None) -> tuple[str, ...]:
+    notes: list[str] = []
+    if margin is None:
+        notes.append("real-valued: no margin and no sample size for a 0/1 error")
+    if construction.family in ("symmetric", "general") and construction.function.s:
+        notes.append("Corollary 4.5 multiplies the norms of head and MLP: vacuous in practice")
+    if construction.basis is not None:
+        d, mu = construction.basis.codes.shape[1], construction.basis.mu
+        notes.append(f"codes of length {d}, largest inner product with a relevant one {mu:.3f}")
+    return tuple(notes)

@@ -1,0 +1,1 @@
+"""Learners: a zoo of architectures, and adapters for anything with `fit` and `predict`."""
