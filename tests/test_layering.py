@@ -36,7 +36,16 @@ HOUSE: dict[str, tuple[str, ...]] = {
 ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
 # Folders that hold one piece of their layer and stand in no order to the files beside them.
 ALCOVES = {"training": {"fused"}}
-ROOT_MODULES = {"errors", "files", "identity", "machine"}
+ROOT_MODULES = {
+    "doors",
+    "errors",
+    "files",
+    "foreign",
+    "identity",
+    "machine",
+    "notebook",
+    "terminal",
+}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

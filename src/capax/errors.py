@@ -4,6 +4,8 @@ Every mistake a user can make ends in one of these, with a message of one line t
 argument, what was wanted and what came. The command line prints it without a traceback.
 """
 
+from capax.foreign import one_line
+
 
 class CapaxError(Exception):
     """Base of every error Capax raises on purpose. `exit_code` is what the command line returns."""
@@ -27,5 +29,4 @@ def require(condition: object, argument: str, wanted: str, got: object) -> None:
 
 def shown(value: object, limit: int = 80) -> str:
     """`repr(value)` on one line and at most `limit` characters long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return one_line(repr(value), limit)

@@ -173,7 +173,8 @@ def _render_cover(result: dict[str, Any], console: Console) -> None:
     eps = f"{result['eps']:g}"
     size = str(result["exact"]) if "exact" in result else _interval(result)
     how = "exact" if "exact" in result else "interval: the time limit was hit"
-    console.print(f"[bold]N({eps}) = {size}[/bold]  ({how}, {result['points']} points)")
+    console.print(f"N({eps}) = {size}", style="bold", end="")
+    console.print(f"  ({how}, {result['points']} points)")
     console.print(
         f"  greedy   {result['greedy']}  (at most {result['greedy_guarantee']:.2f} times the best)"
     )

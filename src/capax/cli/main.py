@@ -26,6 +26,7 @@ COMMANDS = (
     "reproduce",
     "bench",
     "doctor",
+    "cite",
 )
 
 # Typer carries its own copy of Click in some versions and imports Click in others; its public
@@ -93,5 +94,5 @@ def _with_hint(error: Exception) -> str:
 
 def _fail(message: str, code: int) -> None:
     line = "error: " + " ".join(message.split())
-    stderr().print(line, style="bold red", markup=False, soft_wrap=True)
+    stderr().print(line, style="bold red", soft_wrap=True)
     sys.exit(code)

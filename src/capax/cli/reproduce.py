@@ -123,7 +123,7 @@ def _progress() -> "Progress":
 
     return Progress(
         SpinnerColumn(finished_text="*"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
         TextColumn("{task.fields[detail]}"),

@@ -98,7 +98,7 @@ def _progress() -> "Progress":
     )
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TextColumn("trials, {task.fields[solved]} solved, {task.fields[running]} running"),

@@ -6,17 +6,17 @@ Nothing is drawn when standard error is not a terminal.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from capax.terminal import Terminal
 from capax.training.engine import Tally
 
 
 @contextmanager
 def live_bar(num_trials: int | None = None) -> Iterator["Bar"]:
     """A bar to pass to `train(progress=...)`; with `num_trials` it also knows the time left."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))
+    console = Terminal(stderr=True)
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}", markup=False))
     if num_trials is not None:
         columns += (TimeRemainingColumn(),)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
