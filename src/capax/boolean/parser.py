@@ -58,6 +58,11 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
     return families.from_table(rows, positions, T).relevant()
 
 
+def is_shorthand(text: str) -> bool:
+    """Whether `text` names a family (`and3`, `thr2of5`) and no positions."""
+    return _SHORTHAND.fullmatch(text.strip()) is not None
+
+
 def _shorthand(match: re.Match[str], T: int | None) -> SparseFunction:
     name, size, r, of = match.groups()
     s = int(size or of)

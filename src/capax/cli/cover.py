@@ -72,13 +72,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _read_space(file: Path, metric: str, distances: bool) -> "FiniteSpace":
-    from capax.capacity.covers.metrics import space_from_distances, space_from_points
-    from capax.capacity.covers.point_files import read_table
+    from capax.capacity.covers.cover import space_of
 
-    table = read_table(file)
-    if distances:
-        return space_from_distances(table)
-    return space_from_points(table, metric)
+    return space_of(file, metric, distances)
 
 
 def _best_cover(space: "FiniteSpace", eps: float, time_limit: float) -> "Cover":

@@ -16,6 +16,7 @@ COMMANDS = (
     "cover",
     "bound",
     "theorems",
+    "train",
     "sweep",
     "thresholds",
     "export",
