@@ -1,4 +1,4 @@
-"""`import capax` is the product: every public name resolves, explains itself, and its example runs."""
+"""`import capax` is the product: every public name resolves and explains itself by example."""
 
 import ast
 import doctest

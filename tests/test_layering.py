@@ -44,6 +44,7 @@ ROOT_MODULES = {
     "identity",
     "machine",
     "notebook",
+    "reading",
     "terminal",
 }
 FILES = sorted(SOURCE.rglob("*.py"))

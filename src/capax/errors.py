@@ -8,13 +8,28 @@ from capax.foreign import one_line
 
 
 class CapaxError(Exception):
-    """Base of every error Capax raises on purpose. `exit_code` is what the command line returns."""
+    """Base of every error Capax raises on purpose. `exit_code` is what the command line returns.
+
+    Example:
+        >>> import capax
+        >>> issubclass(capax.InputError, capax.CapaxError), capax.CapaxError.exit_code
+        (True, 2)
+    """
 
     exit_code: int = 2
 
 
 class InputError(CapaxError, ValueError):
-    """An argument, a file or a specification that cannot be used as given."""
+    """An argument, a file or a specification that cannot be used as given.
+
+    Example:
+        >>> import capax
+        >>> try:
+        ...     capax.parse("x1 &")
+        ... except capax.InputError as error:
+        ...     print(str(error).split(":")[0])
+        formula
+    """
 
 
 class InfeasibleError(CapaxError):

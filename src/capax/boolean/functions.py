@@ -29,6 +29,12 @@ class SparseFunction:
     for the reader, e.g. which variables of a formula turned out not to matter.
     Raises `InputError` for repeated or negative positions, s > 20, a position >= T, or a table of
     the wrong length or with a NaN or an infinity.
+
+    Example:
+        >>> import numpy as np, capax
+        >>> f = capax.SparseFunction(support=(1, 3), table=[0, 1, 1, 0], T=5)
+        >>> f(np.array([0, 1, 0, 0, 1])).item(), f.is_symmetric
+        (1.0, True)
     """
 
     support: tuple[int, ...]

@@ -44,6 +44,12 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
 
     Raises `InputError` with the column of the mistake; for a position >= T; for more than 20
     distinct variables; for a text longer than 4096 characters or nested deeper than 40.
+
+    Example:
+        >>> import capax
+        >>> f = capax.parse("x2 & ~x5", T=10)
+        >>> f.support, f.table.tolist()
+        ((2, 5), [0.0, 1.0, 0.0, 0.0])
     """
     require(len(text) <= MAX_LENGTH, "formula", f"at most {MAX_LENGTH} characters", len(text))
     shorthand = _SHORTHAND.fullmatch(text.strip())

@@ -76,6 +76,12 @@ class Bound:
     log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
     which the same route reaches the target, None if not asked. latex: the formula with symbols.
     log_value, log_log_cover: logarithms, for numbers beyond 10^308.
+
+    Example:
+        >>> import capax
+        >>> bound = capax.capacity.occam_bound(30, m=300, delta=0.05)
+        >>> bound.vacuous, bound.kind
+        (False, 'error')
     """
 
     statement: str

@@ -22,7 +22,14 @@ _ROWS_AT_ONCE = 1024  # the naive forward pass holds rows x T x d numbers
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained Transformer with its task and the record of its training."""
+    """A trained Transformer with its task and the record of its training.
+
+    Example:
+        >>> import capax
+        >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
+        >>> trained.spec.task.function, trained.run.path
+        ('x1 & x3', 'collapsed')
+    """
 
     model: Transformer
     task: Task
