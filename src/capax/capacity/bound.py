@@ -14,6 +14,7 @@ from capax.errors import require
 from capax.notebook import html_table, latex_text
 
 Kind = Literal["error", "log_cover", "radius"]
+MODEL = "the model"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Bound:
     expected loss in [0, 1]; kind "log_cover": ln N; kind "radius": a distance or a complexity).
     log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
     which the same route reaches the target, None if not asked. latex: the formula with symbols.
-    log_value, log_log_cover: logarithms, for numbers beyond 10^308.
+    log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
+    (two bounds may be compared only when it is the same). delta: failure probability spent.
 
     Example:
         >>> import capax
@@ -98,6 +100,8 @@ class Bound:
     log_value: float = math.nan
     log_log_cover: float | None = None
     target: float | None = None
+    predictor: str = MODEL
+    delta: float | None = None
 
     def __post_init__(self) -> None:
         require(not math.isnan(self.value), "value", "a number", self.value)
@@ -155,6 +159,8 @@ class Bound:
             **_magnitude("value", self.log_value),
             "kind": self.kind,
             "vacuous": self.vacuous,
+            "predictor": self.predictor,
+            "delta": self.delta,
             **({"log_cover": None} if cover is None else _magnitude("log_cover", cover)),
             "terms": [term.to_json() for term in self.terms],
             "norms": {name: _finite(value) for name, value in self.norms.items()},
