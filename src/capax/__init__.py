@@ -18,10 +18,12 @@ _EXPORTS: dict[str, str] = {
     "verify": "capax.compiler.verifying",
 }
 
-__all__ = sorted(_EXPORTS)
+__all__ = sorted([*_EXPORTS, "audit"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "audit":  # a folder that can be called
+        return importlib.import_module("capax.audit")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'capax' has no attribute {name!r}")
     return getattr(importlib.import_module(_EXPORTS[name]), name)

@@ -15,6 +15,7 @@ COMMANDS = (
     "data",
     "cover",
     "bound",
+    "audit",
     "theorems",
     "sweep",
     "thresholds",
