@@ -28,7 +28,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "sweep": (".",),
     "analysis": (".",),
     "cards": (".",),
-    "audit": (".",),
+    "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".",),
     "report": (".",),
     "cli": (".",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from capax.doors import opened
 
 if TYPE_CHECKING:
+    from capax.audit.auditing import audit as audit
     from capax.boolean.functions import SparseFunction as SparseFunction
     from capax.boolean.parser import parse as parse
     from capax.capacity.bound import Bound as Bound
@@ -34,6 +35,7 @@ _DOORS: dict[str, str] = {
     "cover": "capax.capacity.covers.cover:cover",
     "draw_task": "capax.data.task:draw_task",
     "train": "capax.training.one_model:train_model",
+    "audit": "capax.audit.auditing:audit",
     "SparseFunction": "capax.boolean.functions:SparseFunction",
     "TaskSpec": "capax.data.task:TaskSpec",
     "Cover": "capax.capacity.covers.covering_sets:Cover",

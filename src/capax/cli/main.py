@@ -14,6 +14,7 @@ COMMANDS = (
     "data",
     "cover",
     "bound",
+    "audit",
     "theorems",
     "train",
     "sweep",

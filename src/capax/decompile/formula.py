@@ -112,9 +112,7 @@ def _written(f: SparseFunction, found: Sum, join: str, kind: str, sign: str) -> 
 
 
 def _product(f: SparseFunction, mask: int, bits: int) -> str:
-    literals = [
-        _literal(f, i, negated=not bits >> i & 1) for i in range(f.s) if mask >> i & 1
-    ]
+    literals = [_literal(f, i, negated=not bits >> i & 1) for i in range(f.s) if mask >> i & 1]
     return " & ".join(literals) or "1"
 
 

@@ -88,8 +88,7 @@ class HeadSets:
             for x, y in ((w.mid, t.cls_weight.mid), (w.rad, t.cls_weight.rad))
         )
         values = (
-            gathered(x, y[:, None])
-            for x, y in ((v.mid, t.cls_value.mid), (v.rad, t.cls_value.rad))
+            gathered(x, y[:, None]) for x, y in ((v.mid, t.cls_value.mid), (v.rad, t.cls_value.rad))
         )
         return Ball(*weights), Ball(*values)
 
@@ -109,7 +108,8 @@ class HeadSets:
         R, H, k = self.centre.shape
         w, v = t.weights[:, self.free], t.values[:, self.free]
         lifted = Ball(w.mid[None, ..., None], w.rad[None, ..., None]) * (
-            Ball(v.mid[None], v.rad[None]) - Ball(u0.mid[:, :, None, None], u0.rad[:, :, None, None])
+            Ball(v.mid[None], v.rad[None])
+            - Ball(u0.mid[:, :, None, None], u0.rad[:, :, None, None])
         )  # [R, H, F, 2, k]
         moved = lifted.moved(1, 3)  # [R, F, 2, H, k]
         w_fix, v_fix = self._fixed

@@ -43,9 +43,7 @@ class TrainingData:
 def from_task(task: TaskSpec) -> TrainingData:
     """The data of a task, drawn again from its spec."""
     drawn = draw_task(task)
-    return TrainingData(
-        drawn.X_train, drawn.y_train, drawn.X_validation, drawn.y_validation, task
-    )
+    return TrainingData(drawn.X_train, drawn.y_train, drawn.X_validation, drawn.y_validation, task)
 
 
 def read_training_data(path: Path | str) -> TrainingData:
