@@ -116,12 +116,14 @@ def train_model(
         1
     """
     support = "random" if is_shorthand(function) else "formula"
-    fields: dict[str, Any] = {"support": support, **(task or {})}
+    first: dict[str, Any] = {"function": function, "T": T, "m": m, "seed": seed, "support": support}
+    rule: dict[str, Any] = {"lr": lr, **(optimiser or {})}
+    budget: dict[str, Any] = {"steps": steps, "restarts": restarts, **(training or {})}
     spec = TrialSpec(
-        task=TaskSpec(**{"function": function, "T": T, "m": m, "seed": seed, **fields}),
-        model=transformer_spec(**{"T": T, **(model or {})}),
-        optimiser=OptimiserSpec(**{"lr": lr, **(optimiser or {})}),
-        **{"steps": steps, "restarts": restarts, **(training or {})},
+        task=TaskSpec(**(first | (task or {}))),
+        model=transformer_spec(**({"T": T} | (model or {}))),
+        optimiser=OptimiserSpec(**rule),
+        **budget,
     )
     (result,) = train([spec], keep="final", progress=progress)
     kept = result.runs[-1].parameters

@@ -47,7 +47,7 @@ def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: in
 
 def compile_in_background(spec: TransformerSpec, rule: OptimiserSpec, rows: int) -> None:
     """Start NVRTC now, where an NVIDIA driver is and the kernel may serve: it takes seconds, and
-    neither JAX's start nor the drawing of data has to wait for it. Mistakes show up in `why_not`."""
+    neither JAX's start nor the drawing of data has to wait for it. `why_not` tells of mistakes."""
     if not_covered(spec, rule, rows, MANY) is None and _DRIVER.exists():
         threading.Thread(target=_quietly, args=(spec, rule), daemon=True).start()
 
