@@ -21,6 +21,7 @@ from capax.boolean.bias import balancing_probability
 from capax.boolean.functions import SparseFunction, check_support
 from capax.boolean.parser import parse
 from capax.boolean.random_functions import random_support
+from capax.boolean.single_swaps import has_single_swap
 from capax.boolean.version_space import is_unique
 from capax.data.distributions import bernoulli_rows
 from capax.data.specs import Spec
@@ -137,13 +138,18 @@ def draw_training(spec: TaskSpec) -> Training:
     for tries in range(spec.max_tries):
         X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
         y = labels(f, X)
-        if not spec.reject_ambiguous or is_unique(f, X, y):
+        if not spec.reject_ambiguous or _is_unambiguous(f, X, y):
             return Training(f.support, X, _with_noise(spec, y), tries)
     raise InfeasibleError(
         f"m: {spec.max_tries} training sets of m = {spec.m} examples all left several placements "
         f"of {spec.function} possible (T = {spec.T}, p = {spec.probability:.4g}); "
         f"wanted a larger m, or reject_ambiguous off"
     )
+
+
+def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:
+    """The nearest rivals first: they betray nearly every ambiguous set at once."""
+    return not has_single_swap(f, X) and is_unique(f, X, y)
 
 
 def validation_inputs(T: int, p: float, n: int) -> UInt8[np.ndarray, "n T"]:
