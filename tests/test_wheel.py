@@ -37,7 +37,16 @@ def installed(wheel, tmp_path_factory) -> Path:
     packages = home / "lib" / version / "site-packages"
     # a path added by a .pth file is searched, but its own .pth files (our checkout) are not read
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--ignore-installed",
+    ]
     target = ["--prefix", str(home), str(wheel)]
     subprocess.run([*command, *target], check=True, capture_output=True, text=True)
     script = home / "bin" / "capax"
