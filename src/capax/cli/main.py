@@ -19,6 +19,7 @@ COMMANDS = (
     "train",
     "sweep",
     "thresholds",
+    "reference",
     "export",
     "compile",
     "verify",

@@ -1,6 +1,7 @@
 """A learning problem as a spec, and its data: training set, validation set, hidden support.
 
-    support     I, a uniformly random s-subset of the T positions (or fixed, or the formula's own)
+    support     I, a uniformly random s-subset of the T positions (or s neighbours, starting
+                anywhere; or fixed; or the formula's own)
     inputs      x in {0,1}^T, i.i.d. Bernoulli(p) bits
     labels      y = f(x_I); training labels are flipped with probability `noise`
     rejection   a training set that leaves more than one placement of f possible is redrawn
@@ -36,8 +37,9 @@ class TaskSpec(Spec):
 
     `function`: formula or shorthand; `T`: input length; `m`: training examples; `p`: P[bit = 1],
     or "balanced" for the p with P[y = 1] = 1/2 (nearest to 1/2 if there are several); `support`:
-    "random", "formula" (the positions written in the formula) or explicit positions; `noise`:
-    chance that a training label is flipped; `max_tries`: training sets drawn before giving up.
+    "random", "contiguous" (s neighbours, starting anywhere), "formula" (the positions written in
+    the formula) or explicit positions; `noise`: chance that a training label is flipped;
+    `max_tries`: training sets drawn before giving up.
 
     Example:
         >>> import capax
@@ -49,7 +51,7 @@ class TaskSpec(Spec):
     T: int = Field(ge=1, lt=2**31)
     m: int = Field(ge=1, lt=2**31)
     p: float | Literal["balanced"] = "balanced"
-    support: Literal["random", "formula"] | tuple[int, ...] = "random"
+    support: Literal["random", "contiguous", "formula"] | tuple[int, ...] = "random"
     noise: float = Field(default=0.0, ge=0.0, lt=0.5)
     validation_size: int = Field(default=10_000, ge=0, lt=2**31)
     reject_ambiguous: bool = True
@@ -124,6 +126,10 @@ def draw_support(spec: TaskSpec) -> tuple[int, ...]:
     if spec.support == "formula":
         return f.support
     key = key_words(_data_fields(spec), "support")
+    if spec.support == "contiguous":
+        (first,) = random_support(spec.T - f.s + 1, 1, key=key)
+        order = random_support(f.s, f.s, key=key_words(_data_fields(spec), "order"), ordered=True)
+        return tuple(first + i for i in (range(f.s) if f.is_symmetric else order))
     return random_support(spec.T, f.s, key=key, ordered=not f.is_symmetric)
 
 
