@@ -2,7 +2,16 @@
 
 A family turns a panel's settings into trials and offers a learner for them. A new architecture
 joins by `register_family("name", family)` and `family = "name"` in an experiment file; searches,
-stores and runners do not change.
+stores and runners do not change. It needs three methods:
+
+    trial(panel, T, m, index) -> Trial      settings checked, `trial_id` a hash of all that matters
+    learner(panel, T) -> Learner            pulls trials while it has room, yields outcomes
+    prepare(panel, T)                       what can be done ahead in another thread; may do nothing
+
+and may have a fourth, `m_range(panel, T)`, where some m can have no training set. What goes wrong
+in one trial is that trial's business: `Outcome(trial, solved=False, runs=(), reason="...")` keeps
+the sweep going and the reason in the store. An error that is raised ends the sweep, except
+`InfeasibleError`, which ends the panel's work at this T and is noted there.
 """
 
 import importlib
@@ -31,6 +40,15 @@ class Family(Protocol):
         ...
 
 
+@runtime_checkable
+class Ranged(Protocol):
+    """A family that knows which m make sense; those without this method take any."""
+
+    def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
+        """The least and the largest m to ask for at T (`None`: no largest). Must be repeatable."""
+        ...
+
+
 class SimulatedFamily:
     """Learners with a known success curve: [model] holds the fields of `SimulatedSpec`."""
 
@@ -54,6 +72,7 @@ _FAMILIES: dict[str, Family | str] = {
     "transformer": "capax.sweep.transformer_family:TransformerFamily",
     "simulated": SimulatedFamily(),
 }
+"""A name and a family, or `module:class` of one that is loaded on first use."""
 
 
 def register_family(name: str, family: Family) -> None:
@@ -72,6 +91,12 @@ def family_of(panel: Panel) -> Family:
         family = getattr(importlib.import_module(module), attribute)()
         _FAMILIES[name] = family
     return family
+
+
+def m_range(panel: Panel, T: int) -> tuple[int, int | None]:
+    """The least and the largest m that make sense for a panel at T."""
+    family = family_of(panel)
+    return family.m_range(panel, T) if isinstance(family, Ranged) else (1, None)
 
 
 def check_experiment(experiment: Experiment) -> None:
