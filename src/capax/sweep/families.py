@@ -1,14 +1,16 @@
 """Families of learners: the one place where a sweep meets what it trains.
 
 A family turns a panel's settings into trials and offers a learner for them. A new architecture
-joins by `register_family("name", family)` and `family = "name"` in an experiment file; searches,
-stores and runners do not change.
+joins by `family = "mine.py:build"` in an experiment file, or, where a family needs more than a
+learner, by `register_family("name", family)`; searches, stores and runners do not change.
 """
 
 import importlib
 from typing import Protocol, runtime_checkable
 
 from capax.errors import InputError
+from capax.learners.names import entry_of, known_names
+from capax.learners.references import is_reference
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec, SimulatedTrial
 from capax.sweep.spec import SETTINGS, Experiment, Panel, check_names, nearest
 from capax.sweep.trial import Learner, Trial
@@ -65,13 +67,26 @@ def family_of(panel: Panel) -> Family:
     """The family a panel names. Raises `InputError` with the nearest known name."""
     name = panel.family
     if name not in _FAMILIES:
-        raise InputError(f"model.family: unknown {name!r}{nearest(name, tuple(_FAMILIES))}")
+        if not is_reference(name) and name not in known_names():
+            known = (*_FAMILIES, *(n for n in known_names() if n not in _FAMILIES))
+            raise InputError(f"model.family: unknown {name!r}{nearest(name, known)}")
+        _FAMILIES[name] = _of_learner(name)
     family = _FAMILIES[name]
     if isinstance(family, str):
         module, attribute = family.split(":")
         family = getattr(importlib.import_module(module), attribute)()
         _FAMILIES[name] = family
     return family
+
+
+def _of_learner(name: str) -> Family:
+    """The family of one learner: the zoo's, or the user's at a reference."""
+    from capax.sweep.learner_family import family_of_entry
+
+    try:
+        return family_of_entry(entry_of(name))
+    except InputError as error:
+        raise InputError(f"model.family: {str(error).removeprefix('learner: ')}") from None
 
 
 def check_experiment(experiment: Experiment) -> None:
