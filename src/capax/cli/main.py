@@ -18,6 +18,7 @@ COMMANDS = (
     "theorems",
     "sweep",
     "thresholds",
+    "reference",
     "export",
     "compile",
     "verify",

@@ -48,10 +48,12 @@ def next_batch(
 
     `restarts` = K is what a failing trial costs; 1 means that all trials cost the same.
     """
-    theta, sigma, lapse = _spread_draws(grid, counts, candidates, num_draws)
+    tried = tried_and_candidates(counts, candidates)
+    theta, sigma, lapse = _spread_draws(grid, counts, tried, num_draws)
+    done, _ = _scores(np.asarray(tried, dtype=np.float64), theta, sigma, lapse, grid)
+    covariance = _covariance(counts, tried, done)
     gradient, psi = _scores(np.asarray(candidates, dtype=np.float64), theta, sigma, lapse, grid)
     cost = expected_restarts(psi, restarts).mean(axis=0)
-    covariance = _covariance(counts, candidates, gradient)
     chosen: list[int] = []
     while len(chosen) < size:
         copies = min(-(-size // _STEPS), size - len(chosen))
@@ -64,6 +66,13 @@ def next_batch(
         a = along[:, best]
         covariance = covariance - a[:, :, None] * a[:, None, :] / spread[:, best, None, None]
     return tuple(sorted(chosen))
+
+
+def tried_and_candidates(counts: Counts, candidates: tuple[int, ...]) -> tuple[int, ...]:
+    """The candidates and, where an earlier search had others, the m that were tried besides."""
+    return (
+        candidates if set(counts.m) <= set(candidates) else tuple(sorted({*counts.m, *candidates}))
+    )
 
 
 def _spread_draws(

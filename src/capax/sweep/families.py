@@ -1,8 +1,18 @@
 """Families of learners: the one place where a sweep meets what it trains.
 
 A family turns a panel's settings into trials and offers a learner for them. A new architecture
-joins by `family = "mine.py:build"` in an experiment file, or, where a family needs more than a
-learner, by `register_family("name", family)`; searches, stores and runners do not change.
+joins by `family = "mine.py:build"` in an experiment file (`capax.learners`); what needs more than
+a learner joins by `register_family("name", family)`. Searches, stores and runners do not change. A
+family needs three methods:
+
+    trial(panel, T, m, index) -> Trial      settings checked, `trial_id` a hash of all that matters
+    learner(panel, T) -> Learner            pulls trials while it has room, yields outcomes
+    prepare(panel, T)                       what can be done ahead in another thread; may do nothing
+
+and may have a fourth, `m_range(panel, T)`, where some m can have no training set. What goes wrong
+in one trial is that trial's business: `Outcome(trial, solved=False, runs=(), reason="...")` keeps
+the sweep going and the reason in the store. An error that is raised ends the sweep, except
+`InfeasibleError`, which ends the panel's work at this T and is noted there.
 """
 
 import importlib
@@ -33,6 +43,15 @@ class Family(Protocol):
         ...
 
 
+@runtime_checkable
+class Ranged(Protocol):
+    """A family that knows which m make sense; those without this method take any."""
+
+    def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
+        """The least and the largest m to ask for at T (`None`: no largest). Must be repeatable."""
+        ...
+
+
 class SimulatedFamily:
     """Learners with a known success curve: [model] holds the fields of `SimulatedSpec`."""
 
@@ -56,6 +75,7 @@ _FAMILIES: dict[str, Family | str] = {
     "transformer": "capax.sweep.transformer_family:TransformerFamily",
     "simulated": SimulatedFamily(),
 }
+"""A name and a family, or `module:class` of one that is loaded on first use."""
 
 
 def register_family(name: str, family: Family) -> None:
@@ -87,6 +107,12 @@ def _of_learner(name: str) -> Family:
         return family_of_entry(entry_of(name))
     except InputError as error:
         raise InputError(f"model.family: {str(error).removeprefix('learner: ')}") from None
+
+
+def m_range(panel: Panel, T: int) -> tuple[int, int | None]:
+    """The least and the largest m that make sense for a panel at T."""
+    family = family_of(panel)
+    return family.m_range(panel, T) if isinstance(family, Ranged) else (1, None)
 
 
 def check_experiment(experiment: Experiment) -> None:

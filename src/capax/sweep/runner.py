@@ -49,11 +49,24 @@ def drive(
     jobs = jobs_of(experiment, store)
     tally = Tally(jobs, store.select("SELECT count(*) AS runs FROM runs")[0]["runs"])
     tell(tally.status())
+    at = {(job.panel.name, job.T): job for job in jobs}
+    for job in jobs:
+        _close(store, job)
     for outcome in outcomes_of([job for job in jobs if not job.finished]):
         store.add(outcome)
         tally.add(outcome)
+        _close(store, at[outcome.trial.panel, outcome.trial.T])
         tell(tally.status())
+    for job in jobs:
+        _close(store, job)
     return tally.status()
+
+
+def _close(store: Store, job: Job) -> None:
+    """Write down that a job is over, or why it stopped; once, and after its last trial."""
+    if (job.finished or job.note) and not job.closed:
+        store.close_job(job.panel.name, job.T, finished=job.finished, note=job.note)
+        job.closed = True
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import safetensors.numpy
 
 from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, transformer_spec
+from capax.data.feasible import smallest_m
 from capax.data.task import TaskSpec
 from capax.errors import InputError
 from capax.sweep.spec import Panel
@@ -50,6 +51,12 @@ class TransformerFamily:
     def model(self, fields: dict[str, Any], T: int) -> Any:
         """The spec of the model; another architecture overrides this."""
         return transformer_spec(**fields, T=T)
+
+    def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
+        """From where on training sets are unambiguous; any m where samples are always fresh."""
+        if panel.training.get("mode") == "online":
+            return 1, None
+        return smallest_m(TaskSpec(**panel.task, T=T, m=1)), None
 
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
@@ -103,7 +110,8 @@ def _specs(trials: Iterator[Trial | None], waiting: dict[str, Trial]) -> Iterato
 
 
 def _outcome(trial: Trial, result: TrialResult) -> Outcome:
-    return Outcome(trial, result.solved, tuple(_run(run) for run in result.runs))
+    runs = tuple(_run(run) for run in result.runs)
+    return Outcome(trial, result.solved, runs, result.reason)
 
 
 def _run(result: RunResult) -> Run:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from capax.data.task import validation_inputs
-from capax.errors import require
+from capax.errors import InfeasibleError, require
 from capax.training.hardware import Hardware, enable_cache
 from capax.training.program import Program
 from capax.training.results import RunResult, TrialResult
@@ -57,6 +57,7 @@ def train(
     early_exit: a solved run leaves its slot. full_validation: the whole validation set at every
     evaluation, not only when its first rows are all right; examine_from: or when this share of
     them is (for success at less than 100 %).
+    A trial that can have no training set comes back unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
     """
     require(keep in ("none", "final", "best"), "keep", "none, final or best", keep)
@@ -145,6 +146,10 @@ class Crew:
         if isinstance(event, BaseException):
             raise event
         job, result = event
+        if isinstance(result, InfeasibleError):
+            spec = self.open_trials.pop(job.trial).spec
+            self._trials += 1
+            return TrialResult(spec.trial_id, spec, False, (), reason=str(result))
         self._done, self._steps = self._done + 1, self._steps + result.steps
         self._solved += result.outcome == "solved"
         trial = self.open_trials[job.trial]

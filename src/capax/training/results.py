@@ -44,9 +44,13 @@ class RunResult:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A trial: solved if one of its runs was; later restarts were not started then."""
+    """A trial: solved if one of its runs was; later restarts were not started then.
+
+    Without runs it is unsolved for a `reason`: no unambiguous training set was found.
+    """
 
     trial_id: str
     spec: TrialSpec
     solved: bool
     runs: tuple[RunResult, ...]
+    reason: str = ""
