@@ -2,6 +2,7 @@
 
 Under a uniform prior on the placements the posterior is uniform on the version space V_m, so the
 best chance to name I exactly is E[1/|V_m|], which lies between P(|V_m| = 1) and (1 + P(..))/2.
+With K guesses of which one must be right it is E[min(1, K/|V_m|)].
 
 AND and OR are simulated exactly for any T, also 10^6: draw the m x s relevant bits; the number of
 irrelevant columns that are 1 on all n_1 positives is Binomial(T - s, p^n_1); only these can occur
@@ -27,7 +28,7 @@ _MAX_WORK = 20_000_000_000  # rare large draws are worth half a minute; most nee
 
 @dataclass(frozen=True)
 class BestLearner:
-    """E[1/|V_m|] and P(|V_m| = 1) from `draws` samples.
+    """E[min(1, K/|V_m|)] and P(|V_m| = 1) from `draws` samples.
 
     Version spaces larger than the limit are counted as the limit, so that `identification` is too
     large by at most `truncation`.
@@ -42,9 +43,17 @@ class BestLearner:
 
 
 def best_learner(
-    f: SparseFunction, T: int, m: int, p: float, *, draws: int = 200, limit: int = 50, key: Key
+    f: SparseFunction,
+    T: int,
+    m: int,
+    p: float,
+    *,
+    draws: int = 200,
+    limit: int = 50,
+    guesses: int = 1,
+    key: Key,
 ) -> BestLearner:
-    """Simulate |V_m| and average 1/|V_m|, counting up to `limit` placements.
+    """Simulate |V_m| and average min(1, K/|V_m|), counting up to `limit` placements.
 
     Raises `InfeasibleError` when f is neither AND nor OR and T is too large to search.
     """
@@ -53,15 +62,16 @@ def best_learner(
     require(m >= 0, "m", "a number of examples >= 0", m)
     require(draws >= 2, "draws", "at least 2", draws)
     require(limit >= 2, "limit", "at least 2", limit)
+    require(1 <= guesses <= limit, "guesses", f"1 to limit = {limit}", guesses)
     random, g = generator(key=key), f.relevant()
     sizes = np.array([_size(g, T, m, p, limit, random) for _ in range(draws)])
-    inverse, alone = 1.0 / sizes, (sizes == 1).astype(np.float64)
+    chance, alone = np.minimum(1.0, guesses / sizes), (sizes == 1).astype(np.float64)
     return BestLearner(
-        identification=float(inverse.mean()),
-        identification_error=float(inverse.std()) / math.sqrt(draws),
+        identification=float(chance.mean()),
+        identification_error=float(chance.std()) / math.sqrt(draws),
         one_left=float(alone.mean()),
         one_left_error=float(alone.std()) / math.sqrt(draws),
-        truncation=float((sizes == limit).mean()) / limit,
+        truncation=float((sizes == limit).mean()) * guesses / limit,
         draws=draws,
     )
 

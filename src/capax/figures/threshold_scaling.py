@@ -15,7 +15,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from capax.analysis.scaling import Parameter
+from capax.analysis.laws import Parameter
 from capax.errors import require
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
@@ -29,13 +29,18 @@ LEGEND_DOT = 24.0
 
 @dataclass(frozen=True)
 class ThresholdPoint:
-    """m*(T) with its interval; `None` where the data leave a side open."""
+    """m*(T) with its interval; `None` where the data leave it open, `status` says what is known.
+
+    `ratio` is m* over what the best learner needs, where both are known.
+    """
 
     T: int
-    m_star: int
+    m_star: int | None
     low: int | None
     high: int | None
     trials: int
+    status: str = "closed"
+    ratio: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class SuccessRates:
 
 @dataclass(frozen=True)
 class FittedLaw:
-    """A law m* = g(T) on a grid of T, its weight among its rivals, and its 95% band if known."""
+    """A law m* = g(T) on a grid of T, its weight among its rivals, its 95% band if known, and
+    whether the trials rule it out."""
 
     name: str
     formula: str
@@ -60,11 +66,13 @@ class FittedLaw:
     m: Float[ndarray, " n"]
     low: Float[ndarray, " n"] | None = None
     high: Float[ndarray, " n"] | None = None
+    p_fit: float | None = None
+    ruled_out: bool = False
 
 
 @dataclass(frozen=True)
 class ReferenceCurve:
-    """What a learner without computational limits needs: drawn below the thresholds."""
+    """What a learner without computational limits needs; the name says under which protocol."""
 
     name: str
     T: Float[ndarray, " n"]
@@ -82,6 +90,8 @@ class ThresholdScaling:
     laws: tuple[FittedLaw, ...]
     references: tuple[ReferenceCurve, ...]
     verdict: str
+    status: str = "settled"
+    left: str | None = None
 
     def __post_init__(self) -> None:
         require(self.points, "points", "at least one threshold", self.points)
@@ -140,18 +150,33 @@ def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> No
 
 
 def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
-    """Points with intervals; a side that the data leave open ends in an arrow head."""
+    """Points with intervals; a side that the data leave open ends in an arrow head.
+
+    A T without a number has its bar and arrow only; where no m tried suffices, words stand there.
+    """
     color = palette.series[0]
     top = axes.get_ylim()[1]
-    for point in data.points:
-        low, high = point.low or 0, point.high or top
+    for point, rates in zip(data.points, data.rates, strict=True):
+        low, high = point.low or 0, point.high or max(top, 1.1 * (point.low or 0))
         axes.plot([point.T, point.T], [low, high], color=color, linewidth=1.6, alpha=0.6)
         for open_side, y, marker in ((point.low, low, "v"), (point.high, high, "^")):
             if open_side is None:
                 axes.plot(point.T, y, marker, color=color, markersize=4, alpha=0.6)
+        if point.status.startswith("does not reach"):
+            axes.annotate(
+                f"under 80%\nup to m = {rates.m[-1]}",
+                (point.T, low),
+                xytext=(0, -3),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize="x-small",
+                color=color,
+            )
+    known = {q.T: q.m_star for q in data.points if q.m_star is not None}
     axes.plot(
-        [q.T for q in data.points],
-        [q.m_star for q in data.points],
+        list(known),
+        list(known.values()),
         "o",
         color=color,
         markersize=5.5,
@@ -169,7 +194,7 @@ def _draw_laws(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[End
         axes.plot(law.T, law.m, color=color, linewidth=1.5 if rank == 0 else 0.9, linestyle=style)
         if rank == 0 and law.low is not None and law.high is not None:
             axes.fill_between(law.T, law.low, law.high, color=color, alpha=0.12, linewidth=0)
-        text = f"{law.name}, weight {law.weight:.2f}"
+        text = f"{law.name}, ruled out" if law.ruled_out else f"{law.name}, weight {law.weight:.2f}"
         labels.append(EndLabel(float(law.m[-1]), text, color, bold=rank == 0))
     return labels
 

@@ -1,6 +1,5 @@
 """A report from stores: which parts each store has, the findings in short, the runs behind them."""
 
-import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -89,7 +88,12 @@ def _sections(store: Store, name: str, scalings: dict[str, ThresholdScaling]) ->
 
 
 def _known_thresholds(scalings: dict[str, ThresholdScaling]) -> dict[int, int]:
-    return {point.T: point.m_star for data in scalings.values() for point in data.points}
+    return {
+        point.T: point.m_star
+        for data in scalings.values()
+        for point in data.points
+        if point.m_star is not None
+    }
 
 
 def _named_apart(records: list[StoreRecord], paths: Sequence[Path]) -> list[StoreRecord]:
@@ -115,22 +119,25 @@ def _threshold_findings(scalings: dict[str, ThresholdScaling]) -> list[Finding]:
     findings = []
     for data in scalings.values():
         last = data.points[-1]
-        bounds = interval(last.low, last.high)
-        meaning = f"examples for 80% success at T = {last.T}, 95% interval {bounds}"
-        findings.append(Finding(f"m* = {last.m_star}", meaning))
+        known = last.status if last.status != "closed" else interval(last.low, last.high)
+        meaning = f"examples for 80% success at T = {last.T}, 95% interval {known}"
+        value = "no m*" if last.m_star is None else f"m* = {last.m_star}"
+        findings.append(Finding(value, meaning))
         if data.laws:
             findings.append(_law_finding(data))
     return findings
 
 
 def _law_finding(data: ThresholdScaling) -> Finding:
-    """The preferred law, or that none is: ΔAICc < 4 means a ratio of weights below e^2."""
-    best, *rivals = data.laws
-    close = [law for law in rivals if best.weight < math.exp(2) * law.weight]
-    if not close:
-        return Finding(best.name, f"describes the thresholds best, weight {best.weight:.2f}")
-    named = ", ".join(f"{law.name} {law.weight:.2f}" for law in (best, *close))
-    return Finding("law not settled", f"weights: {named}")
+    """The law that is left, or that none or several are."""
+    out = [law.name for law in data.laws if law.ruled_out]
+    ruled = f"ruled out: {', '.join(out)}" if out else "no law is ruled out"
+    if data.status == "settled":
+        return Finding(data.laws[0].name, f"is the law of m* that is left; {ruled}")
+    if data.status == "none fits":
+        return Finding("no law fits", "every law of m* is refuted by the trials")
+    named = ", ".join(f"{law.name} {law.weight:.2f}" for law in data.laws if not law.ruled_out)
+    return Finding("law not settled", f"weights: {named}; {ruled}")
 
 
 def _parity_findings(parities: Sequence[ParityTransition]) -> list[Finding]:

@@ -30,7 +30,9 @@ def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
         low=[q.low for q in points],
         high=[q.high for q in points],
         marks=True,
-        notes=[f"{q.trials} trials" for q in points],
+        notes=[
+            f"{q.trials} trials" + ("" if q.status == "closed" else f", {q.status}") for q in points
+        ],
         traces=[{"store": store, "T": q.T} for q in points],
     )
     laws = [

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from capax.analysis.scaling import Parameter
+from capax.analysis.laws import Parameter
 from capax.figures.attention_weights import AttentionMap, draw_attention_weights
 from capax.figures.learning_curves import LearningCurves, draw_learning_curves
 from capax.figures.parity_transition import ParityTransition, draw_parity_transition
@@ -52,17 +52,18 @@ def threshold_section(data: ThresholdScaling, *, store: str, anchor: str) -> Sec
 
 def _threshold_table(data: ThresholdScaling, store: str) -> str:
     headers = ["T", "m*", "95% interval", *(ref.name for ref in data.references)]
-    headers += ["m* / best learner"] if data.references else []
+    headers += [f"m* / {data.references[0].name}"] if data.references else []
     rows = [_threshold_row(point, data, store) for point in data.points]
     return table([*headers, "trials"], "r" * (len(headers) + 1), rows)
 
 
 def _threshold_row(point: ThresholdPoint, data: ThresholdScaling, store: str) -> list[object]:
     references = [_at(point.T, ref.T.tolist(), ref.m.tolist()) for ref in data.references]
-    row: list[object] = [point.T, point.m_star, interval(point.low, point.high)]
+    known = interval(point.low, point.high) if point.status == "closed" else point.status
+    row: list[object] = [point.T, point.m_star, known]
     row += [None if value is None else f"{value:.4g}" for value in references]
     if references:
-        row.append(f"{point.m_star / references[0]:.2f}" if references[0] else None)
+        row.append(None if point.ratio is None else f"{point.ratio:.2f}")
     return [*row, trace_link(str(point.trials), {"store": store, "T": point.T})]
 
 
@@ -77,10 +78,13 @@ def _law_table(laws: Sequence[FittedLaw]) -> str:
             law.formula,
             "; ".join(_parameter(q) for q in law.parameters),
             f"{law.weight:.3f}",
+            None if law.p_fit is None else f"{law.p_fit:.2g}",
+            "ruled out" if law.ruled_out else "",
         ]
         for law in laws
     ]
-    return table(["law", "formula", "parameters, 95% intervals", "weight"], "lllr", rows, chosen=0)
+    headers = ["law", "formula", "parameters, 95% intervals", "weight", "fit p", ""]
+    return table(headers, "lllrrl", rows, chosen=0)
 
 
 def _parameter(parameter: Parameter) -> str:

@@ -16,7 +16,8 @@ from pydantic import Field, model_validator
 
 from capax.data.specs import Spec
 from capax.errors import InputError, require
-from capax.sweep.curve import TARGET, Counts, CurveGrid, Estimate, estimate
+from capax.sweep.counts import TARGET, Counts
+from capax.sweep.curve import CurveGrid, Estimate, estimate
 from capax.sweep.design import next_batch, tried_and_candidates
 
 Cell = tuple[int, int]
