@@ -28,7 +28,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "sweep": (".",),
     "analysis": (".",),
     "cards": (".",),
-    "audit": (".",),
+    "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".",),
     "report": (".",),
     "cli": (".",),
@@ -36,7 +36,17 @@ HOUSE: dict[str, tuple[str, ...]] = {
 ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
 # Folders that hold one piece of their layer and stand in no order to the files beside them.
 ALCOVES = {"training": {"fused"}, "learners": {"zoo"}}
-ROOT_MODULES = {"errors", "files", "identity", "machine"}
+ROOT_MODULES = {
+    "doors",
+    "errors",
+    "files",
+    "foreign",
+    "identity",
+    "machine",
+    "notebook",
+    "reading",
+    "terminal",
+}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

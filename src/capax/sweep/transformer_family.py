@@ -25,6 +25,7 @@ from capax.training import (
     compile_ahead,
     train,
 )
+from capax.training.fused.step import compile_in_background
 from capax.training.hardware import MANY, MAX_SLOTS
 
 _SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
@@ -60,8 +61,8 @@ class TransformerFamily:
 
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
+        self._kernel_in_background(panel, T)
         hardware = _hardware(panel)
-        del T
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             waiting: dict[str, Trial] = {}
@@ -80,8 +81,14 @@ class TransformerFamily:
 
     def prepare(self, panel: Panel, T: int) -> None:
         """Compile the program of this T while another one trains."""
+        self._kernel_in_background(panel, T)
         trial = self.trial(panel, T, panel.search.largest_m, 0)
         compile_ahead(trial.spec, hardware=_hardware(panel), max_m=panel.search.largest_m)
+
+    def _kernel_in_background(self, panel: Panel, T: int) -> None:
+        """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
+        spec = self.trial(panel, T, panel.search.largest_m, 0).spec
+        compile_in_background(spec.model, spec.optimiser, spec.task.m)
 
 
 def _hardware(panel: Panel) -> Hardware:
