@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+import safetensors.numpy
+
 from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, transformer_spec
 from capax.data.feasible import smallest_m
@@ -35,15 +39,19 @@ class TransformerFamily:
         for part, names in _SET_BY_THE_SWEEP.items():
             for name in set(names) & set(getattr(panel, part)):
                 raise InputError(f"{part}.{name}: set by the sweep, leave it out")
-        model = {k: v for k, v in panel.model.items() if k != "family"}
+        fields = {k: v for k, v in panel.model.items() if k != "family"}
         training: dict[str, Any] = {**panel.training, "restarts": panel.restarts}
         spec = TrialSpec(
             task=TaskSpec(**panel.task, T=T, m=m, seed=index),
-            model=transformer_spec(**model, T=T),
+            model=self.model(fields, T),
             optimiser=OptimiserSpec(**panel.optimiser),
             **training,
         )
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def model(self, fields: dict[str, Any], T: int) -> Any:
+        """The spec of the model; another architecture overrides this."""
+        return transformer_spec(**fields, T=T)
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
         """From where on training sets are unambiguous; any m where samples are always fresh."""
@@ -131,8 +139,16 @@ def _run(result: RunResult) -> Run:
     )
 
 
-def _tensors(model: Transformer, run_id: str) -> bytes:
+def _tensors(model: Any, run_id: str) -> bytes:
     """The parameters as the bytes of a safetensors checkpoint."""
+    if not isinstance(model, Transformer):
+        leaves = jax.tree_util.tree_leaves_with_path(model)
+        return safetensors.numpy.save(
+            {
+                jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(x)
+                for path, x in leaves
+            }
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save(path, model, {"run_id": run_id})
