@@ -6,6 +6,7 @@ numbers filled in and marks the term that decides the size.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from capax.notebook import html_table, latex_text
 
 Kind = Literal["error", "log_cover", "radius"]
 MODEL = "the model"
+# rigorous: proved under the printed assumptions; comparison: a number to compare models or proofs
+Status = Literal["rigorous", "comparison"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Bound:
     expected loss in [0, 1]; kind "log_cover": ln N; kind "radius": a distance or a complexity).
     log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
     which the same route reaches the target, None if not asked. latex: the formula with symbols.
+    status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing).
     log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
     (two bounds may be compared only when it is the same). delta: failure probability spent.
 
@@ -97,6 +101,7 @@ class Bound:
     notes: tuple[str, ...] = ()
     formula: str = ""
     kind: Kind = "error"
+    status: Status = "rigorous"
     log_value: float = math.nan
     log_log_cover: float | None = None
     target: float | None = None
@@ -158,6 +163,7 @@ class Bound:
             "statement": self.statement,
             **_magnitude("value", self.log_value),
             "kind": self.kind,
+            "status": self.status,
             "vacuous": self.vacuous,
             "predictor": self.predictor,
             "delta": self.delta,
@@ -173,6 +179,19 @@ class Bound:
             "formula": self.formula,
             "latex": self.latex,
         }
+
+
+def best_of(bounds: Iterable[Bound]) -> Bound:
+    """The smallest value; among vacuous ones, which all say nothing, the one that asks least of m.
+
+    So the bound that is explained is the one whose m is promised.
+    """
+
+    def order(bound: Bound) -> tuple[bool, float, float]:
+        samples = math.inf if bound.m_needed is None else float(bound.m_needed)
+        return bound.vacuous, samples if bound.vacuous else bound.log_value, bound.log_value
+
+    return min(bounds, key=order)
 
 
 def _finite(value: float) -> float | None:
@@ -215,7 +234,8 @@ def _term_lines(terms: tuple[Term, ...], indent: str) -> list[str]:
 
 
 def _explain_text(bound: Bound) -> str:
-    lines = [bound.statement, f"  {_LEFT_SIDE[bound.kind]} <= {bound.verdict}"]
+    first = f"{bound.statement} [{bound.status}]"
+    lines = [first, f"  {_LEFT_SIDE[bound.kind]} <= {bound.verdict}"]
     if bound.formula:
         lines.append(f"  by {bound.formula}")
     if bound.log_log_cover is not None and bound.kind != "log_cover":
@@ -253,7 +273,7 @@ def _latex_terms(terms: tuple[Term, ...]) -> list[str]:
 
 
 def _explain_latex(bound: Bound) -> str:
-    head = rf"% {bound.statement}; the boxed term dominates"
+    head = rf"% {bound.statement} [{bound.status}]; the boxed term dominates"
     return "\n".join([head, r"\begin{align*}", _latex_body(bound), r"\end{align*}"])
 
 
