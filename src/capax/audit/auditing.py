@@ -1,16 +1,15 @@
 """From a path to an audit: open the file, recognise its layout, measure its heads."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capax.audit.heads.rows import HeadTable, Row, head_table
+from capax.audit.heads.rows import Row, head_table
 from capax.audit.layouts.facts import Facts, Options
 from capax.audit.layouts.table import Recognised, recognise
 from capax.audit.reading.opening import open_checkpoint
-from capax.errors import InputError, require
+from capax.errors import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +88,6 @@ def audit(
 def measured(recognised: Recognised, progress: Progress | None = None) -> Audit:
     """The part that needs weights alone."""
     table = head_table(recognised, None if progress is None else _labelled(progress, "layers"))
-    _check_finite(table)
     return Audit(
         path=str(recognised.checkpoint.path),
         format=recognised.checkpoint.format,
@@ -102,11 +100,3 @@ def measured(recognised: Recognised, progress: Progress | None = None) -> Audit:
 
 def _labelled(progress: Progress, label: str) -> Callable[[int, int], None]:
     return lambda done, total: progress(label, done, total)
-
-
-def _check_finite(table: HeadTable) -> None:
-    for row in table.rows:
-        for name, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                where = f"layer {row['layer']}, head {row['head']}"
-                raise InputError(f"{where}: {name} passes the range of float64: no numbers for it")

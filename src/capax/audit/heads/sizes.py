@@ -28,6 +28,7 @@ from capax.audit.heads.products import (
     spectral,
 )
 from capax.audit.layouts.attention import Attention
+from capax.errors import require
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,12 @@ def head_sizes(attention: Attention, h: int, limit: int | None = None) -> HeadSi
     """Numbers of head h; `limit` is the longest context, for the search over distances."""
     part = factors(attention, h)
     keys = softmax_keys(part.K, attention)
-    gram = grams(part, keys)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = grams(part, keys)
+        sound = all(np.isfinite(part).all() for part in (gram.Q, gram.K, gram.V, gram.O))
+        sound = sound and math.isfinite(frobenius(gram.Q, gram.K) + frobenius(gram.V, gram.O))
+    where = f"layer {attention.layer}, head {h}"
+    require(sound, where, "norms within the range of float64", "weights too large for that")
     scale = abs(attention.scale)
     F, top = scale * frobenius(gram.Q, gram.K), scale * spectral(gram.Q, gram.K)
     sizes = _factor_sizes(part, keys, gram)

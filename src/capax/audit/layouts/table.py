@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from capax.audit.layouts import (
@@ -24,7 +25,7 @@ from capax.audit.layouts.facts import Facts, Options, Settings
 from capax.audit.layouts.layout import Layout
 from capax.audit.layouts.shelf import Shelf
 from capax.audit.reading.stored import Checkpoint
-from capax.errors import InputError, require
+from capax.errors import InputError, require, shown
 
 LAYOUTS: tuple[Layout, ...] = tuple(
     module.LAYOUT
@@ -51,12 +52,26 @@ class Recognised:
     def layers(self) -> Iterator[Attention]:
         """The attention layers one after the other; each is read when it is asked for."""
         for place in self.layout.places(self.shelf):
-            yield self.layout.attention(self.shelf, self.settings, self.facts, place)
+            with _sound_configuration(self.settings):
+                attention = self.layout.attention(self.shelf, self.settings, self.facts, place)
+            yield attention
 
     def unplaced(self) -> list[str]:
         """Attention tensors that no layer took; complete once `layers` has run through."""
         names = (n for n in self.shelf.tensors if ATTENTION_NAME.search(_inside_layer(n)))
         return sorted(n for n in names if n not in self.shelf.taken and not NOT_WEIGHTS.search(n))
+
+
+@contextmanager
+def _sound_configuration(settings: Settings) -> Iterator[None]:
+    """Values of the wrong kind (a text for a number, a short list) end in one line."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, InputError):
+            raise
+        where = settings.origin or "configuration"
+        raise InputError(f"{where}: wanted sound values, got {shown(str(error))}") from None
 
 
 def _inside_layer(name: str) -> str:
@@ -70,8 +85,9 @@ def recognise(checkpoint: Checkpoint, options: Options = Options()) -> Recognise
     layout = _layout(shelf, settings)
     places = layout.places(shelf)
     require(places, "checkpoint", f"tensor names of {layout.family}", _some(shelf))
-    facts = layout.facts(settings, shelf)
-    wanted = layout.layers_of(facts, settings)
+    with _sound_configuration(settings):
+        facts = layout.facts(settings, shelf)
+        wanted = layout.layers_of(facts, settings)
     require(len(places) == wanted, "checkpoint", f"{wanted} attention layers, as its configuration "
             "says", len(places))  # fmt: skip
     return Recognised(checkpoint, layout, settings, facts, shelf)
@@ -79,6 +95,7 @@ def recognise(checkpoint: Checkpoint, options: Options = Options()) -> Recognise
 
 def _layout(shelf: Shelf, settings: Settings) -> Layout:
     kind, family = settings.get("model_type"), settings.options.family
+    require(kind is None or isinstance(kind, str), "model_type", "a text", kind)
     if family is not None:
         require(family in BY_TYPE, "--family", f"one of {', '.join(BY_TYPE)}", family)
         clash = kind in BY_TYPE and BY_TYPE[kind] is not BY_TYPE[family]

@@ -39,7 +39,9 @@ def parse_json(text: bytes, path: Path) -> dict[str, Any]:
 def _entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
     try:
         kind, shape = KINDS.get(entry["dtype"], str(entry["dtype"])), tuple(entry["shape"])
-        begin, end = (int(n) for n in entry["data_offsets"])
+        begin, end = entry["data_offsets"]
+        if not all(type(n) is int for n in (*shape, begin, end)):
+            raise TypeError
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{path}: the entry of {name[:80]!r} is malformed") from None
     tensor = stored(path, kind, shape, start + begin, name)
