@@ -148,19 +148,35 @@ class _Residual:
         found = Ball.between(*self.ranges(linear))
         squared = (Ball.exact(self.c0) * Ball.exact(self.c0)).sum(1)
         squared = Ball(squared.mid[:, None], squared.rad[:, None])
-        across = Ball.between(*self.ranges(p))  # p . c
-        total = found - lean * squared + r1 * along * (across - at) + e * across
+        aside = self.factor.aside(p)  # |p . d|, [R, g]
+        off = Ball(np.zeros_like(aside), aside)
+        total = found - lean * squared + r1 * along * off + e * (at + off)
         return total.low, total.high
 
 
 @dataclass(frozen=True)
 class _Factor:
-    """r = r0 + r1 (c0 . d) + e over each cell, and the range of c0 . d; all [R]."""
+    """r = r0 + r1 (c0 . d) + e over each cell, the range of c0 . d, and the box of d.
+
+    `basis` [R, d, d] is orthonormal up to 1e-9, |basis^T d| <= `off` [R, d].
+    """
 
     r0: Ball
     r1: Ball
     e: Ball
     along: Ball
+    basis: np.ndarray
+    off: np.ndarray
+
+    def aside(self, p: Ball) -> np.ndarray:
+        """A bound of |p . d| [R, g] for p [R or 1, d, g]: p . d = (Q^T p) . (Q^T d), nearly.
+
+        What is left, p . (I - Q Q^T) d, is at most 1e-9 |p| |d|.
+        """
+        turned = (Ball.exact(np.swapaxes(self.basis, 1, 2)) @ p).size  # [R, d, g]
+        inside = (self.off[:, None, :] @ turned)[:, 0]
+        length = np.sqrt((self.off**2).sum(1))[:, None] * 1.1
+        return (inside + 1e-9 * length * np.sqrt((p.size**2).sum(1))) * UP + ETA
 
 
 def _factor(stage: _Residual) -> _Factor:
@@ -190,15 +206,17 @@ def _factor(stage: _Residual) -> _Factor:
     slope = Ball.exact(np.array(-0.5)) * r0 * r0 * r0
     root = inverse_root_between(least, least)
     bend = (Ball.exact(np.array(0.375)) * root * root * root * root * root).high
-    e = Ball.between((slope * Ball.exact(spread) * share).low, bend * change.size**2 * UP + ETA)
-    return _Factor(r0, slope * two, e, along)
+    r1 = slope * two
+    # no larger than r itself allows: r <= (V_min + eps)^(-1/2)
+    most = np.minimum(bend * change.size**2 * UP + ETA, (root - r0 - r1 * along).high)
+    e = Ball.between((slope * Ball.exact(spread) * share).low, most)
+    return _Factor(r0, r1, e, along, basis, off)
 
 
 def _main_directions(stage: _Residual) -> np.ndarray:
     """An orthonormal basis [R, d, d] along which c moves most first; checked to 1e-10."""
-    free, _, _ = stage.sets.linear
-    gains = free.mid[:, :, 1] - free.mid[:, :, 0]  # [R, F, H k]
-    moved = gains @ stage.W_O.mid  # [R, F, d]
+    moves = stage.sets.linear.moves  # [R, H k, F, 2]
+    moved = np.swapaxes(moves[..., 1] - moves[..., 0], 1, 2) @ stage.W_O.mid  # [R, F, d]
     total = moved.sum(1, keepdims=True)
     gram = np.swapaxes(moved, 1, 2) @ moved + np.swapaxes(total, 1, 2) @ total
     basis = np.linalg.eigh(gram)[1]
