@@ -94,9 +94,14 @@ def start(path: Path, rule: OptimiserSpec, key: UInt32[Array, "2"]) -> tuple[Any
     return params, transformation(rule, 0.0, 0.0, 1.0).init(params)
 
 
-def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[Lane, Measured]:
-    """`chunk` training steps, then an evaluation with the new parameters."""
-    step, fixed = (_fused if program.fused else _plain)(program, lane)
+def advance(
+    program: Program, lane: Lane, pool: UInt8[Array, "n T"], busy: Float[Array, ""] | None = None
+) -> tuple[Lane, Measured]:
+    """`chunk` training steps, then an evaluation with the new parameters.
+
+    busy: 1 for a slot with a run in it, 0 for an idle one, which the fused step then leaves out.
+    """
+    step, fixed = _fused(program, lane, busy) if program.fused else _plain(program, lane)
     carry = (lane.params, lane.state, lane.step)
     (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
     lane = lane._replace(params=params, state=state, step=number)
@@ -125,11 +130,13 @@ def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
     return step, fixed
 
 
-def _fused(program: Program, lane: Lane) -> tuple[Step, Any]:
+def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
     """A step as one kernel, full batch only, and that batch."""
     spec = program.path.spec
     assert isinstance(spec, TransformerSpec)
-    batch = pack(lane.data.bits), lane.data.y, lane.data.mask
+    weight = lane.data.mask / jnp.maximum(jnp.sum(lane.data.mask), 1.0)
+    weight = weight if busy is None else weight * busy
+    batch = pack(lane.data.bits), lane.data.y, weight
     rates = lane.lr, lane.weight_decay, lane.steps
     learn = fused_step(spec, program.rule, batch, rates)
 
