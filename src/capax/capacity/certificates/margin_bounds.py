@@ -57,9 +57,10 @@ def loss_complexity(cls: FunctionClass, sample: Sample, lipschitz: float, A: flo
 def _chained(cls: FunctionClass, sample: Sample, L: float, A: float) -> float:
     """The chain along A, A/4, A/16, ..., stopped at the best level; fixed scales, so monotone."""
     best, scales, covers, m = A, [A], [], sample.m
+    decompositions = cls.decompositions(sample)
     for _ in range(CHAIN_LEVELS):
         scales.append(scales[-1] / CHAIN_RATIO)
-        total = cls.best(sample, math.log(scales[-1] / L), shares=())[1]
+        total = cls.smallest(decompositions, math.log(scales[-1] / L), shares=())[1]
         covers.append(total.log_cover)
         if 2 * covers[-1] > m:
             break
