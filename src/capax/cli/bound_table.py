@@ -1,0 +1,87 @@
+"""What `capax bound` prints: the headline, the table of all routes, the table of heads."""
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from capax.cli.output import note
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from capax.capacity.certificates.portfolio import Certificate
+
+SHOWN_ROWS = 24
+
+
+def render(
+    certificate: "Certificate", payload: dict[str, Any], explain: bool, console: Console
+) -> None:
+    """The whole answer for a person; `explain` writes the best bound out instead of the table."""
+    if explain:
+        console.print(certificate.explain(), markup=False, soft_wrap=True)
+    else:
+        _render_summary(certificate, payload["target"], console)
+    if "heads" in payload:
+        _render_heads(payload["heads"], console)
+    for check in payload.get("applies", ()):
+        console.print(f"applies to {payload['kind_of_model']}: {check['detail']}", markup=False)
+    if "plot" in payload:
+        console.print(f"picture written to {payload['plot']}", markup=False)
+
+
+def _render_summary(certificate: "Certificate", target: float, console: Console) -> None:
+    console.print(certificate.headline(), style="bold", markup=False)
+    console.print(_table(certificate))
+    for reason in certificate.skipped:
+        console.print(f"no bound: {reason}", markup=False)
+    price = certificate.conditioning
+    if price is not None:
+        text = (
+            f"accepted at try {price.tries}: P(accepted) >= {price.alpha:.3g} at delta = "
+            f"{price.delta:.3g}; {price.cost:.2f} nats for every route on the training set"
+        )
+        console.print(text, markup=False)
+    dominant = certificate.best.dominant
+    if dominant is not None:
+        parts = max(dominant.parts, key=lambda part: part.log_value, default=None)
+        inside = "" if parts is None else f", in it {parts.name}"
+        console.print(f"dominant term: {dominant.name}{inside}", markup=False)
+    if certificate.m_needed is not None:
+        needed = f"{certificate.m_needed:,}".replace(",", " ")
+        console.print(f"error <= {target:g} from m = {needed} on", markup=False)
+
+
+def _table(certificate: "Certificate") -> "Table":
+    """One row per route: value, whose error, share of delta, what is assumed."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from capax.capacity.magnitude import safe_log, shown
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("route", "error <=", "error of", "delta", "m needed", "assumes"):
+        right = name in ("error <=", "delta", "m needed")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for entry in certificate.entries:
+        needed = "" if entry.m_needed is None else shown(safe_log(float(entry.m_needed)))
+        assumed = "; ".join(a.text for a in entry.assumptions if a.holds is not True)
+        cells = (entry.statement, entry.verdict, entry.predictor, f"{entry.delta:.3g}", needed)
+        table.add_row(*(escape(cell) for cell in (*cells, assumed)))
+    return table
+
+
+def _render_heads(rows: list[dict[str, Any]], console: Console) -> None:
+    from rich.table import Table
+
+    names = ("layer", "head", "W_QK_F", "W_QK_2", "W_VO_F", "W_VO_2", "W_VO_21", "log10_capacity")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name, justify="right")
+    for row in rows[:SHOWN_ROWS]:
+        table.add_row(
+            *(f"{row[n]:.4g}" if isinstance(row[n], float) else str(row[n]) for n in names)
+        )
+    console.print(table)
+    if len(rows) > SHOWN_ROWS:
+        note(f"{SHOWN_ROWS} of {len(rows)} heads shown; --json has all")
