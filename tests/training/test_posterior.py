@@ -35,7 +35,7 @@ def test_prior_and_posterior_give_a_certificate():
     assert distance_squared(pair.prior, pair.prior) == 0
     tried = gibbs_errors(
         pair.posterior, pair.prior, X[200:], y[200:], key=jax.random.key(0),
-        sigmas=(0.1, 0.03), draws=64,
+        sigmas=(0.1, 0.03), draws=1000,
     )  # fmt: skip
     bound = gaussian_pac_bayes_bound(tried, 0.05)
     assert tried.errors[1] < tried.errors[0] < bound.value < 0.5

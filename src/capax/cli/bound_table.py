@@ -9,6 +9,7 @@ from capax.cli.output import note
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from capax.capacity.bound import Bound
     from capax.capacity.certificates.portfolio import Certificate
 
 SHOWN_ROWS = 24
@@ -33,6 +34,9 @@ def render(
 def _render_summary(certificate: "Certificate", target: float, console: Console) -> None:
     console.print(certificate.headline(), style="bold", markup=False)
     console.print(_table(certificate))
+    common = _common(certificate)
+    if len(certificate.entries) > 1 and common:
+        console.print(f"all rows assume: {'; '.join(common)}", markup=False)
     for reason in certificate.skipped:
         console.print(f"no bound: {reason}", markup=False)
     price = certificate.conditioning
@@ -48,7 +52,9 @@ def _render_summary(certificate: "Certificate", target: float, console: Console)
         inside = "" if parts is None else f", in it {parts.name}"
         console.print(f"dominant term: {dominant.name}{inside}", markup=False)
     if certificate.m_needed is not None:
-        needed = f"{certificate.m_needed:,}".replace(",", " ")
+        large = certificate.m_needed > 10**15
+        needed = f"{certificate.m_needed:.3g}" if large else f"{certificate.m_needed:,}"
+        needed = needed.replace(",", " ")
         console.print(f"error <= {target:g} from m = {needed} on", markup=False)
 
 
@@ -59,16 +65,29 @@ def _table(certificate: "Certificate") -> "Table":
 
     from capax.capacity.magnitude import safe_log, shown
 
+    common = _common(certificate) if len(certificate.entries) > 1 else []
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("route", "error <=", "error of", "delta", "m needed", "assumes"):
         right = name in ("error <=", "delta", "m needed")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for entry in certificate.entries:
         needed = "" if entry.m_needed is None else shown(safe_log(float(entry.m_needed)))
-        assumed = "; ".join(a.text for a in entry.assumptions if a.holds is not True)
+        assumed = "; ".join(text for text in _assumed(entry) if text not in common)
         cells = (entry.statement, entry.verdict, entry.predictor, f"{entry.delta:.3g}", needed)
         table.add_row(*(escape(cell) for cell in (*cells, assumed)))
     return table
+
+
+def _assumed(entry: "Bound") -> list[str]:
+    """What the bound assumes and nobody checked, or what was checked and fails."""
+    return [f"{'NOT TRUE: ' * (a.holds is False)}{a.text}" for a in entry.assumptions
+            if a.holds is not True]  # fmt: skip
+
+
+def _common(certificate: "Certificate") -> list[str]:
+    """Assumptions of every row, in the order of the first."""
+    first, *others = (_assumed(entry) for entry in certificate.entries)
+    return [text for text in first if all(text in other for other in others)]
 
 
 def _render_heads(rows: list[dict[str, Any]], console: Console) -> None:

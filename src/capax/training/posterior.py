@@ -7,6 +7,7 @@ and sees all. Few further steps at a tenth of the rate keep it near: the bound p
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -80,8 +81,8 @@ def _trained(
     parameters, static = eqx.partition(model, eqx.is_inexact_array)
 
     def loss(parameters: Transformer) -> Float[Array, ""]:
-        network = eqx.combine(parameters, static)
-        return cross_entropy(jax.vmap(lambda bits: network(bits))(X), y, mask)
+        network: Any = eqx.combine(parameters, static)
+        return cross_entropy(jax.vmap(network)(X), y, mask)
 
     def step(_: Array, carry: tuple) -> tuple:
         parameters, state = carry
