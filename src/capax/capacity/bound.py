@@ -6,6 +6,7 @@ numbers filled in and marks the term that decides the size.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ from capax.errors import require
 
 Kind = Literal["error", "log_cover", "radius"]
 MODEL = "the model"
+# rigorous: proved under the printed assumptions; comparison: a number to compare models or proofs
+Status = Literal["rigorous", "comparison"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Bound:
     expected loss in [0, 1]; kind "log_cover": ln N; kind "radius": a distance or a complexity).
     log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
     which the same route reaches the target, None if not asked. latex: the formula with symbols.
+    status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing).
     log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
     (two bounds may be compared only when it is the same). delta: failure probability spent.
     """
@@ -90,6 +94,7 @@ class Bound:
     notes: tuple[str, ...] = ()
     formula: str = ""
     kind: Kind = "error"
+    status: Status = "rigorous"
     log_value: float = math.nan
     log_log_cover: float | None = None
     target: float | None = None
@@ -136,6 +141,7 @@ class Bound:
             "statement": self.statement,
             **_magnitude("value", self.log_value),
             "kind": self.kind,
+            "status": self.status,
             "vacuous": self.vacuous,
             "predictor": self.predictor,
             "delta": self.delta,
@@ -151,6 +157,19 @@ class Bound:
             "formula": self.formula,
             "latex": self.latex,
         }
+
+
+def best_of(bounds: Iterable[Bound]) -> Bound:
+    """The smallest value; among vacuous ones, which all say nothing, the one that asks least of m.
+
+    So the bound that is explained is the one whose m is promised.
+    """
+
+    def order(bound: Bound) -> tuple[bool, float, float]:
+        samples = math.inf if bound.m_needed is None else float(bound.m_needed)
+        return bound.vacuous, samples if bound.vacuous else bound.log_value, bound.log_value
+
+    return min(bounds, key=order)
 
 
 def _finite(value: float) -> float | None:
@@ -193,7 +212,8 @@ def _term_lines(terms: tuple[Term, ...], indent: str) -> list[str]:
 
 
 def _explain_text(bound: Bound) -> str:
-    lines = [bound.statement, f"  {_LEFT_SIDE[bound.kind]} <= {bound.verdict}"]
+    first = f"{bound.statement} [{bound.status}]"
+    lines = [first, f"  {_LEFT_SIDE[bound.kind]} <= {bound.verdict}"]
     if bound.formula:
         lines.append(f"  by {bound.formula}")
     if bound.log_log_cover is not None and bound.kind != "log_cover":
@@ -237,7 +257,7 @@ def _explain_latex(bound: Bound) -> str:
     left = _LEFT_SIDE_LATEX[bound.kind]
     return "\n".join(
         [
-            rf"% {bound.statement}; the boxed term dominates",
+            rf"% {bound.statement} [{bound.status}]; the boxed term dominates",
             r"\begin{align*}",
             rf"{left} &\le {symbols} \\",
             *_latex_terms(bound.terms),

@@ -10,7 +10,10 @@ from capax.cli.output import JsonFlag, emit, note, stdout
 from capax.errors import require
 
 if TYPE_CHECKING:
+    from capax.capacity.bound import Bound
     from capax.capacity.certificates.portfolio import Certificate
+
+DEFAULT_T = 1000
 
 
 def bound(
@@ -21,13 +24,20 @@ def bound(
         str | None,
         typer.Option(help="Norms instead of a model: W_QK=3.2,W_V=1.5,W_V_21=4,w=1 (v: linear)."),
     ] = None,
-    T: Annotated[int, typer.Option("-T", help="Context length, without [CLS].")] = 1000,
+    T: Annotated[
+        int | None,
+        typer.Option("-T", help="Context length, without [CLS] (default 1000, or the model's)."),
+    ] = None,
     m: Annotated[int, typer.Option("-m", help="Number of training sequences.")] = 5000,
     d: Annotated[int, typer.Option("-d", help="Width of a token.")] = 64,
     k: Annotated[int | None, typer.Option("-k", help="Width of a head (default d).")] = None,
     layers: Annotated[int, typer.Option(help="Equal layers in the paper's form.")] = 1,
     heads: Annotated[
         int | None, typer.Option(help="Heads of a GPT-2 or BERT file (default d / 64).")
+    ] = None,
+    B_X: Annotated[
+        float | None,
+        typer.Option("--B_X", help="Longest token, for a file without an encoding."),
     ] = None,
     margin: Annotated[float, typer.Option(help="Margin gamma on the training sequences.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Probability that the bound fails.")] = 0.05,
@@ -73,7 +83,8 @@ def bound(
     """A generalization bound with every constant: its value, what dominates it, the m it needs.
 
     From norms alone, or from the weights in a file. A value of 1 or more is called vacuous. Norms
-    of a file are measured after training; the price of that is part of the number.
+    of a file are measured after training; the price of that is part of the number. Every number
+    says whether it is rigorous (proved under the assumptions that are printed) or a comparison.
 
     With --data every route that applies is tried: one table with its value, whose error it
     bounds, its share of delta and what it assumes. All rows hold together; a minimum is taken only
@@ -81,13 +92,13 @@ def bound(
 
     Without either, --plot compares all arguments on AND of 3 bits.
 
-    Example: `capax bound --norms W_QK=3.2,W_V=1.5,W_V_21=4,w=1 -T 1000 -m 5000 -d 64`
+    Example: `capax bound --norms W_QK=2,v=1 -T 1000 -m 100000 --margin 0.5`
 
     Example: `capax bound model.safetensors --data task.npz --holdout task.npz --family and3`
     """
-    require(T >= 1, "T", "a context length >= 1", T)
+    require(T is None or T >= 1, "T", "a context length >= 1", T)
     if model is None and norms is None and (plot or waterfall):
-        _only_pictures(plot, waterfall, T, m, target, delta, dark, json)
+        _only_pictures(plot, waterfall, T or DEFAULT_T, m, target, delta, dark, json)
         return
     _check_sources(model, norms, plot, waterfall)
     asked = [name for name, value in (("--data", data), ("--holdout", holdout), ("--prior", prior),
@@ -95,14 +106,16 @@ def bound(
     require(norms is None or not asked, "--norms", "no data (nothing is trained)", ", ".join(asked))
     goal = {"margin": margin, "delta": delta, "target": target}
     if norms is not None:
-        certificate, extra = _from_norms(norms, T, m, d, k, layers, goal), {}
+        require(B_X is None, "--B_X", "B_X inside --norms", B_X)
+        answer, extra = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal), {}
     else:
         files = {"data": data, "holdout": holdout, "prior": prior}
         chosen = {"looks": looks, "family": family, "frozen": frozen, "prior_size": prior_size}
-        certificate, extra = _from_file(Path(str(model)), T, m, heads, files, chosen, goal)
+        evidence = {"files": files, "chosen": chosen}
+        answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, evidence, goal)
     if plot is not None and norms is not None:
         extra["plot"] = str(_draw(norms, m, d, k, goal, plot, dark))
-    _show(certificate, {**certificate.to_json(), **extra, "target": target}, explain, latex, json)
+    _show(answer, {**answer.to_json(), **extra, "target": target}, explain, latex, json)
 
 
 def register(app: typer.Typer) -> None:
@@ -125,24 +138,26 @@ def _check_sources(
 
 def _from_norms(
     text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, Any]
-) -> "Certificate":
+) -> "Certificate | Bound":
     from capax.capacity.certificates.portfolio import bound_from_norms
     from capax.capacity.network.sample_points import Sample
     from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 
     cls = class_from_norms(parse_norms(text), d=d, k=k, layers=layers)
+    if not cls.scalar:
+        return cls.cover(Sample(m, T), goal["margin"] / 2)
     return bound_from_norms(cls, Sample(m, T), **goal)
 
 
 def _from_file(
     path: Path,
-    T: int,
+    T: int | None,
+    B_X: float | None,
     m: int,
     heads: int | None,
-    files: dict[str, Path | None],
-    chosen: dict[str, Any],
+    given: dict[str, dict[str, Any]],
     goal: dict[str, Any],
-) -> tuple["Certificate", dict[str, Any]]:
+) -> tuple["Certificate | Bound", dict[str, Any]]:
     from capax.capacity.certificates.model_files import (
         Evidence,
         foreign_certificate,
@@ -151,18 +166,22 @@ def _from_file(
     )
 
     if is_capax_checkpoint(path):
-        sets = _read_sets(files)
-        evidence = Evidence(**sets, **chosen, prior=files["prior"])
-        certificate, measured = model_certificate(path, m=m, evidence=evidence, **goal)
+        require(heads is None, "--heads", "a GPT-2 or BERT file", "a Capax checkpoint")
+        sets = _read_sets(given["files"])
+        evidence = Evidence(**sets, **given["chosen"], prior=given["files"]["prior"])
+        answer, measured, sample = model_certificate(
+            path, m=m, T=T, B_X=B_X, evidence=evidence, **goal
+        )
         checks = [{"text": a.text, "holds": a.holds, "detail": a.detail} for a in
-                  measured.assumptions]  # fmt: skip
+                  measured.checks(sample.T)]  # fmt: skip
         counts = {name: len(part.y) for name, part in sets.items() if part is not None}
-        about = {"kind_of_model": measured.kind, "applies": checks, "examples": counts}
-        return certificate, about
-    given = [name for name, value in files.items() if value is not None]
+        about = {"kind_of_model": measured.kind, "T": sample.T, "applies": checks}
+        return answer, {**about, "examples": counts}
+    asked = [name for name, value in given["files"].items() if value is not None]
     wanted = "a Capax checkpoint (others have no scalar output)"
-    require(not given, f"--{(given or ['data'])[0]}", wanted, str(path))
-    certificate, rows = foreign_certificate(path, m=m, T=T, heads=heads, **goal)
+    require(not asked, f"--{(asked or ['data'])[0]}", wanted, str(path))
+    require(B_X is None, "--B_X", "none (LayerNorm fixes the length of a token)", B_X)
+    certificate, rows = foreign_certificate(path, m=m, T=T or DEFAULT_T, heads=heads, **goal)
     note("per-head numbers compare heads and checkpoints; they are not certificates")
     return certificate, {"kind_of_model": "GPT-2/BERT state dict", "heads": rows}
 
@@ -217,9 +236,12 @@ def _draw(
 
 
 def _show(
-    certificate: "Certificate", payload: dict[str, Any], explain: bool, latex: bool, json: bool
+    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, latex: bool, json: bool
 ) -> None:
+    from capax.capacity.bound import Bound
+
+    best = answer if isinstance(answer, Bound) else answer.best
     if latex and not json:
-        stdout().print(certificate.best.explain("latex"), markup=False, soft_wrap=True)
+        stdout().print(best.explain("latex"), markup=False, soft_wrap=True)
         return
-    emit(payload, json, lambda console: render(certificate, payload, explain, console))
+    emit(payload, json, lambda console: render(answer, payload, explain, console))

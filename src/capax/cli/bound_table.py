@@ -13,49 +13,88 @@ if TYPE_CHECKING:
     from capax.capacity.certificates.portfolio import Certificate
 
 SHOWN_ROWS = 24
+NO_MARGIN = "no error bound: the output is a vector, a margin needs one number per sequence"
 
 
 def render(
-    certificate: "Certificate", payload: dict[str, Any], explain: bool, console: Console
+    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, console: Console
 ) -> None:
     """The whole answer for a person; `explain` writes the best bound out instead of the table."""
-    if explain:
-        console.print(certificate.explain(), markup=False, soft_wrap=True)
+    from capax.capacity.bound import Bound
+
+    if isinstance(answer, Bound):
+        _render_cover(answer, explain, console)
     else:
-        _render_summary(certificate, payload["target"], console)
+        _render_certificate(answer, payload["target"], explain, console)
     if "heads" in payload:
         _render_heads(payload["heads"], console)
     for check in payload.get("applies", ()):
-        console.print(f"applies to {payload['kind_of_model']}: {check['detail']}", markup=False)
+        text = check["detail"] if check["holds"] else f"{check['text']} ({check['detail']})"
+        console.print(f"applies to {payload['kind_of_model']}: {text}", markup=False)
     if "plot" in payload:
         console.print(f"picture written to {payload['plot']}", markup=False)
 
 
-def _render_summary(certificate: "Certificate", target: float, console: Console) -> None:
+def _render_cover(cover: "Bound", explain: bool, console: Console) -> None:
+    """A class whose output is a vector: the size of its cover is all there is to say."""
+    first = f"ln N <= {cover.verdict} at eps = {cover.norms['eps']:g} [{cover.status}]"
+    console.print(first, style="bold", markup=False)
+    console.print(cover.explain() if explain else cover.statement, markup=False, soft_wrap=True)
+    console.print(NO_MARGIN, markup=False)
+
+
+def _render_certificate(
+    certificate: "Certificate", target: float, explain: bool, console: Console
+) -> None:
+    """Headline, routes and the m they ask for; --explain writes the same routes out."""
+    best = certificate.best
+    same = [entry for entry in certificate.entries if entry.predictor == best.predictor]
+    quickest = min(
+        (entry for entry in same if entry.m_needed is not None),
+        key=lambda entry: entry.m_needed or 0,
+        default=None,
+    )
+    if explain:
+        console.print(certificate.explain(), markup=False, soft_wrap=True)
+        if quickest is not None and quickest is not best:
+            console.print(f"\nthe route of the m below: {quickest.explain()}", markup=False)
+    else:
+        _render_summary(certificate, console)
+    if quickest is not None:
+        text = f"error <= {target:g} from m = {_count(quickest)} on, by the {_short(quickest)}"
+        console.print(text, markup=False, soft_wrap=True)
+
+
+def _count(bound: "Bound") -> str:
+    m = bound.m_needed or 0
+    return f"{m:.3g}" if m > 10**15 else f"{m:,}".replace(",", " ")
+
+
+def _short(bound: "Bound") -> str:
+    return bound.statement.split(" with ")[0]
+
+
+def _render_summary(certificate: "Certificate", console: Console) -> None:
     console.print(certificate.headline(), style="bold", markup=False)
     console.print(_table(certificate))
     common = _common(certificate)
-    if len(certificate.entries) > 1 and common:
-        console.print(f"all rows assume: {'; '.join(common)}", markup=False)
+    if common:
+        text = f"all rows assume: {'; '.join(common)}"
+        console.print(text, markup=False, soft_wrap=True)
     for reason in certificate.skipped:
-        console.print(f"no bound: {reason}", markup=False)
+        console.print(f"no bound: {reason}", markup=False, soft_wrap=True)
     price = certificate.conditioning
     if price is not None:
         text = (
             f"accepted at try {price.tries}: P(accepted) >= {price.alpha:.3g} at delta = "
             f"{price.delta:.3g}; {price.cost:.2f} nats for every route on the training set"
         )
-        console.print(text, markup=False)
-    dominant = certificate.best.dominant
-    if dominant is not None:
-        parts = max(dominant.parts, key=lambda part: part.log_value, default=None)
+        console.print(text, markup=False, soft_wrap=True)
+    best = certificate.best
+    if best.dominant is not None:
+        parts = max(best.dominant.parts, key=lambda part: part.log_value, default=None)
         inside = "" if parts is None else f", in it {parts.name}"
-        console.print(f"dominant term: {dominant.name}{inside}", markup=False)
-    if certificate.m_needed is not None:
-        large = certificate.m_needed > 10**15
-        needed = f"{certificate.m_needed:.3g}" if large else f"{certificate.m_needed:,}"
-        needed = needed.replace(",", " ")
-        console.print(f"error <= {target:g} from m = {needed} on", markup=False)
+        console.print(f"dominant term: {best.dominant.name}{inside}", markup=False)
 
 
 def _table(certificate: "Certificate") -> "Table":
@@ -65,15 +104,16 @@ def _table(certificate: "Certificate") -> "Table":
 
     from capax.capacity.magnitude import safe_log, shown
 
-    common = _common(certificate) if len(certificate.entries) > 1 else []
+    common = _common(certificate)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("route", "error <=", "error of", "delta", "m needed", "assumes"):
+    for name in ("route", "error <=", "status", "error of", "delta", "m needed", "assumes"):
         right = name in ("error <=", "delta", "m needed")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for entry in certificate.entries:
         needed = "" if entry.m_needed is None else shown(safe_log(float(entry.m_needed)))
         assumed = "; ".join(text for text in _assumed(entry) if text not in common)
-        cells = (entry.statement, entry.verdict, entry.predictor, f"{entry.delta:.3g}", needed)
+        share = "" if entry.delta is None else f"{entry.delta:.3g}"
+        cells = (entry.statement, entry.verdict, entry.status, entry.predictor, share, needed)
         table.add_row(*(escape(cell) for cell in (*cells, assumed)))
     return table
 

@@ -36,7 +36,7 @@ def exact_output(model, bits):
         return sum(w * x for w, (_, x) in zip(weights, pairs, strict=True)) / sum(weights)
 
 
-SCALES = [(1.0, 1.0), (40.0, 1.0), (300.0, 1e6), (1.0, 1e-12), (0.01, 1e30)]
+SCALES = [(40.0, 1.0), (300.0, 1e6), (0.01, 1e-12)]
 
 
 @pytest.mark.parametrize("scales", SCALES)

@@ -8,8 +8,10 @@ import jax
 from safetensors import SafetensorError, safe_open
 
 from capax.attention.checkpoint import FORMAT, load
+from capax.attention.head import Head
+from capax.attention.layer import AttentionLayer
 from capax.boolean.parser import parse
-from capax.capacity.bound import MODEL
+from capax.capacity.bound import MODEL, Bound
 from capax.capacity.certificates.certificate import certify, holdout_errors, linear_route
 from capax.capacity.certificates.gibbs import gibbs_errors
 from capax.capacity.certificates.pac_bayes import LEAST_EXAMPLES, gaussian_pac_bayes_bound
@@ -71,28 +73,54 @@ def model_certificate(
     path: Path | str,
     *,
     m: int,
+    T: int | None = None,
+    B_X: float | None = None,
     margin: float = 1.0,
     delta: float = 0.05,
     target: float | None = None,
     evidence: Evidence = Evidence(),
-) -> tuple[Certificate, Measured]:
-    """A Capax checkpoint: with data from its true margins, without it for an assumed margin."""
+) -> tuple[Certificate | Bound, Measured, Sample]:
+    """A Capax checkpoint: with data from its true margins, without it for an assumed margin.
+
+    T, B_X: context length and token length, where the module has no encoding that fixes them. A
+    module whose output is a vector has no margin: the answer is then its cover at margin / 2.
+    """
     with jax.enable_x64(True):
         module, _ = load(path)
-        measured = measure(module)
-    data = evidence.data
+        measured = measured_module(module, B_X)
+    data, scalar = evidence.data, measured.exact().scalar
+    sample = measured.sample(m if data is None else len(data.y), T)
+    if not scalar:
+        asked = "data" if data is not None else "holdout"
+        require(evidence == Evidence(), f"--{asked}", _ONE_NUMBER, measured.kind)
+        return measured.exact().cover(sample, margin / 2), measured, sample
     more = _further_routes(module, evidence)
     if data is not None:
         certificate = certify(
             module, data.X, data.y, delta=delta, target=target, tries=data.tries, more=more
         )
-        return certificate, measured
+        return certificate, measured, sample
     cls, grid = measured.rounded()
     certificate = bound_from_norms(
-        cls, measured.sample(m), margin=margin, delta=delta, target=target, cost=grid.cost,
-        more=more,
-    )  # fmt: skip
-    return certificate, measured
+        cls, sample, margin=margin, delta=delta, target=target, cost=grid.cost, more=more
+    )
+    return certificate, measured, sample
+
+
+_ONE_NUMBER = "a model with one number per sequence"
+
+
+def measured_module(module: Any, B_X: float | None) -> Measured:
+    """`measure`, with the token length asked for exactly where the module does not fix it."""
+    open_ended = isinstance(module, AttentionLayer | Head)
+    if not open_ended:
+        name = type(module).__name__
+        require(B_X is None, "--B_X", f"none ({name} has its own encoding)", B_X)
+        return measure(module)
+    wanted = "the length of the longest token or query (this module has no encoding)"
+    if B_X is None:
+        raise InputError(f"--B_X: wanted {wanted}, got nothing")
+    return measure(module, B_X=B_X)
 
 
 def _further_routes(module: Any, evidence: Evidence) -> list[Route]:

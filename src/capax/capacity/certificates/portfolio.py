@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Num
 
 from capax.capacity.arguments import check_probability
-from capax.capacity.bound import MODEL, Bound
+from capax.capacity.bound import MODEL, Bound, best_of
 from capax.capacity.certificates.margin_bounds import margin_bound, ramp_loss, realizable_bound
 from capax.capacity.certificates.tails import (
     Conditioning,
@@ -67,12 +67,8 @@ class Certificate:
 
     def best_of_each(self) -> dict[str, Bound]:
         """Predictor -> the smallest bound on it."""
-        best: dict[str, Bound] = {}
-        for entry in self.entries:
-            known = best.get(entry.predictor)
-            if known is None or entry.log_value < known.log_value:
-                best[entry.predictor] = entry
-        return best
+        names = dict.fromkeys(entry.predictor for entry in self.entries)
+        return {name: best_of(e for e in self.entries if e.predictor == name) for name in names}
 
     @property
     def vacuous(self) -> bool:
@@ -105,7 +101,7 @@ class Certificate:
             f"sharing delta costs {self.union_cost:.3g} nats in ln(1/delta); all bounds:",
         ]
         lines += [
-            f"  {entry.verdict:>22}  {entry.statement}: error of {entry.predictor}"
+            f"  {entry.verdict:>22}  {entry.statement} [{entry.status}]: error of {entry.predictor}"
             for entry in self.entries
         ]
         return "\n".join([*lines, *(f"  no bound: {reason}" for reason in self.skipped)])
@@ -113,7 +109,8 @@ class Certificate:
     def headline(self) -> str:
         """One line: the probability, the predictor, its best bound."""
         best = self.best
-        return f"with probability {1 - self.delta:g}: error of {best.predictor} <= {best.verdict}"
+        promise = f"error of {best.predictor} <= {best.verdict} [{best.status}]"
+        return f"with probability {1 - self.delta:g}: {promise}"
 
     def to_json(self) -> dict[str, Any]:
         """The best bound's keys, the whole table, and what was spent on what."""
@@ -143,6 +140,7 @@ def _row(entry: Bound) -> dict[str, Any]:
         "statement": entry.statement,
         "value": content["value"],
         "log10_value": content["log10_value"],
+        "status": entry.status,
         "vacuous": entry.vacuous,
         "predictor": entry.predictor,
         "delta": entry.delta,
