@@ -14,6 +14,7 @@ from capax.capacity.magnitude import LN_10, safe_exp, safe_log, shown, shown_lat
 from capax.errors import require
 
 Kind = Literal["error", "log_cover", "radius"]
+MODEL = "the model"
 # rigorous: proved under the printed assumptions; comparison: a number to compare models or proofs
 Status = Literal["rigorous", "comparison"]
 
@@ -78,7 +79,8 @@ class Bound:
     log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
     which the same route reaches the target, None if not asked. latex: the formula with symbols.
     status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing).
-    log_value, log_log_cover: logarithms, for numbers beyond 10^308.
+    log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
+    (two bounds may be compared only when it is the same). delta: failure probability spent.
     """
 
     statement: str
@@ -96,6 +98,8 @@ class Bound:
     log_value: float = math.nan
     log_log_cover: float | None = None
     target: float | None = None
+    predictor: str = MODEL
+    delta: float | None = None
 
     def __post_init__(self) -> None:
         require(not math.isnan(self.value), "value", "a number", self.value)
@@ -139,6 +143,8 @@ class Bound:
             "kind": self.kind,
             "status": self.status,
             "vacuous": self.vacuous,
+            "predictor": self.predictor,
+            "delta": self.delta,
             **({"log_cover": None} if cover is None else _magnitude("log_cover", cover)),
             "terms": [term.to_json() for term in self.terms],
             "norms": {name: _finite(value) for name, value in self.norms.items()},
