@@ -29,7 +29,7 @@ from capax.errors import require
 
 LN_2 = math.log(2.0)
 ROUND_UP = 1 + 2.0**-50
-INDEPENDENT = Assumption("the examples are independent draws from one distribution")
+INDEPENDENT = Assumption("the m sequences are independent draws from one distribution")
 LATEX = r"\max\{p:P[\mathrm{Bin}(%s,p)\le %s]\ge %s\}"
 
 
