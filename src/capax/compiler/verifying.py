@@ -26,7 +26,7 @@ from capax.compiler.proof.sample_size import capacity_report, capacity_routes, s
 from capax.compiler.proof.tables import HeadTables, Model, head_tables
 from capax.compiler.proof.worst_case import WorstCase, worst_case
 from capax.compiler.weights_file import WeightsFile, load_compiled
-from capax.errors import InputError
+from capax.errors import CapaxError, InputError
 
 ARITHMETIC = "real arithmetic on the stored float64 weights"
 
@@ -158,7 +158,11 @@ def sample_claims(
     claimed, proven = claims.get("margin"), found.margin_low
     margin = float(claimed) if claimed is not None and is_number(claimed) else math.inf
     holds = proven is not None and proven >= margin
-    routes = capacity_routes(model, tables, f, margin if holds else proven)
+    try:
+        routes = capacity_routes(model, tables, f, margin if holds else proven)
+    except (CapaxError, ArithmeticError, ValueError):  # norms beyond what a bound can be made of
+        names = ("sample_size", "capacity")
+        return [Claim(name, "=", claims.get(name), None, "unproved") for name in names]
     sizes, report = sample_sizes(routes), capacity_report(routes)
     done = [_table("sample_size", claims, sizes), _table("capacity", claims, report)]
     for route, m in sizes.items():
