@@ -13,7 +13,8 @@ from capax.errors import require
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """What a figure shows, and `module:function` of `(store, dark) -> (figure, its numbers)`."""
+    """What a figure shows, and `module:function` of
+    `(stores, dark, panel) -> (figure, its numbers)`."""
 
     title: str
     maker: str
@@ -44,7 +45,11 @@ def figure(
     number: Annotated[int, typer.Argument(help="Number of the figure in the paper.")],
     out: Annotated[Path, typer.Option(help="File to write: .png, .svg or .pdf.")],
     store: Annotated[
-        Path | None, typer.Option(help="Results to draw from, where the figure shows results.")
+        list[Path] | None,
+        typer.Option(help="Results to draw from; for Figure 2 again for every further curve."),
+    ] = None,
+    panel: Annotated[
+        str | None, typer.Option(help="Figure 2: only the panels of this name.")
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Light lines on a dark ground.")] = False,
     json: JsonFlag = False,
@@ -62,7 +67,7 @@ def figure(
 
     check_destination(out)
     module, _, function = FIGURES[number].maker.partition(":")
-    picture, numbers = getattr(importlib.import_module(module), function)(store, dark)
+    picture, numbers = getattr(importlib.import_module(module), function)(store or [], dark, panel)
     path = save(picture, out)
     payload = {"figure": number, "title": FIGURES[number].title, "out": str(path), "data": numbers}
     text = f"Figure {number} ({payload['title']}) written to {path}"

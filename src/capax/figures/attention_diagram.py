@@ -47,9 +47,12 @@ def draw_attention_diagram(
     return figure
 
 
-def figure_1(store: Path | None, dark: bool) -> tuple[Figure, dict[str, Any]]:
+def figure_1(
+    stores: Sequence[Path], dark: bool, panel: str | None = None
+) -> tuple[Figure, dict[str, Any]]:
     """Figure 1 and the numbers in it, for the command line; it needs no stored results."""
-    require(store is None, "store", "nothing: Figure 1 needs no results", store)
+    require(not stores, "store", "nothing: Figure 1 needs no results", stores)
+    del panel
     panels = attention_panels()
     numbers = {
         panel.name: {

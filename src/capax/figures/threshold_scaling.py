@@ -18,6 +18,7 @@ from numpy import ndarray
 from capax.analysis.laws import Parameter
 from capax.errors import require
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
+from capax.figures.reference_band import Context, draw_context
 from capax.figures.style import Palette, styled
 
 TARGET = 0.8
@@ -92,6 +93,7 @@ class ThresholdScaling:
     verdict: str
     status: str = "settled"
     left: str | None = None
+    context: Context | None = None
 
     def __post_init__(self) -> None:
         require(self.points, "points", "at least one threshold", self.points)
@@ -142,6 +144,8 @@ def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> No
     axes.set_xscale("log")
     laws = _draw_laws(axes, data, palette)
     references = _draw_references(axes, data, palette)
+    if data.context is not None:
+        references += draw_context(axes, data.context, palette)
     _draw_points(axes, data, palette)
     axes.set(title="Examples needed for 80% success, m*", xlabel="context length T (log scale)")
     axes.set_ylim(bottom=0)
@@ -211,6 +215,8 @@ def _write_verdict(figure: Figure, data: ThresholdScaling, palette: Palette) -> 
     trials = sum(point.trials for point in data.points)
     text = textwrap.fill(data.verdict, 125)
     how = "Dots: area by trials. Bars and band: 95% intervals."
+    if data.context is not None:
+        how += " Squares, dotted, star: not from these trials."
     setting = f"{describe_setting(data)}; {trials} trials. {how}"
     figure.text(0.012, 0.15, text, va="top", linespacing=1.35)
     figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)

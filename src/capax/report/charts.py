@@ -14,9 +14,19 @@ import numpy as np
 from capax.figures.attention_weights import AttentionMap
 from capax.figures.learning_curves import LearningCurves
 from capax.figures.parity_transition import ParityPanel, ParityRun
+from capax.figures.reference_band import COLOR, Context
 from capax.figures.threshold_scaling import TARGET, ThresholdScaling
 
 Chart = dict[str, Any]
+_LENGTHS: Chart = {"label": "context length T", "short": "T", "log": True, "toggle": True}
+_EXAMPLES: Chart = {
+    "label": "training examples m",
+    "short": "m",
+    "log": False,
+    "toggle": True,
+    "from": 0,
+}
+_COLORS = 6
 
 
 def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
@@ -55,17 +65,55 @@ def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
     return _chart(
         id,
         "Examples needed for 80% success against the context length T",
-        x={
-            "label": "context length T",
-            "short": "T",
-            "log": True,
-            "toggle": True,
-            "ticks": [q.T for q in points],
-        },
-        y={"label": "training examples m", "short": "m", "log": False, "toggle": True, "from": 0},
-        series=[thresholds, *laws, *references],
+        x={**_LENGTHS, "ticks": [q.T for q in points]},
+        y=_EXAMPLES,
+        series=[thresholds, *laws, *references, *(_context(data.context) if data.context else [])],
         hover="x",
     )
+
+
+def comparison_chart(curves: list[tuple[str, ThresholdScaling]], *, id: str) -> Chart:
+    """m*(T) of several curves, each with its law in its own colour."""
+    series = []
+    for rank, (name, data) in enumerate(curves):
+        color, points = f"series-{rank % _COLORS + 1}", data.points
+        series.append(
+            _series(
+                name,
+                [q.T for q in points],
+                [q.m_star for q in points],
+                color,
+                low=[q.low for q in points],
+                high=[q.high for q in points],
+                marks=True,
+                notes=[f"{q.trials} trials" for q in points],
+            )
+        )
+        if data.laws:
+            law = data.laws[0]
+            series.append(_series(f"{name}, {law.name}", law.T, law.m, color, line=True))
+    ticks = sorted({q.T for _, data in curves for q in data.points})
+    return _chart(
+        id,
+        "Examples needed for 80% success against the context length T, all curves",
+        x={**_LENGTHS, "ticks": ticks},
+        y=_EXAMPLES,
+        series=series,
+        hover="x",
+    )
+
+
+def _context(context: Context) -> list[Chart]:
+    """What is not ours, named so: the reference's band and the published number."""
+    series, band = [], context.band
+    if band is not None and band.m.size:
+        color = f"series-{COLOR + 1}"
+        options = {"low": band.low, "high": band.high, "line": True, "dash": "2 3"}
+        series.append(_series(band.name, band.T, band.m, color, **options))
+    if context.published is not None:
+        T, m = context.published
+        series.append(_series("the paper, about", [T], [m], "ink", marks=True, radius=6))
+    return series
 
 
 def rates_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:

@@ -6,6 +6,7 @@ from capax.analysis.laws import Parameter
 from capax.figures.attention_weights import AttentionMap, draw_attention_weights
 from capax.figures.learning_curves import LearningCurves, draw_learning_curves
 from capax.figures.parity_transition import ParityTransition, draw_parity_transition
+from capax.figures.threshold_comparison import NamedCurve, draw_threshold_comparison
 from capax.figures.threshold_scaling import (
     FittedLaw,
     ThresholdPoint,
@@ -15,6 +16,7 @@ from capax.figures.threshold_scaling import (
 )
 from capax.report.charts import (
     attention_heatmap,
+    comparison_chart,
     learning_chart,
     parity_charts,
     rates_chart,
@@ -26,8 +28,52 @@ from capax.report.tables import Markup, folded, paragraph, table, tag
 from capax.report.vector import inline_svg
 
 
-def threshold_section(data: ThresholdScaling, *, store: str, anchor: str) -> Section:
-    """Figure 2: the thresholds, the laws, and the table that leads to the trials."""
+def comparison_section(curves: Sequence[NamedCurve], stores: Sequence[str]) -> Section:
+    """All curves in one picture and one table; each has its own part below."""
+    chart = comparison_chart([(curve.name, curve.data) for curve in curves], id="comparison-curves")
+    rows = [
+        [
+            curve.name,
+            point.T,
+            point.m_star,
+            known_interval(point),
+            law_name(curve.data),
+            trace_link(str(point.trials), {"store": store, "T": point.T}),
+        ]
+        for curve, store in zip(curves, stores, strict=True)
+        for point in curve.data.points
+    ]
+    verdicts = [[curve.name, curve.data.verdict] for curve in curves]
+    html = (
+        paragraph("One curve each, measured and judged alike. The parts below show each alone.")
+        + chart_frame(chart)
+        + table(["curve", "T", "m*", "95% interval", "law", "trials"], "lrrrlr", rows)
+        + table(["curve", "verdict"], "ll", verdicts)
+        + _printed(inline_svg(draw_threshold_comparison(curves), "comparison"))
+    )
+    title = f"{len(curves)} curves side by side"
+    return Section("comparison", "Comparison", title, html, charts=(chart,))
+
+
+def known_interval(point: ThresholdPoint) -> str:
+    """The interval, or in words what is known instead."""
+    return interval(point.low, point.high) if point.status == "closed" else point.status
+
+
+def law_name(data: ThresholdScaling) -> str:
+    """The law a curve follows, or that this is not settled."""
+    if not data.laws:
+        return "too few T"
+    return data.laws[0].name if data.status == "settled" else data.status
+
+
+def threshold_section(
+    data: ThresholdScaling, *, store: str, anchor: str, name: str = ""
+) -> Section:
+    """Figure 2: the thresholds, the laws, and the table that leads to the trials.
+
+    `name`: what the curve goes by where there are several.
+    """
     thresholds = threshold_chart(data, id=f"{anchor}-thresholds", store=store)
     rates = rates_chart(data, id=f"{anchor}-rates", store=store)
     printed = inline_svg(draw_threshold_scaling(data), anchor)
@@ -46,8 +92,10 @@ def threshold_section(data: ThresholdScaling, *, store: str, anchor: str) -> Sec
         + chart_frame(rates)
         + _printed(printed)
     )
-    title = "How many examples are needed as the context grows?"
-    return Section(anchor, "Figure 2", title, html, charts=(thresholds, rates))
+    title = name or "How many examples are needed as the context grows?"
+    return Section(
+        anchor, f"Figure 2{f', {name}' if name else ''}", title, html, charts=(thresholds, rates)
+    )
 
 
 def _threshold_table(data: ThresholdScaling, store: str) -> str:
@@ -59,8 +107,7 @@ def _threshold_table(data: ThresholdScaling, store: str) -> str:
 
 def _threshold_row(point: ThresholdPoint, data: ThresholdScaling, store: str) -> list[object]:
     references = [_at(point.T, ref.T.tolist(), ref.m.tolist()) for ref in data.references]
-    known = interval(point.low, point.high) if point.status == "closed" else point.status
-    row: list[object] = [point.T, point.m_star, known]
+    row: list[object] = [point.T, point.m_star, known_interval(point)]
     row += [None if value is None else f"{value:.4g}" for value in references]
     if references:
         row.append(None if point.ratio is None else f"{point.ratio:.2f}")
