@@ -132,7 +132,7 @@ def _same(entry: Reference, panel: Panel) -> Answer | None:
 @lru_cache(maxsize=16)
 def _reference_answer(path: Path, panel: str) -> Answer:
     with Store.read(path) as store:
-        return answer(thresholds(store, panel))
+        return answer(thresholds(store, panel, floors=False))
 
 
 def _compared(said: Answer, other: Answer, lengths: list[int]) -> tuple[Compared, ...]:

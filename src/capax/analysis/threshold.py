@@ -108,9 +108,12 @@ def searches_for_threshold(panel: Panel) -> bool:
     return isinstance(search, AdaptiveSearch) or len(set(search.m)) >= _LEAST_VALUES
 
 
-def thresholds(store: Store, panel: str | None = None) -> tuple[Threshold, ...]:
+def thresholds(
+    store: Store, panel: str | None = None, *, floors: bool = True
+) -> tuple[Threshold, ...]:
     """m*(T) at every T of a panel that has finished trials, in the order of T.
 
+    `floors`: also what the best learner needs, which takes a simulation.
     Raises `InputError` when the store holds no such panel or no finished trial of it.
     """
     chosen = threshold_panel(store.experiment, panel)
@@ -125,7 +128,7 @@ def thresholds(store: Store, panel: str | None = None) -> tuple[Threshold, ...]:
                     T,
                     counts,
                     target=panel_target(chosen),
-                    floor=panel_floor(chosen, T),
+                    floor=panel_floor(chosen, T) if floors else None,
                 )
             )
     if not found:

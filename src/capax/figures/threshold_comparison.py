@@ -13,7 +13,7 @@ from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
 from capax.figures.threshold_scaling import ThresholdScaling
 
-_WIDTH = 118
+_WIDTH = 150
 _MARKERS = "osD^vPX"
 
 
@@ -34,7 +34,7 @@ def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = Fals
             for curve in curves
             for line in textwrap.wrap(f"{curve.name}: {curve.data.verdict}", _WIDTH)
         ]
-        below = 0.35 + 0.19 * len(lines)
+        below = 0.25 + 0.165 * len(lines)
         height = 4.2 + below
         figure = Figure(figsize=(9.4, height))
         axes = figure.subplots()
