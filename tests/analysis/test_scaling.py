@@ -1,4 +1,4 @@
-"""Laws: recovered where they hold, told apart where the trials allow it, refuted where none fits."""
+"""Laws: recovered where they hold, told apart where the trials allow it, refuted otherwise."""
 
 import math
 

@@ -9,6 +9,7 @@ import figure_cases as cases
 import pytest
 import store_cases
 
+from capax.analysis.floor import Floor
 from capax.errors import InputError
 from capax.figures.stored_runs import stored_runs
 from capax.report.build import _law_finding, build_page, write_report
@@ -20,7 +21,8 @@ from typed_command import typed
 @pytest.fixture
 def stores(tmp_path, monkeypatch):
     """A store of thresholds, one of curves, one of phase transitions."""
-    monkeypatch.setattr("capax.analysis.threshold.floor", lambda *_: 24)
+    best = Floor(24, "simulated", True, "best learner, 1 guess, no redraw")
+    monkeypatch.setattr("capax.analysis.threshold.floor", lambda *_, **__: best)
     return [
         store_cases.threshold_store(tmp_path / "figure2.sqlite"),
         store_cases.curve_store(tmp_path / "figure3.sqlite"),
@@ -57,12 +59,13 @@ def test_a_law_is_only_announced_when_its_rivals_are_far():
     assert close.value == "law not settled" and "constant 0.25" in close.meaning
     clear = dataclasses.replace(
         data,
-        laws=(
-            dataclasses.replace(data.laws[0], weight=0.95),
-            dataclasses.replace(data.laws[1], weight=0.05),
-        ),
+        laws=(data.laws[0], dataclasses.replace(data.laws[1], ruled_out=True)),
+        status="settled",
+        left="log",
     )
-    assert _law_finding(clear).value == "log T"
+    found = _law_finding(clear)
+    assert found.value == "log T" and "ruled out: constant" in found.meaning
+    assert _law_finding(dataclasses.replace(data, status="none fits")).value == "no law fits"
 
 
 def test_no_store_and_a_missing_store_are_refused(tmp_path):

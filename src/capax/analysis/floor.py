@@ -23,7 +23,7 @@ a reference, not a floor.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -37,7 +37,8 @@ from capax.errors import InputError, require
 from capax.identity import key_words
 
 _LARGEST_SEARCHED = 300
-_AROUND = 3  # values of m on either side for the straight line
+_AROUND = 2  # values of m on either side for the straight line
+_ROUGHLY = 32  # draws that are enough to find the neighbourhood
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def floor(
     T: int,
     p: float,
     target: float = 0.8,
-    draws: int = 128,
+    draws: int = 160,
     *,
     protocol: Protocol | None = None,
 ) -> Floor:
@@ -109,9 +110,9 @@ def _simulated(function: str, T: int, p: float, target: float, draws: int, guess
     f = parse(function)
     high = union_sample_size(f, T, 1 - target, p)
     low = min(high, counting_sample_size(f, T, target, guesses=guesses)) - 1
-    chance = cache(partial(_chance, function, T, p, draws, guesses))
-    m = _lowest(lambda m: chance(m) >= target, max(0, low), high)
-    return min(high, _on_a_line(chance, m, target))
+    roughly = partial(_chance, function, T, p, min(_ROUGHLY, draws), guesses)
+    m = _lowest(lambda m: roughly(m) >= target, max(0, low), high)
+    return min(high, _on_a_line(partial(_chance, function, T, p, draws, guesses), m, target))
 
 
 def _is_and_or_or(f: SparseFunction, p: float) -> bool:

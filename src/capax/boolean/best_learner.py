@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from capax.boolean.conjunctions import conjunction_placements
 from capax.boolean.disagreement import check_length
-from capax.boolean.families import conjunction
 from capax.boolean.functions import SparseFunction
 from capax.boolean.one_rule_left import probability_as_conjunction
 from capax.boolean.random_functions import Key, generator
@@ -64,7 +64,7 @@ def best_learner(
     require(limit >= 2, "limit", "at least 2", limit)
     require(1 <= guesses <= limit, "guesses", f"1 to limit = {limit}", guesses)
     random, g = generator(key=key), f.relevant()
-    sizes = np.array([_size(g, T, m, p, limit, random) for _ in range(draws)])
+    sizes = np.array(_sizes(g, T, m, p, limit, draws, random))
     chance, alone = np.minimum(1.0, guesses / sizes), (sizes == 1).astype(np.float64)
     return BestLearner(
         identification=float(chance.mean()),
@@ -76,16 +76,25 @@ def best_learner(
     )
 
 
-def _size(
-    f: SparseFunction, T: int, m: int, p: float, limit: int, random: np.random.Generator
-) -> int:
-    """min(|V_m|, limit) for one random sample."""
+def _sizes(
+    f: SparseFunction,
+    T: int,
+    m: int,
+    p: float,
+    limit: int,
+    draws: int,
+    random: np.random.Generator,
+) -> list[int]:
+    """min(|V_m|, limit) for some random samples."""
     try:
         as_and = probability_as_conjunction(f, p)
     except InputError:
-        X = random.random((m, T)) < p
-        return count_up_to(f, X, f.on(range(f.s), T)(X), limit)
-    return _conjunction_size(T, f.s, m, as_and, limit, random)
+        placed, sizes = f.on(range(f.s), T), []
+        for _ in range(draws):
+            X = random.random((m, T)) < p
+            sizes.append(count_up_to(f, X, placed(X), limit))
+        return sizes
+    return [_conjunction_size(T, f.s, m, as_and, limit, random) for _ in range(draws)]
 
 
 def _conjunction_size(
@@ -96,7 +105,10 @@ def _conjunction_size(
     negatives = relevant[~relevant.all(axis=1)]
     alive = int(random.binomial(T - s, p ** (m - len(negatives))))
     others = random.random((len(negatives), alive)) < p
-    columns = np.concatenate([negatives, others], axis=1)
-    return count_up_to(
-        conjunction(range(s)), columns, np.zeros(len(negatives)), limit, max_work=_MAX_WORK
-    )
+    columns = np.concatenate([negatives, others], axis=1).astype(np.uint8)
+    count = 0
+    for block in conjunction_placements(s, columns, np.zeros(len(negatives)), _MAX_WORK):
+        count += len(block)
+        if count >= limit:
+            return limit
+    return count

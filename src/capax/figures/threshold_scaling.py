@@ -160,7 +160,7 @@ def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
     """
     color = palette.series[0]
     top = axes.get_ylim()[1]
-    for point, rates in zip(data.points, data.rates, strict=True):
+    for point in data.points:
         low, high = point.low or 0, point.high or max(top, 1.1 * (point.low or 0))
         axes.plot([point.T, point.T], [low, high], color=color, linewidth=1.6, alpha=0.6)
         for open_side, y, marker in ((point.low, low, "v"), (point.high, high, "^")):
@@ -168,7 +168,7 @@ def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
                 axes.plot(point.T, y, marker, color=color, markersize=4, alpha=0.6)
         if point.status.startswith("does not reach"):
             axes.annotate(
-                f"under 80%\nup to m = {rates.m[-1]}",
+                f"under 80%\nup to m = {low - 1}",
                 (point.T, low),
                 xytext=(0, -3),
                 textcoords="offset points",

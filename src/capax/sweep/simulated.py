@@ -23,10 +23,10 @@ from capax.sweep.trial import Outcome, Run, Trial
 class SimulatedSpec(Spec):
     """A learner whose threshold is `threshold + growth (T^c - 1)/c` examples, c = `exponent`.
 
-    c = 0 is the log law, 1 the linear one. `shape`: logistic in log m, weibull in m, or normal in m.
-    `spread` is the width on that scale, relative to the threshold. Success levels off at 1 - `lapse`;
-    where that misses the target, the threshold is the middle of the rise. Beyond twice the threshold
-    success loses the share `fall`.
+    c = 0 is the log law, 1 the linear one. `shape`: logistic in log m, weibull in m, or normal in
+    m. `spread` is the width on that scale, relative to the threshold. Success levels off at
+    1 - `lapse`; where that misses the target, the threshold is the middle of the rise. Beyond twice
+    the threshold success loses the share `fall`.
     """
 
     shape: Literal["logistic", "weibull", "normal"] = "logistic"
