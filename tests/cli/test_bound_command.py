@@ -88,7 +88,7 @@ def test_transformer_checkpoint(tmp_path):
     save(tmp_path / "model.safetensors", model, {})
     payload = json.loads(run(tmp_path / "model.safetensors", "--json"))
     assert payload["kind_of_model"] == "Transformer (1 layer)"
-    assert payload["vacuous"]
+    assert payload["status"] == "rigorous"
 
 
 def test_gpt2_file(tmp_path):

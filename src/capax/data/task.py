@@ -40,6 +40,11 @@ class TaskSpec(Spec):
     "random", "contiguous" (s neighbours, starting anywhere), "formula" (the positions written in
     the formula) or explicit positions; `noise`: chance that a training label is flipped;
     `max_tries`: training sets drawn before giving up.
+
+    Example:
+        >>> import capax
+        >>> capax.TaskSpec(function="maj3", T=20, m=50).probability
+        0.5
     """
 
     function: str = "and3"
@@ -99,7 +104,14 @@ class Task:
 
 
 def draw_task(spec: TaskSpec) -> Task:
-    """Support, training set and validation set of `spec`."""
+    """Support, training set and validation set of `spec`.
+
+    Example:
+        >>> import capax
+        >>> task = capax.draw_task(capax.TaskSpec(function="and2", T=11, m=40, seed=7))
+        >>> task.X_train.shape, task.X_validation.shape, len(task.support)
+        ((40, 11), (10000, 11), 2)
+    """
     training = draw_training(spec)
     X = validation_inputs(spec.T, spec.probability, spec.validation_size)
     y = labels(_parsed(spec.function).on(training.support, spec.T), X)

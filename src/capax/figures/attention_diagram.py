@@ -6,7 +6,6 @@ outputs mix the tokens.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -15,8 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch
 from matplotlib.patheffects import withStroke
 
-from capax.errors import require
-from capax.figures.attention_examples import AttentionPanel, attention_panels
+from capax.boolean import SparseFunction
+from capax.figures.attention_examples import (
+    FUNCTION,
+    AttentionPanel,
+    attention_panels,
+    bits_from,
+)
 from capax.figures.style import Palette, styled
 
 Number = float | int
@@ -48,12 +52,13 @@ def draw_attention_diagram(
 
 
 def figure_1(
-    stores: Sequence[Path], dark: bool, panel: str | None = None
+    function: str | SparseFunction = FUNCTION,
+    bits: str | None = None,
+    T: int | None = None,
+    dark: bool = False,
 ) -> tuple[Figure, dict[str, Any]]:
-    """Figure 1 and the numbers in it, for the command line; it needs no stored results."""
-    require(not stores, "store", "nothing: Figure 1 needs no results", stores)
-    del panel
-    panels = attention_panels()
+    """Figure 1 for `function` on `bits` (or on T bits), and the numbers in it; needs no results."""
+    panels = attention_panels(function, bits_from(bits, T))
     numbers = {
         panel.name: {
             "bits": panel.bits,
@@ -125,8 +130,10 @@ def _edge(ax: Axes, start: Point, end: Point, color: str, width: float) -> None:
 
 
 def _draw_token(ax: Axes, t: int, name: str, bit: int | None, palette: Palette) -> None:
-    """A token: filled for a 1, hollow for a 0; [CLS], which has no bit, in the context's colour."""
-    if bit is None:
+    """A token: filled for a 1, hollow for a 0; [CLS] in the context's colour; many in grey."""
+    if bit is None and name != "CLS":
+        _node(ax, (t, TOKEN), name, palette.muted, palette.background)
+    elif bit is None:
         _node(ax, (t, TOKEN), name, palette.series[1], palette.background)
     elif bit == 1:
         _node(ax, (t, TOKEN), name, palette.ink, palette.ink, text=palette.background)

@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+import safetensors.numpy
+
 from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, transformer_spec
 from capax.data.feasible import smallest_m
@@ -21,6 +25,7 @@ from capax.training import (
     compile_ahead,
     train,
 )
+from capax.training.fused.step import compile_in_background
 from capax.training.hardware import MANY, MAX_SLOTS
 
 _SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
@@ -34,15 +39,19 @@ class TransformerFamily:
         for part, names in _SET_BY_THE_SWEEP.items():
             for name in set(names) & set(getattr(panel, part)):
                 raise InputError(f"{part}.{name}: set by the sweep, leave it out")
-        model = {k: v for k, v in panel.model.items() if k != "family"}
+        fields = {k: v for k, v in panel.model.items() if k != "family"}
         training: dict[str, Any] = {**panel.training, "restarts": panel.restarts}
         spec = TrialSpec(
             task=TaskSpec(**panel.task, T=T, m=m, seed=index),
-            model=transformer_spec(**model, T=T),
+            model=self.model(fields, T),
             optimiser=OptimiserSpec(**panel.optimiser),
             **training,
         )
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def model(self, fields: dict[str, Any], T: int) -> Any:
+        """The spec of the model; another architecture overrides this."""
+        return transformer_spec(**fields, T=T)
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
         """From where on training sets are unambiguous; any m where samples are always fresh."""
@@ -52,8 +61,8 @@ class TransformerFamily:
 
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
+        self._kernel_in_background(panel, T)
         hardware = _hardware(panel)
-        del T
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             waiting: dict[str, Trial] = {}
@@ -72,8 +81,14 @@ class TransformerFamily:
 
     def prepare(self, panel: Panel, T: int) -> None:
         """Compile the program of this T while another one trains."""
+        self._kernel_in_background(panel, T)
         trial = self.trial(panel, T, panel.search.largest_m, 0)
         compile_ahead(trial.spec, hardware=_hardware(panel), max_m=panel.search.largest_m)
+
+    def _kernel_in_background(self, panel: Panel, T: int) -> None:
+        """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
+        spec = self.trial(panel, T, panel.search.largest_m, 0).spec
+        compile_in_background(spec.model, spec.optimiser, spec.task.m)
 
 
 def _hardware(panel: Panel) -> Hardware:
@@ -124,8 +139,16 @@ def _run(result: RunResult) -> Run:
     )
 
 
-def _tensors(model: Transformer, run_id: str) -> bytes:
+def _tensors(model: Any, run_id: str) -> bytes:
     """The parameters as the bytes of a safetensors checkpoint."""
+    if not isinstance(model, Transformer):
+        leaves = jax.tree_util.tree_leaves_with_path(model)
+        return safetensors.numpy.save(
+            {
+                jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(x)
+                for path, x in leaves
+            }
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save(path, model, {"run_id": run_id})

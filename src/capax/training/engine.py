@@ -46,6 +46,7 @@ def train(
     max_m: int = 1,
     early_exit: bool = True,
     full_validation: bool = False,
+    examine_from: float = 1.0,
 ) -> Iterator[TrialResult]:
     """Train every trial; yields each as soon as it is finished.
 
@@ -54,15 +55,17 @@ def train(
     keep: parameters in the results: none, final or best (highest validation accuracy).
     max_m: largest m to expect; saves a compilation when m grows later.
     early_exit: a solved run leaves its slot. full_validation: the whole validation set at every
-    evaluation, not only when its first rows are all right.
+    evaluation, not only when its first rows are all right; examine_from: or when this share of
+    them is (for success at less than 100 %).
     A trial that can have no training set comes back unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
     """
     require(keep in ("none", "final", "best"), "keep", "none, final or best", keep)
     require(max_m >= 1, "max_m", "at least 1", max_m)
+    require(0 <= examine_from <= 1, "examine_from", "a share in [0, 1]", examine_from)
     hardware = hardware or Hardware()
     enable_cache(hardware)
-    crew = Crew(hardware, keep, max_m, early_exit, full_validation)
+    crew = Crew(hardware, keep, max_m, early_exit, 0.0 if full_validation else examine_from)
     try:
         yield from _drive(iter(trials), crew, progress or (lambda _: None))
     finally:
@@ -107,10 +110,10 @@ class Crew:
     """The workers of one call of `train`, started when the first trials are known."""
 
     def __init__(
-        self, hardware: Hardware, keep: str, max_m: int, early_exit: bool, full: bool
+        self, hardware: Hardware, keep: str, max_m: int, early_exit: bool, examine_from: float
     ) -> None:
         self.hardware, self.keep, self.max_m = hardware, keep, max_m
-        self.early_exit, self.full_validation = early_exit, full
+        self.early_exit, self.examine_from = early_exit, examine_from
         self.open_trials: dict[int, _Open] = {}
         self._first: TrialSpec | None = None
         self._program: Program | None = None
@@ -199,7 +202,7 @@ class Crew:
             width,
             self.keep,
             self.early_exit,
-            self.full_validation,
+            self.examine_from,
         )
         self._room = width * len(devices)
         for device in devices:

@@ -15,6 +15,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt8, UInt32
 
+from capax.attention.transformer import TransformerSpec
 from capax.training.fused.step import fused_step, pack
 from capax.training.objective import accuracy, cross_entropy
 from capax.training.optimiser import transformation
@@ -126,9 +127,11 @@ def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
 
 def _fused(program: Program, lane: Lane) -> tuple[Step, Any]:
     """A step as one kernel, full batch only, and that batch."""
+    spec = program.path.spec
+    assert isinstance(spec, TransformerSpec)
     batch = pack(lane.data.bits), lane.data.y, lane.data.mask
     rates = lane.lr, lane.weight_decay, lane.steps
-    learn = fused_step(program.path.spec, program.rule, batch, rates)
+    learn = fused_step(spec, program.rule, batch, rates)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import jax
 
-from capax.attention.transformer import TransformerSpec
 from capax.errors import InputError, shown
 from capax.training.compiled import executables
 from capax.training.hardware import Hardware, enable_cache
@@ -14,7 +13,7 @@ from capax.training.paths import path_for
 from capax.training.program import Program
 from capax.training.specs import TrialSpec
 
-_MIN_SUPPORT = 3  # supports are padded to at least this many positions
+_MIN_SUPPORT = 5  # supports are padded to at least this many positions: targets share programs
 _ROWS = {"cpu": 4, "gpu": 8}  # m is padded to a multiple of this (a tensor core wants 16 bytes),
 _MORE_ROWS = 16  # and of this when a program must grow for a later trial
 
@@ -68,8 +67,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1) -> Program:
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
     collapsed = program.path.name == "collapsed"
-    spec: TransformerSpec = program.path.spec
-    return plan(spec, program.rows, program.validation_rows, collapsed, hardware)
+    return plan(program.path.spec, program.rows, program.validation_rows, collapsed, hardware)
 
 
 def compile_ahead(

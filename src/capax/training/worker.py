@@ -43,7 +43,7 @@ class Orders:
     width: int
     keep: str
     early_exit: bool
-    full_validation: bool
+    examine_from: float  # share right of the first rows that has the whole pool examined
 
 
 class Desk:
@@ -131,16 +131,16 @@ def _admit(
 
 
 def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
-    """One chunk for all slots; the whole pool only for slots with a perfect first part."""
+    """One chunk for all slots; the whole pool only for slots with a good enough first part."""
     measured = slots.advance()
     n = len(orders.pool)
     part = min(SUBSET, n)
     correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)
     seen = np.full(slots.width, part)
-    perfect = [i for i in active if n > part and (correct[i] == part or orders.full_validation)]
-    if perfect:
-        correct[perfect], mass[perfect] = slots.examine(perfect)
-        seen[perfect] = n
+    chosen = [i for i in active if n > part and correct[i] >= orders.examine_from * part]
+    if chosen:
+        correct[chosen], mass[chosen] = slots.examine(chosen)
+        seen[chosen] = n
     for i, (_, record) in active.items():
         share = correct[i] / seen[i]
         loss, train = float(measured.loss[i]), float(measured.train_accuracy[i])

@@ -10,7 +10,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from capax.attention.checkpoint import FORMAT, load
-from capax.capacity.bound import Bound
+from capax.attention.head import Head
+from capax.attention.layer import AttentionLayer
+from capax.capacity.bound import Bound, best_of
 from capax.capacity.certificates.certificate import Certificate, certify_margins, margins_of
 from capax.capacity.certificates.margin_bounds import margin_bound, realizable_bound
 from capax.capacity.network.sample_points import Sample
@@ -50,26 +52,52 @@ def model_certificate(
     path: Path | str,
     *,
     m: int,
+    T: int | None = None,
+    B_X: float | None = None,
     margin: float = 1.0,
     delta: float = 0.05,
     target: float | None = None,
     data: Path | str | None = None,
-) -> tuple[Certificate, Measured]:
-    """A Capax checkpoint: with data from its true margins, without it for an assumed margin."""
+) -> tuple[Certificate | Bound, Measured, Sample]:
+    """A Capax checkpoint: with data from its true margins, without it for an assumed margin.
+
+    T, B_X: context length and token length, where the module has no encoding that fixes them. A
+    module whose output is a vector has no margin: the answer is then its cover at margin / 2.
+    """
     with jax.enable_x64(True):
         module, _ = load(path)
-        measured = measure(module)
+        measured = measured_module(module, B_X)
+        sample = measured.sample(m, T)
         if data is not None:
             X, y = read_data(data)
+            require(measured.exact().scalar, "--data", _ONE_NUMBER, measured.kind)
             margins = [float(u) for u in margins_of(module, X, y)]
-            return certify_margins(measured, margins, delta=delta, target=target), measured
+            certificate = certify_margins(measured, margins, delta=delta, target=target)
+            return certificate, measured, sample
+    if not measured.exact().scalar:
+        return measured.exact().cover(sample, margin / 2), measured, sample
     cls, grid = measured.rounded()
-    sample = measured.sample(m)
     entries = tuple(
         bound(cls, sample, margin, delta / 2, cost=grid.cost, target=target)
         for bound in (margin_bound, realizable_bound)
     )
-    return _best(entries, delta), measured
+    return _best(entries, delta), measured, sample
+
+
+_ONE_NUMBER = "a model with one number per sequence"
+
+
+def measured_module(module: Any, B_X: float | None) -> Measured:
+    """`measure`, with the token length asked for exactly where the module does not fix it."""
+    open_ended = isinstance(module, AttentionLayer | Head)
+    if not open_ended:
+        name = type(module).__name__
+        require(B_X is None, "--B_X", f"none ({name} has its own encoding)", B_X)
+        return measure(module)
+    wanted = "the length of the longest token or query (this module has no encoding)"
+    if B_X is None:
+        raise InputError(f"--B_X: wanted {wanted}, got nothing")
+    return measure(module, B_X=B_X)
 
 
 def foreign_certificate(
@@ -97,5 +125,4 @@ def foreign_certificate(
 
 
 def _best(entries: tuple[Bound, ...], delta: float) -> Certificate:
-    best = min(entries, key=lambda entry: entry.log_value)
-    return Certificate(best, entries, delta, math.log(len(entries)))
+    return Certificate(best_of(entries), entries, delta, math.log(len(entries)))

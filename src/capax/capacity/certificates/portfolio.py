@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from capax.capacity.arguments import check_probability
-from capax.capacity.bound import Bound
+from capax.capacity.bound import Bound, best_of
 from capax.capacity.certificates.margin_bounds import margin_bound, ramp_loss, realizable_bound
 from capax.capacity.certificates.occam import occam_bound
 from capax.capacity.network.function_class import FunctionClass
@@ -49,7 +49,7 @@ class Certificate:
             self.best.explain(),
             f"choosing the best entry costs {self.union_cost:.3g} nats in ln(1/delta):",
         ]
-        lines += [f"  {entry.verdict:>22}  {entry.statement}" for entry in self.entries]
+        lines += [f"  {b.verdict:>22}  {b.statement} [{b.status}]" for b in self.entries]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def certify_margins(
     if described is not None:
         bits, error = described
         entries.append(occam_bound(bits, len(margins), share, training_error=error, target=target))
-    best = min(entries, key=lambda entry: entry.log_value)
+    best = best_of(entries)
     return Certificate(best, tuple(entries), delta, math.log(count))
 
 
@@ -138,7 +138,7 @@ def bound_from_norms(
         bound(cls, sample, margin, delta / 2, target=target)
         for bound in (margin_bound, realizable_bound)
     )
-    best = min(entries, key=lambda entry: entry.log_value)
+    best = best_of(entries)
     return Certificate(best, entries, delta, math.log(2.0))
 
 

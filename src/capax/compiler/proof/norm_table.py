@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.attention import IncoherentCodes, TrainablePositions
+from capax.boolean import SparseFunction
 from capax.compiler.construction.assemble import (
     Model,
     head_coefficients,
@@ -86,7 +87,22 @@ def measured_norms(model: Model) -> dict[str, Norms]:
     return _ordered(table)
 
 
+def norm_error(model: Model) -> float:
+    """Relative error of a measured norm, at most: sums of n squares and backward-stable QR, SVD."""
+    n = max(np.asarray(model.W_Q).size, np.asarray(model.W_V).size)
+    return 1e-13 + 4 * n * 2.0**-53
+
+
 def paper_bounds(construction: Construction, norms: dict[str, Norms]) -> dict[str, dict[str, Any]]:
+    """`paper_bounds_of` the function that was compiled."""
+    scalar = isinstance(construction.readout, ScalarReadout)
+    general = construction.family == "general"
+    return paper_bounds_of(construction.function, norms, scalar=scalar, general=general)
+
+
+def paper_bounds_of(
+    f: SparseFunction, norms: dict[str, Norms], *, scalar: bool, general: bool
+) -> dict[str, dict[str, Any]]:
     """Proposition 5's order for the Frobenius norm of each matrix, its value, and our ratio to it.
 
     ||W_Q|| <= O(log(T s)), ||W_K||, ||W_V||, ||W_C|| <= O(s); MLP: O(poly(s)), general O(2^s
@@ -94,13 +110,12 @@ def paper_bounds(construction: Construction, norms: dict[str, Norms]) -> dict[st
     temperature zero is kept, so ||W_1||_F <= 4(s+1) sqrt(2 u (1+s+s^2)) with u = s steps or 2^s
     patterns, and ||w_2|| <= sqrt(2u) times the largest jump.
     """
-    f = construction.function
-    s, T = max(f.s, 1), construction.selection.T
+    assert f.T is not None
+    s, T = max(f.s, 1), f.T
     orders: dict[str, tuple[str, float]] = {"W_Q": ("O(log(T s))", math.log(max(T * s, 2)))}
     orders |= {name: ("O(s)", float(s)) for name in ("W_K", "W_V", "W_C")}
-    if not isinstance(construction.readout, ScalarReadout):
-        wide = construction.family == "general"
-        u, order = (2.0**s, "O(2^s poly(s))") if wide else (float(s), "O(poly(s))")
+    if not scalar:
+        u, order = (2.0**s, "O(2^s poly(s))") if general else (float(s), "O(poly(s))")
         jump = float(f.table.max() - f.table.min())
         orders["W_1"] = (order, 4 * (s + 1) * math.sqrt(2 * u * (1 + s + s * s)))
         orders["w_2"] = (order, math.sqrt(2 * u) * jump)

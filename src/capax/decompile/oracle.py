@@ -1,0 +1,164 @@
+"""Anything that turns bits into a number, asked in batches and counted.
+
+What can only be queried is only queried: an oracle knows the input length T, the threshold above
+which a number means 1, and how many inputs it has been asked about. Capax models run in JAX, the
+one-layer ones on their collapse; PyTorch modules and scikit-learn estimators are recognised by what
+they offer, so that neither library is imported here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+
+from capax.errors import InputError, require
+
+BATCH = 4096
+CELLS = 1 << 22
+"""Bits in one batch: fewer rows where T is long."""
+Numbers = Callable[[UInt8[np.ndarray, "n T"]], Float[np.ndarray, " n"]]
+
+
+@dataclass
+class Oracle:
+    """`numbers` of a batch of inputs; a number above `threshold` is the decision 1."""
+
+    numbers: Numbers
+    T: int
+    threshold: float
+    kind: str
+    model: Any = None
+    queries: int = field(default=0)
+
+    def values(self, X: UInt8[np.ndarray, "n T"]) -> Float[np.ndarray, " n"]:
+        """The numbers at the rows of X, in batches. Raises `InputError` for NaN or a wrong shape.
+
+        One compiled program serves every batch: short batches are padded with zeros.
+        """
+        rows = max(1, min(BATCH, CELLS // self.T))
+        parts = [self._batch(X[i : i + rows], rows) for i in range(0, len(X), rows)]
+        self.queries += len(X)
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def __call__(self, X: UInt8[np.ndarray, "n T"]) -> Bool[np.ndarray, " n"]:
+        """The decisions at the rows of X."""
+        return self.values(X) > self.threshold
+
+    def _batch(self, X: np.ndarray, rows: int) -> np.ndarray:
+        size = rows if len(X) > rows // 8 else rows // 8
+        padded = X if len(X) == size else np.pad(X, ((0, size - len(X)), (0, 0)))
+        found = np.asarray(self.numbers(padded), dtype=np.float64)
+        if found.ndim == 2 and found.shape[1] == 1:
+            found = found[:, 0]
+        right = found.shape == (len(padded),)
+        require(right, "model", f"{len(padded)} numbers for {len(padded)} inputs", found.shape)
+        found = found[: len(X)]
+        require(not np.isnan(found).any(), "model", "numbers", "NaN")
+        return found
+
+
+def oracle(model: Any, T: int | None = None, threshold: float | None = None) -> Oracle:
+    """An oracle for a Capax module, a PyTorch module, a scikit-learn estimator or a callable.
+
+    A callable takes bits [n, T] (uint8) and gives n numbers. `T` is needed where the model does not
+    tell it; `threshold` defaults to 0, to 1/2 for compiled MLP networks and for class labels.
+    """
+    made = _capax(model) or _estimator(model) or _torch(model) or _callable(model)
+    numbers, length, usual, kind = made
+    known = T if T is not None else length
+    require(known is not None, "T", "the number of input bits", None)
+    whole = isinstance(known, int | np.integer) and not isinstance(known, bool) and known >= 1
+    require(whole, "T", "a positive integer", known)
+    require(length in (None, known), "T", f"{length}, the length the model was made for", T)
+    limit = usual if threshold is None else float(threshold)
+    require(np.isfinite(limit), "threshold", "a finite number", threshold)
+    return Oracle(numbers, int(known), limit, kind, model)
+
+
+Made = tuple[Numbers, int | None, float, str]
+
+
+def _capax(model: Any) -> Made | None:
+    """Capax modules take one example; the batch is `vmap`, the one-layer model its collapse."""
+    if not type(model).__module__.startswith("capax."):
+        return None
+    import jax
+    import jax.numpy as jnp
+
+    from capax.attention.readout import ClsMLP, ClsScalar
+    from capax.attention.stack import PaperStack
+    from capax.attention.transformer import Transformer
+
+    if isinstance(model, Transformer):
+        return _transformer(model), model.spec.T, 0.0, "Transformer"
+    if not isinstance(model, ClsScalar | ClsMLP | PaperStack):
+        return None
+    run = jax.jit(jax.vmap(lambda bits: model(bits)))
+    limit = 0.5 if isinstance(model, ClsMLP) else 0.0
+
+    def numbers(X: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            return np.asarray(run(jnp.asarray(X, jnp.int32)))
+
+    return numbers, model.T, limit, type(model).__name__
+
+
+def _transformer(model: Any) -> Numbers:
+    import jax
+    import jax.numpy as jnp
+
+    from capax.attention.collapse import collapse, tabulate, tabulated_logits, why_not
+    from capax.attention.collapse_products import one_hot
+
+    if why_not(model.spec) is not None:
+        run = jax.jit(jax.vmap(lambda bits: model(bits)))
+        return lambda X: np.asarray(run(jnp.asarray(X, jnp.int32)))
+    params, A = collapse(model), model.spec.alphabet
+    tables = tabulate(params)
+
+    @jax.jit
+    def logits(X: Any) -> Any:
+        return tabulated_logits(params, tables, one_hot(X, A, params.w.dtype))[0]
+
+    return lambda X: np.asarray(logits(jnp.asarray(X, jnp.uint8)))
+
+
+def _estimator(model: Any) -> Made | None:
+    """scikit-learn: class labels 0 and 1, or the numbers of a regressor."""
+    if not callable(getattr(model, "predict", None)) or not hasattr(model, "get_params"):
+        return None
+    T = getattr(model, "n_features_in_", None)
+    classes = getattr(model, "classes_", None)
+    if classes is not None and list(classes) not in ([0, 1], [0], [1]):
+        raise InputError(f"model: wanted a classifier of the labels 0 and 1, got {list(classes)}")
+    return lambda X: np.asarray(model.predict(X)), T, 0.5, type(model).__name__
+
+
+def _torch(model: Any) -> Made | None:
+    """A PyTorch module: asked in evaluation mode, without gradients, with floats 0.0 and 1.0."""
+    if not any(base.__module__.startswith("torch.nn") for base in type(model).__mro__):
+        return None
+    import torch
+
+    first = next(iter(model.parameters()), None)
+    dtype = torch.float32 if first is None or not first.is_floating_point() else first.dtype
+    device = "cpu" if first is None else first.device
+
+    def numbers(X: np.ndarray) -> np.ndarray:
+        training = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                out = model(torch.tensor(X, dtype=dtype, device=device))
+                return out.detach().cpu().double().numpy()
+        finally:
+            model.train(training)
+
+    return numbers, None, 0.0, type(model).__name__
+
+
+def _callable(model: Any) -> Made:
+    require(callable(model), "model", "a module, an estimator or a callable bits -> number", model)
+    return lambda X: np.asarray(model(X)), None, 0.0, getattr(model, "__name__", "callable")
