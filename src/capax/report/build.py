@@ -78,6 +78,11 @@ class ShownCurve:
     data: ThresholdScaling
 
     @property
+    def trace(self) -> dict[str, str]:
+        """How its runs are found: by store and panel."""
+        return {"store": self.curve.store, "panel": self.curve.panel.name}
+
+    @property
     def anchor(self) -> str:
         words = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.curve.name)
         return f"{words}-2"
@@ -94,8 +99,8 @@ def _curves(opened: Sequence[Store], names: Sequence[str]) -> list[ShownCurve]:
 def _comparison(curves: list[ShownCurve]) -> list[Section]:
     """Where there are several curves: one picture and one table of them all, first."""
     named = [NamedCurve(shown.curve.name, shown.data) for shown in curves]
-    stores = [shown.curve.store for shown in curves]
-    return [comparison_section(named, stores)] if len(named) > 1 else []
+    traces = [shown.trace for shown in curves]
+    return [comparison_section(named, traces)] if len(named) > 1 else []
 
 
 def _sections(store: Store, name: str, curves: list[ShownCurve]) -> list[Section]:
@@ -105,7 +110,7 @@ def _sections(store: Store, name: str, curves: list[ShownCurve]) -> list[Section
         if shown.curve.store == name:
             title = shown.curve.name if len(curves) > 1 else ""
             sections.append(
-                threshold_section(shown.data, store=name, anchor=shown.anchor, name=title)
+                threshold_section(shown.data, trace=shown.trace, anchor=shown.anchor, name=title)
             )
     if panels_of(store, "curves"):
         data = learning_curves(store, thresholds=_known_thresholds(curves))

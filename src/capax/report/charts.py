@@ -29,7 +29,7 @@ _EXAMPLES: Chart = {
 _COLORS = 6
 
 
-def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
+def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
     """Figure 2: m*(T) with intervals, laws and references."""
     points = data.points
     thresholds = _series(
@@ -43,7 +43,7 @@ def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
         notes=[
             f"{q.trials} trials" + ("" if q.status == "closed" else f", {q.status}") for q in points
         ],
-        traces=[{"store": store, "T": q.T} for q in points],
+        traces=[{**trace, "T": q.T} for q in points],
     )
     laws = [
         _series(
@@ -72,10 +72,10 @@ def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
     )
 
 
-def comparison_chart(curves: list[tuple[str, ThresholdScaling]], *, id: str) -> Chart:
-    """m*(T) of several curves, each with its law in its own colour."""
+def comparison_chart(curves: list[tuple[str, ThresholdScaling, Chart]], *, id: str) -> Chart:
+    """m*(T) of several curves (name, data, where their runs are), each in its own colour."""
     series = []
-    for rank, (name, data) in enumerate(curves):
+    for rank, (name, data, trace) in enumerate(curves):
         color, points = f"series-{rank % _COLORS + 1}", data.points
         series.append(
             _series(
@@ -87,12 +87,13 @@ def comparison_chart(curves: list[tuple[str, ThresholdScaling]], *, id: str) -> 
                 high=[q.high for q in points],
                 marks=True,
                 notes=[f"{q.trials} trials" for q in points],
+                traces=[{**trace, "T": q.T} for q in points],
             )
         )
         if data.laws:
             law = data.laws[0]
             series.append(_series(f"{name}, {law.name}", law.T, law.m, color, line=True))
-    ticks = sorted({q.T for _, data in curves for q in data.points})
+    ticks = sorted({q.T for _, data, _ in curves for q in data.points})
     return _chart(
         id,
         "Examples needed for 80% success against the context length T, all curves",
@@ -116,7 +117,7 @@ def _context(context: Context) -> list[Chart]:
     return series
 
 
-def rates_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
+def rates_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
     """The success rates behind Figure 2, one series per T."""
     series = [
         _series(
@@ -129,7 +130,7 @@ def rates_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
             marks=True,
             radius=3.5,
             notes=[f"{k} of {n} trials" for k, n in zip(rates.solved, rates.total, strict=True)],
-            traces=[{"store": store, "T": rates.T, "m": m} for m in rates.m],
+            traces=[{**trace, "T": rates.T, "m": m} for m in rates.m],
         )
         for index, rates in enumerate(data.rates)
     ]
