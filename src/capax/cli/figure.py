@@ -13,7 +13,8 @@ from capax.errors import require
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """What a figure shows, and `module:function` of `(store, dark) -> (figure, its numbers)`."""
+    """What a figure shows, and `module:function` of
+    `(stores, dark, panel) -> (figure, its numbers)`."""
 
     title: str
     maker: str
@@ -44,7 +45,11 @@ def figure(
     number: Annotated[int, typer.Argument(help="Number of the figure in the paper.")],
     out: Annotated[Path, typer.Option(help="File to write: .png, .svg or .pdf.")],
     store: Annotated[
-        Path | None, typer.Option(help="Results to draw from, where the figure shows results.")
+        list[Path] | None,
+        typer.Option(help="Results to draw from; for Figure 2 again for every further curve."),
+    ] = None,
+    panel: Annotated[
+        str | None, typer.Option(help="Figure 2: only the panels of this name.")
     ] = None,
     function: Annotated[
         str | None, typer.Option(help="Figure 1: your own formula on 0-based positions.")
@@ -74,11 +79,11 @@ def figure(
     own = {"function": function, "bits": bits, "T": T}
     own = {name: value for name, value in own.items() if value is not None}
     if number == 1:
-        require(store is None, "store", "nothing: Figure 1 needs no results", store)
+        require(not store, "store", "nothing: Figure 1 needs no results", store)
         picture, numbers = make(**own, dark=dark)
     else:
         require(not own, next(iter(own), ""), "Figure 1 (this one is drawn from a store)", number)
-        picture, numbers = make(store, dark)
+        picture, numbers = make(store or [], dark, panel)
     path = save(picture, out)
     payload = {"figure": number, "title": FIGURES[number].title, "out": str(path), "data": numbers}
     text = f"Figure {number} ({payload['title']}) written to {path}"
