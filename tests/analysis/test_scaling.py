@@ -63,7 +63,9 @@ def test_the_likelihood_of_a_law_against_a_general_minimiser():
             m = [a + b * float(rising(law, float(p.T), c)) for p in positions]
             if min(m) <= 0:
                 return 1e9
-            return -sum(float(p.at(np.array([np.log(v)]))[0]) for p, v in zip(positions, m, strict=True))
+            return -sum(
+                float(p.at(np.array([np.log(v)]))[0]) for p, v in zip(positions, m, strict=True)
+            )
 
         start = [p.value for p in fit.parameters]
         options = {"maxiter": 4000, "xatol": 1e-9, "fatol": 1e-9}

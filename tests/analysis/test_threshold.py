@@ -149,9 +149,11 @@ def test_the_floor_of_a_panel_is_where_the_best_learner_reaches_the_target():
     assert found.label == "best learner, 3 guesses, no redraw"
     assert m == floor("and3", 20, p, protocol=Protocol(guesses=3, largest_T=1000)).m
     assert m < floor("and3", 20, p).m
-    chance = lambda m, key: best_learner(  # noqa: E731
-        parse("and3"), 20, m, p, draws=400, guesses=3, key=key
-    ).identification
+    chance = lambda m, key: (
+        best_learner(  # noqa: E731
+            parse("and3"), 20, m, p, draws=400, guesses=3, key=key
+        ).identification
+    )
     assert chance(m + 1, (5, 1)) >= 0.8 >= chance(m - 2, (5, 2))
 
 

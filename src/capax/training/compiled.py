@@ -109,7 +109,7 @@ class _Compiler:
     def _decided(self) -> Program:
         """The program with `fused` settled; late, for a kernel takes its time to be compiled."""
         program, path = self.program, self.program.path
-        if path.name != "collapsed" or program.mode != "full_batch":
+        if path.name != "collapsed" or program.mode != "full_batch" or program.block:
             return program
         reason = why_not(path.spec, program.rule, program.rows, self.width, self.device)
         return replace(program, fused=reason is None)
