@@ -9,7 +9,8 @@ from capax.sweep.families import Family
 from capax.sweep.learner_family import PlainFamily
 from capax.sweep.spec import Panel
 
-_SLOTS = 64  # runs at once on a GPU: jobs side by side fill the rest
+_SLOTS = 128  # runs at once on a GPU
+_SMALL = {"transformer2": 64, "ssm": 64, "mixer": 64, "cnn": 64}  # pieces for those who keep much
 _BLOCK = {"cpu": 64, "gpu": 256}  # examples per piece of a gradient
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 rows can mislead
 
@@ -28,7 +29,7 @@ def _lanes(entry: Entry) -> Family:
         """The engine; whole validation sets from 90 % on, gradients in pieces."""
 
         examine_from = _EXAMINE_FROM
-        block = _BLOCK.get(Hardware().platform, 256)
+        block = min(_BLOCK.get(Hardware().platform, 256), _SMALL.get(entry.name, 256))
 
         def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
             del panel, T

@@ -1,4 +1,4 @@
-"""A job of a card: one learner on one target at one T. Its rate first, then its thresholds.
+"""What a card asks: one learner on one target at one T. Its rate first, then its thresholds.
 
 Every trial is kept with the best validation accuracy it saw, so one trial answers for all three
 accuracies: the search for 100 % comes first, and what it did is there when 99 % and 95 % are asked.
@@ -11,11 +11,10 @@ from typing import Any
 
 from capax.analysis.floor import Floor, Protocol, floor
 from capax.cards.families import card_family
-from capax.cards.plan import TUNING_SEEDS, Plan
+from capax.cards.plan import SLOW, TUNING_SEEDS, Plan
 from capax.cards.targets import target_of
 from capax.errors import InfeasibleError
 from capax.learners.names import Entry
-from capax.sweep.families import Family
 from capax.sweep.job import Stopped
 from capax.sweep.search import Cell, Progress
 from capax.sweep.spec import Panel
@@ -23,6 +22,7 @@ from capax.sweep.store import Store
 from capax.sweep.trial import Outcome, Trial
 
 Scores = dict[Cell, float]
+_SIMULATED = 4  # bits of a target up to which the best learner is simulated
 _CHEAP = 3  # times as many trials for learners whose fits take milliseconds
 
 
@@ -50,8 +50,8 @@ def stored_scores(store: Store, panel: str, T: int) -> Scores:
 
 
 @dataclass
-class CardJob:
-    """What is known, and what is still to be trained."""
+class Question:
+    """One learner on one target at one T: its rate, then m* at every accuracy. Asks for trials."""
 
     plan: Plan
     entry: Entry
@@ -60,99 +60,144 @@ class CardJob:
     scores: Scores
     tuning: dict[float, Scores] = field(default_factory=dict)
     finished: bool = False
-    note: str = ""
+    _waiting: list[Trial] = field(default_factory=list)
+    _open: int = 0
+    _progress: Progress | None = None
+    _rate: float = 0.0
+    _left: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._left = list(self.plan.accuracies)
+        self._rate = self.plan.rates[0]
+        if self.entry.tuned:
+            self._waiting = self._tuning_trials()
+        if not self._waiting:
+            self._after_tuning()
 
     @property
-    def panel(self) -> Panel:
-        return self.plan.panel(self.entry, self.target)
+    def name(self) -> str:
+        """The panel under which scored trials are kept."""
+        return self.plan.panel(self.entry, self.target).name
 
-    @property
-    def family(self) -> Family:
-        return card_family(self.entry)
-
-    def prepare(self) -> None:
-        """Compile; in a thread, while another job trains."""
-        self.family.prepare(self._at(self.plan.rates[0]), self.T)
-
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
-        """Train what is missing."""
-        try:
-            rate = self.plan.rates[0]
-            if self.entry.tuned:
-                yield from self._tuned(should_stop)
-                rate = chosen_rate(self.tuning)
-                if self._hopeless():
-                    self.note = "no rate reached the lowest accuracy on any tuning seed"
-                    self.finished = True
-                    return
-            for accuracy in self.plan.accuracies:
-                yield from self._searched(rate, accuracy, should_stop)
-        except InfeasibleError as error:
-            self.note = f"stopped: {error}"
-        self.finished = True
-
-    def _at(self, rate: float) -> Panel:
+    def at(self, rate: float) -> Panel:
         """The panel with its rate; the hash of a user's source is the store's business."""
-        panel = self.panel
+        panel = self.plan.panel(self.entry, self.target)
         model = {k: v for k, v in panel.model.items() if k != "source"}
         rates = {"lr": rate} if self.entry.tuned else {}
         return panel.model_copy(update={"optimiser": rates, "model": model})
 
-    def tuning_sizes(self) -> tuple[int, ...]:
-        """The m at which rates are compared: some times the floor, and the largest."""
-        low = card_floor(self.plan, self.target, self.T).m
-        return tuple(sorted({min(4 * low, self.plan.m_high), self.plan.m_high}))
+    def take(self) -> Trial | None:
+        """The next trial to start; None while results are awaited."""
+        if self.finished:
+            return None
+        if self._progress is None:
+            if not self._waiting:
+                return None
+            self._open += 1
+            return self._waiting.pop(0)
+        cell = self._progress.take()
+        family = card_family(self.entry)
+        return None if cell is None else family.trial(self.at(self._rate), self.T, *cell)
 
-    def _tuned(self, should_stop: Callable[[], bool]) -> Iterator[Outcome]:
-        """Every rate on the same tuning seeds, all at once: rates are inputs of one program."""
-        waiting: list[Trial] = []
-        for rate in self.plan.rates:
-            panel, known = self._at(rate), self.tuning.setdefault(rate, {})
-            for m in self.tuning_sizes():
+    def record(self, outcome: Outcome) -> None:
+        """Take in the outcome of a trial that was handed out."""
+        trial, score = outcome.trial, best_accuracy(outcome)
+        cell = (trial.m, trial.index)
+        if self._progress is None:
+            rate = next(r for r in self.plan.rates if tuning_name(self.name, r) == trial.panel)
+            self.tuning[rate][cell] = score
+            self._open -= 1
+            if not self._waiting and not self._open:
+                self._after_tuning()
+            return
+        self.scores[cell] = score
+        self._progress.record(cell, score >= self._left[0])
+        if self._progress.finished:
+            self._left.pop(0)
+            self._next_search()
+
+    def _tuning_trials(self) -> list[Trial]:
+        """Every rate on the same tuning seeds, at some times the floor and at the largest m."""
+        low = card_floor(self.plan, self.target, self.T).m
+        waiting = []
+        for m in sorted({min(4 * low, self.plan.m_high), self.plan.m_high}):
+            for rate in self.plan.rates:
+                panel, known = self.at(rate), self.tuning.setdefault(rate, {})
                 for i in range(self.plan.tuning_trials):
                     if (m, TUNING_SEEDS + i) not in known:
-                        trial = self.family.trial(panel, self.T, m, TUNING_SEEDS + i)
-                        waiting.append(replace(trial, panel=tuning_name(panel.name, rate)))
-        if not waiting:
+                        made = card_family(self.entry).trial(panel, self.T, m, TUNING_SEEDS + i)
+                        waiting.append(replace(made, panel=tuning_name(panel.name, rate)))
+        return waiting
+
+    def _after_tuning(self) -> None:
+        """The best rate goes on; where none came near the lowest accuracy, nothing does."""
+        if self.entry.tuned:
+            self._rate = chosen_rate(self.tuning)
+            seen = [s for scores in self.tuning.values() for s in scores.values()]
+            if max(seen) < min(self.plan.accuracies):
+                self.finished = True
+                return
+        self._next_search()
+
+    def _next_search(self) -> None:
+        """The search at the next accuracy, with all that is known; the end if none is left."""
+        while self._left:
+            accuracy = self._left[0]
+            given = {cell: score >= accuracy for cell, score in self.scores.items()}
+            search = self.plan.search(max(4, card_floor(self.plan, self.target, self.T).m // 2))
+            often = 1 if self.entry.in_lanes else _CHEAP
+            most = often * self.plan.max_trials
+            if accuracy != self.plan.accuracies[0]:
+                most = max(most, len(given)) + self.plan.more_trials
+            search = search.model_copy(update={"max_trials": most})
+            self._progress = Progress(search, restarts=1, known={}, given=given)
+            if not self._progress.finished:
+                return
+            self._left.pop(0)
+        self.finished = True
+
+
+class CardJob:
+    """Questions that one call of the engine answers: one learner, one T, inputs of one p."""
+
+    def __init__(self, questions: list[Question]) -> None:
+        self.questions = questions
+        self.entry, self.T = questions[0].entry, questions[0].T
+        self._family = card_family(self.entry)
+        self._panel = questions[0].at(questions[0].plan.rates[0])
+        self._owner = {name: q for q in questions for name in _panels(q)}
+        self.note = ""
+
+    @property
+    def finished(self) -> bool:
+        return all(q.finished for q in self.questions) or bool(self.note)
+
+    def prepare(self) -> None:
+        """Compile; in a thread, while another job trains."""
+        self._family.prepare(self._panel, self.T)
+
+    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+        """Train what is missing; every outcome as soon as it is known."""
+        if self.finished:
             return
-        for outcome in self.family.learner(self._at(self.plan.rates[0]), self.T)(iter(waiting)):
+        try:
+            for outcome in self._family.learner(self._panel, self.T)(self._source(should_stop)):
+                self._owner[outcome.trial.panel].record(outcome)
+                yield outcome
+        except InfeasibleError as error:
+            self.note = f"stopped: {error}"
+
+    def _source(self, should_stop: Callable[[], bool]) -> Iterator[Trial | None]:
+        while not self.finished:
             if should_stop():
                 raise Stopped
-            name, trial = outcome.trial.panel, outcome.trial
-            rate = next(r for r in self.plan.rates if tuning_name(self.panel.name, r) == name)
-            self.tuning[rate][trial.m, trial.index] = best_accuracy(outcome)
-            yield outcome
+            taken = [trial for q in self.questions if (trial := q.take()) is not None]
+            yield from taken or [None]
 
-    def _hopeless(self) -> bool:
-        lowest = min(self.plan.accuracies)
-        return all(s < lowest for scores in self.tuning.values() for s in scores.values())
 
-    def _searched(
-        self, rate: float, accuracy: float, should_stop: Callable[[], bool]
-    ) -> Iterator[Outcome]:
-        given = {cell: score >= accuracy for cell, score in self.scores.items()}
-        first = accuracy == self.plan.accuracies[0]
-        search = self.plan.search(max(4, card_floor(self.plan, self.target, self.T).m // 2))
-        often = 1 if self.entry.in_lanes else _CHEAP
-        most = often * self.plan.max_trials if first else len(given) + self.plan.more_trials
-        search = search.model_copy(update={"max_trials": max(1, most)})
-        progress = Progress(search, restarts=1, known={}, given=given)
-        panel = self._at(rate)
-        if progress.finished:
-            return
-
-        def source() -> Iterator[Trial | None]:
-            while not progress.finished:
-                if should_stop():
-                    raise Stopped
-                cell = progress.take()
-                yield None if cell is None else self.family.trial(panel, self.T, *cell)
-
-        for outcome in self.family.learner(panel, self.T)(source()):
-            cell = (outcome.trial.m, outcome.trial.index)
-            self.scores[cell] = best_accuracy(outcome)
-            progress.record(cell, self.scores[cell] >= accuracy)
-            yield outcome
+def _panels(question: Question) -> list[str]:
+    rates = question.plan.rates if question.entry.tuned else ()
+    return [question.name, *(tuning_name(question.name, rate) for rate in rates)]
 
 
 def tuning_name(panel: str, rate: float) -> str:
@@ -169,29 +214,32 @@ def chosen_rate(tuning: dict[float, Scores]) -> float:
 def card_floor(plan: Plan, target: str, T: int) -> Floor:
     """What the best possible learner needs under the protocol of the card."""
     chosen = target_of(target)
-    protocol = Protocol(noise=plan.noise, largest_T=max(plan.T))
+    longest = max(plan.T) if chosen.s <= _SIMULATED else 10**6  # beyond: Fano's, at every T
+    protocol = Protocol(noise=plan.noise, largest_T=longest)
     return floor(chosen.function, T, chosen.p, protocol=protocol)
 
 
 def jobs_of(plan: Plan, entries: tuple[Entry, ...], store: Store) -> list[CardJob]:
     """All jobs, each as far as the store remembers it; cheap and telling ones first."""
-    jobs = []
+    groups: dict[tuple[Any, ...], list[Question]] = {}
     for target in plan.targets:
         for T in plan.T:
             for entry in entries:
-                name = plan.panel(entry, target).name
-                tuning: dict[float, Scores] = {}
-                if entry.tuned:
-                    tuning = {
-                        rate: stored_scores(store, tuning_name(name, rate), T)
-                        for rate in plan.rates
-                    }
-                scores = stored_scores(store, name, T)
-                jobs.append(CardJob(plan, entry, target, T, scores, tuning))
-    return sorted(jobs, key=lambda job: _order(plan, job))
+                if plan.asks(entry, target, T):
+                    key = (*_order(plan, entry, target, T), entry.name, target_of(target).p)
+                    groups.setdefault(key, []).append(_question(plan, entry, target, T, store))
+    return [CardJob(groups[key]) for key in sorted(groups)]
 
 
-def _order(plan: Plan, job: CardJob) -> tuple[Any, ...]:
-    """What takes T steps in a row comes last where T is large."""
-    slow = job.entry.name in ("lstm", "gru") and job.T > 100
-    return slow, plan.targets.index(job.target), plan.T.index(job.T)
+def _question(plan: Plan, entry: Entry, target: str, T: int, store: Store) -> Question:
+    name = plan.panel(entry, target).name
+    tuning: dict[float, Scores] = {}
+    if entry.tuned:
+        tuning = {r: stored_scores(store, tuning_name(name, r), T) for r in plan.rates}
+    return Question(plan, entry, target, T, stored_scores(store, name, T), tuning)
+
+
+def _order(plan: Plan, entry: Entry, target: str, T: int) -> tuple[int, int, int]:
+    """The first target before the others; what is slow comes last where T is large."""
+    late = entry.name in SLOW and T > 100
+    return int(late), int(target != plan.targets[0]), T

@@ -47,10 +47,10 @@ def run_card(
     """Train what the store does not have yet. False if the time ran out before the end."""
     tell = report or (lambda _: None)
     jobs = jobs_of(plan, entries, store)
-    trials = sum(len(job.scores) for job in jobs)
+    trials = sum(len(q.scores) for job in jobs for q in job.questions)
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    with preparing(_first_of_each(jobs)):  # pyrefly: ignore
-        for outcome in concurrently(jobs, at_once):  # pyrefly: ignore
+    with preparing(_first_of_each(jobs)):
+        for outcome in concurrently(jobs, at_once):
             store.add(outcome)
             trials += 1
             tell(_standing(jobs, trials, outcome.trial.panel, outcome.trial.T))
@@ -62,7 +62,8 @@ def run_card(
 
 def _standing(jobs: list[CardJob], trials: int, panel: str, T: int) -> Standing:
     at_work = f"{panel}, T = {T}" if panel else ""
-    return Standing(len(jobs), sum(job.finished for job in jobs), trials, at_work)
+    questions = [q for job in jobs for q in job.questions]
+    return Standing(len(questions), sum(q.finished for q in questions), trials, at_work)
 
 
 def _first_of_each(jobs: list[CardJob]) -> list[CardJob]:

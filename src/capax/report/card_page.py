@@ -9,7 +9,7 @@ from capax.report.page import Finding, Page, Section, chart_frame
 from capax.report.sections import interval
 from capax.report.tables import Markup, escaped, paragraph, preformatted, table, tag
 
-_COLORS = tuple(f"series-{k}" for k in range(1, 9))
+_COLORS = tuple(f"series-{k}" for k in range(1, 7))
 _DASHES = ("", "6 3", "2 3")
 
 
@@ -85,13 +85,13 @@ def _thresholds(card: Card, target: str) -> Section:
 
 def _threshold_chart(card: Card, target: str, accuracy: float, id: str) -> Chart:
     rows = [r for r in card.rows if r.target == target and r.accuracy == accuracy]
-    series = []
+    series: list[Chart] = []
     for name in dict.fromkeys(r.learner for r in rows):
         own = sorted((r for r in rows if r.learner == name and r.m_star), key=lambda r: r.T)
         if not own:
             continue
         color, dash = _style(card, name)
-        shared = {"x": [r.T for r in own], "color": color}
+        shared: Chart = {"x": [r.T for r in own], "color": color}
         # the line and the marks are two series of one group: marks with whiskers have no line
         series.append({**shared, "name": name, "group": name, "line": True, "dash": dash,
                        "y": [r.m_star for r in own]})  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 import safetensors.numpy
 
 from capax.attention.checkpoint import save
-from capax.attention.transformer import Transformer, transformer_spec
+from capax.attention.transformer import Transformer, TransformerSpec, transformer_spec
 from capax.data.feasible import smallest_m
 from capax.data.task import TaskSpec
 from capax.errors import InputError
@@ -101,6 +101,8 @@ class TransformerFamily:
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
         spec = self.trial(panel, T, panel.search.largest_m, 0).spec
+        if self.block or not isinstance(spec.model, TransformerSpec):
+            return
         compile_in_background(spec.model, spec.optimiser, spec.task.m)
 
 
