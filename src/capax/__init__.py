@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from capax.capacity.bound import Bound as Bound
     from capax.capacity.covers.cover import cover as cover
     from capax.capacity.covers.covering_sets import Cover as Cover
+    from capax.cards.card import card as card
+    from capax.cards.results import Card as Card
     from capax.compiler.compiling import Compiled as Compiled
     from capax.compiler.compiling import compile as compile
     from capax.compiler.verifying import Verification as Verification
@@ -36,9 +38,11 @@ _DOORS: dict[str, str] = {
     "draw_task": "capax.data.task:draw_task",
     "train": "capax.training.one_model:train_model",
     "audit": "capax.audit.auditing:audit",
+    "card": "capax.cards.card:card",
     "SparseFunction": "capax.boolean.functions:SparseFunction",
     "TaskSpec": "capax.data.task:TaskSpec",
     "Cover": "capax.capacity.covers.covering_sets:Cover",
+    "Card": "capax.cards.results:Card",
     "Bound": "capax.capacity.bound:Bound",
     "Compiled": "capax.compiler.compiling:Compiled",
     "Verification": "capax.compiler.verifying:Verification",

@@ -19,6 +19,7 @@ COMMANDS = (
     "train",
     "sweep",
     "thresholds",
+    "card",
     "reference",
     "export",
     "compile",

@@ -129,7 +129,7 @@ class _Compiler:
 
     def _may_be_fused(self) -> bool:
         program, path = self.program, self.program.path
-        plain = path.name != "collapsed" or program.mode != "full_batch"
+        plain = path.name != "collapsed" or program.mode != "full_batch" or program.block
         if plain or not has_hopper(self.device):
             return False
         return not_covered(path.spec, program.rule, program.rows, self.width) is None

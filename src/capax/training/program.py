@@ -38,6 +38,7 @@ class Program:
     validation_rows: int
     block_rows: int
     fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
+    block: int = 0  # examples per piece of a gradient; 0: all at once
 
 
 # A leaf of a lane: a JAX array on the device, a NumPy array while the lane is being made on the
@@ -118,16 +119,45 @@ def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
         inputs, y, mask = batch
         return cross_entropy(program.path.logits(params, inputs), y, mask)
 
+    descent = jax.grad(loss) if program.block == 0 else in_pieces(program)
+
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry
         batch = fixed if fixed is not None else _fresh(program, lane, number)
-        gradient = jax.grad(loss)(params, batch)
+        gradient = descent(params, batch)
         with jax.numpy_dtype_promotion("standard"):  # Optax mixes its counter with floats
             updates, state = optimiser.update(gradient, state, params)
             params = optax.apply_updates(params, updates)
         return (params, state, number + 1), None
 
     return step, fixed
+
+
+def in_pieces(program: Program) -> Callable[[Any, Any], Any]:
+    """The gradient as a sum over pieces of `block` rows, as many as m needs and no more.
+
+    One program then serves a search over a wide range of m at the cost of each m, not of the
+    largest one; and no more than a piece of the activations is ever kept.
+    """
+
+    def part(params: Any, batch: Any) -> Array:
+        inputs, y, mask = batch
+        z = program.path.logits(params, inputs)
+        return jnp.sum(mask * (jnp.logaddexp(z, jnp.zeros_like(z)) - y * z))
+
+    def descent(params: Any, batch: Any) -> Any:
+        total = jnp.sum(batch[2])
+        pieces = jax.tree.map(lambda x: x.reshape(-1, program.block, *x.shape[1:]), batch)
+        needed = jnp.ceil(total / program.block).astype(jnp.int32)
+
+        def add(i: Array, sum_: Any) -> Any:
+            piece = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, i, keepdims=False), pieces)
+            return jax.tree.map(jnp.add, sum_, jax.grad(part)(params, piece))
+
+        whole = lax.fori_loop(jnp.int32(0), needed, add, jax.tree.map(jnp.zeros_like, params))
+        return jax.tree.map(lambda x: x / total, whole)
+
+    return descent
 
 
 def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
@@ -177,9 +207,17 @@ def labels(target: Target, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
 
 def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> Measured:
     inputs, y, mask = batch
-    values = program.path.logits(lane.params, inputs)
+    values = _logits(program, lane.params, inputs)
     correct, mass = examine(program, lane.params, lane.target, pool[:SUBSET])
     return Measured(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
+
+
+def _logits(program: Program, params: Any, inputs: Any) -> Array:
+    """Logits of the training set, piece by piece where gradients are."""
+    if program.block == 0:
+        return program.path.logits(params, inputs)
+    pieces = jax.tree.map(lambda x: x.reshape(-1, program.block, *x.shape[1:]), inputs)
+    return lax.map(lambda piece: program.path.logits(params, piece), pieces).reshape(-1)
 
 
 def _prepared(program: Program, data: Data) -> Any:
