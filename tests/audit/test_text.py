@@ -1,4 +1,4 @@
-"""What heads do on text: the same statistics as from whole maps, exponents on known growth, kinds."""
+"""What heads do on text: the statistics of whole maps, exponents of known growth, kinds."""
 
 import json
 
@@ -8,7 +8,6 @@ import tiny_models
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from typed_command import typed
 
 from capax.audit.auditing import audit
 from capax.audit.layouts.table import recognise
@@ -21,6 +20,7 @@ from capax.audit.text.tokens import Tokens
 from capax.audit.text.watching import NAME, register, watch
 from capax.audit.text.windows import Window, bidirectional_windows, causal_windows, shuffled
 from capax.errors import InputError
+from typed_command import typed
 
 TEXT_MODELS = [name for name in tiny_models.CONFIGS if name not in ("t5", "vit", "whisper")]
 

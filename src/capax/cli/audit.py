@@ -17,7 +17,8 @@ COLUMNS = ("W_QK_F", "ratio_to_random", "W_QK_2", "stable_rank", "W_VO_2", "W_VO
 # With text the columns of the run come first, under short headings; --csv and --json have all.
 WITH_TEXT = {
     "kind": "kind", "n95": "n95", "n95_exponent": "exponent", "n95_exponent_low": "low",
-    "n95_exponent_high": "high", "n95_exponent_shuffled": "shuffled", "n95_exponent_random": "random",
+    "n95_exponent_high": "high", "n95_exponent_shuffled": "shuffled",
+    "n95_exponent_random": "random",
     "effective_tokens": "effective", "first_token_share": "first", "mean_distance": "distance",
     "W_QK_F": "W_QK_F", "ratio_to_random": "to_random",
 }  # fmt: skip
@@ -37,6 +38,10 @@ def audit(
     against: Annotated[
         list[str] | None,
         typer.Option(help="Compare with this checkpoint, or with `random`; may be repeated."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page here.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw maps of all heads here (.png, .svg, .pdf).")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of all heads here.")] = None,
     sort: Annotated[
@@ -72,8 +77,12 @@ def audit(
     from capax.files import check_writable
 
     require(top is None or top >= 1, "--top", "a number of rows >= 1", top)
-    if csv is not None:
-        check_writable(csv)
+    for out in filter(None, (csv, html)):
+        check_writable(out)
+    if picture is not None:
+        from capax.figures.style import check_destination
+
+        check_destination(picture)
     reading = {"text": text, "split": split, "lines": lines}
     options = {"family": family, "heads": heads, "kv_heads": kv_heads, "head_width": head_width,
                "scale": scale, "norm": norm, "context": context, "init_std": init_std}  # fmt: skip
@@ -89,6 +98,15 @@ def audit(
     ]
     if csv is not None:
         _write_csv(order, csv)
+    if html is not None:
+        from capax.report.audit_page import write_audit_page
+
+        write_audit_page(found, comparisons, html)
+    if picture is not None:
+        from capax.figures.audit_heatmaps import draw_head_maps
+        from capax.figures.style import save
+
+        save(draw_head_maps(found.rows), picture)
     payload = found.to_json() | ({"against": comparisons} if comparisons else {})
     emit(payload, json, lambda console: _render(found, order[:top], comparisons, console))
 

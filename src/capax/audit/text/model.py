@@ -1,7 +1,7 @@
 """The checkpoint as a model of `transformers`, filled from our own reader.
 
-`transformers` builds the architecture from the configuration; the numbers come through `reading`, so
-a pickle is not run here either, and GGUF needs nothing but this. Nothing is downloaded.
+`transformers` builds the architecture from the configuration; the numbers come through `reading`,
+so a pickle is not run here either, and GGUF needs nothing but this. Nothing is downloaded.
 """
 
 import os

@@ -14,7 +14,7 @@ LARGEST_TEXT = 64 * 2**20
 
 @dataclass(frozen=True)
 class Tokens:
-    """Sequences of token numbers; first and last are put around every window, where there are any."""
+    """Sequences of token numbers; first and last stand around every window, where known."""
 
     sequences: tuple[tuple[int, ...], ...]
     first: int | None = None

@@ -57,8 +57,8 @@ _WATCHER: list[Watcher] = []
 
 
 def _attend(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None = None,
-    dropout: float = 0.0, softcap: float | None = None, **_: Any,
+    module: Any, query: Any, key: Any, value: Any, attention_mask: Any,
+    scaling: float | None = None, dropout: float = 0.0, softcap: float | None = None, **_: Any,
 ) -> tuple[Any, None]:  # fmt: skip
     import torch
 
