@@ -16,6 +16,7 @@ _EXPORTS: dict[str, str] = {
     "draw_task": "capax.data.task",
     "compile": "capax.compiler.compiling",
     "verify": "capax.compiler.verifying",
+    "decompile": "capax.decompile.decompiling",
 }
 
 __all__ = sorted(_EXPORTS)

@@ -21,6 +21,7 @@ COMMANDS = (
     "export",
     "compile",
     "verify",
+    "decompile",
     "figure",
     "report",
     "reproduce",

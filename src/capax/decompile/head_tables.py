@@ -55,7 +55,9 @@ def centred(x: Ball) -> Ball:
 def inverse_deviation(c: Ball) -> Ball:
     """(|c|^2/d + eps)^(-1/2) of a centred row."""
     d = c.mid.shape[-1]
-    return ((c * c).sum(-1) * Ball(np.array(1 / d), np.array(2.0**-53 / d)) + EPSILON).inverse_root()
+    return (
+        (c * c).sum(-1) * Ball(np.array(1 / d), np.array(2.0**-53 / d)) + EPSILON
+    ).inverse_root()
 
 
 def layer_normed(ln: LayerNorm | None, x: Ball) -> Ball:

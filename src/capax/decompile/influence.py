@@ -144,9 +144,7 @@ def influences(
     return np.array(counts, np.int64), n
 
 
-def random_bits(
-    rng: np.random.Generator, n: int, T: int, p: float
-) -> UInt8[np.ndarray, "n T"]:
+def random_bits(rng: np.random.Generator, n: int, T: int, p: float) -> UInt8[np.ndarray, "n T"]:
     """n inputs of T independent Bernoulli(p) bits, p to within 2^-32."""
     if p == 0.5:
         return rng.integers(0, 2, (n, T), dtype=np.uint8)

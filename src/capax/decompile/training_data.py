@@ -27,9 +27,9 @@ class TrainingData:
     """m training examples; optional hold-out examples; the task they come from, where known."""
 
     X: UInt8[np.ndarray, "m T"]
-    y: UInt8[np.ndarray, " m"]
-    X_holdout: UInt8[np.ndarray, "n T"] | None = None
-    y_holdout: UInt8[np.ndarray, " n"] | None = None
+    y: UInt8[np.ndarray, " labels"]
+    X_holdout: UInt8[np.ndarray, "n columns"] | None = None
+    y_holdout: UInt8[np.ndarray, " holdout_labels"] | None = None
     task: TaskSpec | None = None
 
     def __post_init__(self) -> None:
@@ -43,9 +43,7 @@ class TrainingData:
 def from_task(task: TaskSpec) -> TrainingData:
     """The data of a task, drawn again from its spec."""
     drawn = draw_task(task)
-    return TrainingData(
-        drawn.X_train, drawn.y_train, drawn.X_validation, drawn.y_validation, task
-    )
+    return TrainingData(drawn.X_train, drawn.y_train, drawn.X_validation, drawn.y_validation, task)
 
 
 def read_training_data(path: Path | str) -> TrainingData:
