@@ -24,7 +24,7 @@ def say(**row):
     print(json.dumps(row), flush=True)
 
 
-def compiled(folder, number):
+def compiled(_folder, number):
     """All 256 functions of 3 bits and 500 random ones of 4 bits, in every encoding."""
     from capax.compiler import ENCODINGS, compile
     from capax.decompile.decompiling import decompile
@@ -36,15 +36,16 @@ def compiled(folder, number):
         began, equal, proved = time.process_time(), 0, 0
         for table in tables[:number] if number else tables:
             s = int(np.log2(len(table)))
-            f = SparseFunction(tuple(sorted(rng.choice(19, s, replace=False).tolist())), table, 19)
+            places = tuple(sorted(rng.choice(19, s, replace=False).tolist()))
+            f = SparseFunction(places, table, 19)
             found = decompile(compile(f, 19, encoding=encoding).model, **QUICK)
             g = f.relevant()
-            equal += found.function.support == g.support and bool(
-                (found.function.table == g.table).all()
-            )
+            h = found.function
+            equal += h.support == g.support and bool((h.table == g.table).all())
             proved += found.all_inputs.status == "proved"
+        seconds = round(time.process_time() - began, 1)
         say(part="compiled", encoding=encoding, networks=len(tables[: number or None]),
-            equal=equal, proved=proved, cpu_seconds=round(time.process_time() - began, 1))  # fmt: skip
+            equal=equal, proved=proved, cpu_seconds=seconds)  # fmt: skip
 
 
 # name -> T, m, how many runs, whether they go on after they are solved
@@ -154,7 +155,7 @@ def enclosures(folder, number):
         say(part="enclosures", run=path.stem, inputs=1_000_000, outside=outside, nearest=nearest)
 
 
-def certificates(folder, number):
+def certificates(_folder, number):
     """500 training sets at T = 20, m = 30: is the true error ever above the certificate?"""
     from capax.decompile.decompiling import decompile
     from capax.decompile.training_data import TrainingData, draw_training
@@ -184,10 +185,11 @@ def certificates(folder, number):
         errors.append(error)
     say(part="certificates", sets=len(values), violated=violated, delta=0.05,
         median_bound=float(np.median(values)), largest_error=max(errors),
-        median_error=float(np.median(errors)), vacuous=int(sum(v >= 1 for v in values)))  # fmt: skip
+        median_error=float(np.median(errors)),
+        vacuous=int(sum(v >= 1 for v in values)))  # fmt: skip
 
 
-def others(folder, number):
+def others(_folder, _number):
     """A PyTorch LSTM trained on xor of 2 of 20 bits, and a scikit-learn tree, by queries alone."""
     import torch
     from sklearn.tree import DecisionTreeClassifier
@@ -211,7 +213,9 @@ def others(folder, number):
     f = parse("x3 ^ x12", 20)
     rng, model = np.random.default_rng(0), Reader()
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for step in range(3000):
+    step = 0
+    while step < 3000:
+        step += 1
         X = rng.integers(0, 2, (256, 20)).astype(np.uint8)
         y = torch.tensor(f(X), dtype=torch.float32)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
@@ -232,11 +236,11 @@ def others(folder, number):
         queries=found.queries)  # fmt: skip
 
 
-def speed(folder, number):
+def speed(folder, _number):
     """Seconds for one model at T = 300, and for the support of a function of 10 000 bits."""
     from capax.decompile.decompiling import decompile
 
-    path, model, task = next(models(folder, "t300", "solved", 0))
+    _, model, task = next(models(folder, "t300", "solved", 0))
     for part, call in (
         ("t300", lambda: decompile(model, p=task.probability)),
         ("T = 10000", lambda: decompile(lambda X: parse("x5 & x17 & ~x8000", 10_000)(X) - 0.5,

@@ -30,6 +30,13 @@ def decompile_command(
     ] = None,
     delta: Annotated[float, typer.Option(help="Failure probability of every interval.")] = 0.05,
     max_support: Annotated[int, typer.Option(help="Most bits a formula may have.")] = 10,
+    cells: Annotated[
+        int, typer.Option(help="Effort of the proof: cells of inputs that are enclosed at most.")
+    ] = 512,
+    lens: Annotated[
+        Path | None,
+        typer.Option("--transformer-lens", help="Write the model under TransformerLens names."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Compile the formula into certified weights.")
     ] = None,
@@ -46,7 +53,7 @@ def decompile_command(
 
     Example: `capax decompile model.safetensors --data train.npz`
     """
-    for path in filter(None, (out,)):
+    for path in filter(None, (out, lens)):
         from capax.files import check_writable
 
         check_writable(path)
@@ -59,10 +66,14 @@ def decompile_command(
     module, known = _loaded(model, run)
     examples = _examples(data) if data is not None else known
     chance = p if p is not None else _stated_probability(known)
-    found = decompile(module, examples, p=chance, delta=delta, max_support=max_support, seed=seed)
+    found = decompile(
+        module, examples, p=chance, delta=delta, max_support=max_support, cells=cells, seed=seed
+    )
     payload = found.to_json()
     if out is not None:
         payload["out"] = str(_compiled(found, out))
+    if lens is not None:
+        payload["transformer_lens"] = _lens(module, lens)
     if explain is not None:
         payload["explain"] = _explained(module, found, explain)
     emit(payload, json, lambda console: _render(console, found, payload))
@@ -124,6 +135,15 @@ def _compiled(found: "Decompiled", out: Path) -> Path:
     return save_compiled(out, compile(found.formula.text, found.function.T))
 
 
+def _lens(module: Any, path: Path) -> str:
+    from capax.attention.transformer import Transformer
+    from capax.compiler.trained_lens import save_trained_lens
+
+    trained = isinstance(module, Transformer)
+    require(trained, "--transformer-lens", "a Transformer", type(module).__name__)
+    return str(save_trained_lens(path, module))
+
+
 def _explained(module: Any, found: "Decompiled", path: Path) -> str:
     from capax.attention.transformer import Transformer
     from capax.figures.created_variables import draw_created_variables, measure_heads
@@ -143,7 +163,7 @@ def _render(console: "Console", found: "Decompiled", payload: dict[str, Any]) ->
     for what, finding in found.lines():
         table.add_row(Text(what, style="dim"), Text(finding))
     console.print(table)
-    for name in ("out", "explain"):
+    for name in ("out", "transformer_lens", "explain"):
         if name in payload:
             note(f"written: {payload[name]}")
 

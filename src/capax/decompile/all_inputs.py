@@ -29,8 +29,7 @@ from capax.decompile.oracle import Oracle
 from capax.decompile.table_forward import TableForward
 
 Status = Literal["proved", "refuted", "open"]
-MANY, FEW = 512, 128
-"""Cells that are enclosed at most; fewer where the formula is refuted anyway."""
+CELLS = 512
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,17 @@ class AllInputs:
 
 
 def on_all_inputs(
-    model: Oracle, f: SparseFunction, rng: np.random.Generator, *, p: float
+    model: Oracle, f: SparseFunction, rng: np.random.Generator, *, p: float, cells: int = CELLS
 ) -> AllInputs:
-    """Prove, refute or leave open that `model` decides as f on all 2^T inputs."""
+    """Prove, refute or leave open that `model` decides as f on all 2^T inputs.
+
+    cells: how many cells of inputs are enclosed at most, where a refuted formula gets a quarter.
+    """
     known = model.model
     if isinstance(known, Transformer):
         reason = why_not(known.spec)
         if reason is None:
-            return _one_layer(model, known, f, rng, p)
+            return _one_layer(model, known, f, rng, p, cells)
         return _unknown(f"not provable here: {reason}")
     if isinstance(known, ClsScalar | ClsMLP) and _is_table_model(known):
         return _compiled(model, known, f, rng)
@@ -117,7 +119,9 @@ def _one_layer(
         decided = bool(oracle(found.bits[None])[0])
         if decided != bool(f(found.bits) > 0.5):
             wrong = tuple(int(t) for t in np.flatnonzero(found.bits))
-    leaves = branch(model, tables, f, threshold=oracle.threshold, most=FEW if wrong else MANY)
+    leaves = branch(
+        model, tables, f, threshold=oracle.threshold, most=cells // 4 if wrong else cells
+    )
     ones, ones_share = leaves.proved_ones(p)
     status: Status = "refuted" if wrong is not None else "open"
     if (leaves.margins > 0).all():

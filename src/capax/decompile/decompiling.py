@@ -38,6 +38,7 @@ def decompile(
     fillers: int = 64,
     fresh: int = 20_000,
     prove: bool = True,
+    cells: int = 512,
     routes: bool = True,
     seed: int = 0,
 ) -> Decompiled:
@@ -48,7 +49,8 @@ def decompile(
     model does not tell. p: P[bit = 1] of the inputs (default: that of the data's task, else 1/2).
     threshold: numbers above it mean 1. delta: failure probability of every interval. max_support:
     most bits a formula may have. pairs, fillers, fresh: how many questions are asked for the
-    support, for each row of the table, and for the agreement. prove: try all inputs. routes: with
+    support, for each row of the table, and for the agreement. prove: try all inputs, with at most
+    `cells` cells of them enclosed (more prove more, and take longer). routes: with
     data, also bounds by hold-out and by norms.
     """
     asked = oracle(model, T, threshold)
@@ -62,7 +64,7 @@ def decompile(
     counts, n = influences(asked, rng, f.support, p=chance, n=min(1000, pairs))
     whole = AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
     if prove and f.s <= MAX_PROVED_SUPPORT:
-        whole = on_all_inputs(asked, f, rng, p=chance)
+        whole = on_all_inputs(asked, f, rng, p=chance, cells=cells)
     agreement, training, certificate = _evidence(asked, f, rng, data, chance, delta, fresh, whole)
     if certificate is not None and data is not None and routes:
         certificate = replace(certificate, routes=_other_routes(asked, data, delta))

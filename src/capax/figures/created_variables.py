@@ -6,26 +6,23 @@ position. Carried: for each bit of the formula, how much of the head's output th
     R^2 = |E[c | x_i = 1] - E[c | x_i = 0]|^2 P[1] P[0] / E|c - E c|^2,   c = head_h(x) W_O^h,
 
 and the same for the value of the whole formula. Cut: the accuracy (against the formula) that is
-left when the head always writes its mean. Effects are measured on random inputs from Bernoulli(p).
+left when the head always writes its mean (`head_dependence`). All of it is measured on random
+inputs from Bernoulli(p).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from capax.attention.block import Block, normalised, project_with_bias
-from capax.attention.head import attend
 from capax.attention.transformer import Transformer
 from capax.boolean.functions import SparseFunction
 from capax.errors import require
+from capax.figures.head_dependence import head_dependence, head_writes
 from capax.figures.style import Palette, styled
 
 INPUTS = 1024
@@ -48,35 +45,20 @@ def measure_heads(
     """Look at every head of every layer on n random inputs."""
     require(f.T == model.spec.T, "function", f"T = {model.spec.T}", f.T)
     X = (np.random.default_rng(seed).random((n, model.spec.T)) < p).astype(np.int32)
-    labels = f(X) > 0.5
-    bits = jnp.asarray(X)
-    logits, weights = jax.jit(jax.vmap(lambda b: model(b, return_weights=True)))(bits)
-    writes = jax.jit(jax.vmap(lambda b: contributions(model, b)))(bits)  # per layer [n, H, d]
+    labels = (f(X) > 0.5).astype(np.int32)
+    found = head_dependence(model, X, labels, f.support)
+    writes = head_writes(model, jnp.asarray(X))
     variables = np.concatenate([X[:, list(f.support)], labels[:, None]], axis=1)
-    carried = tuple(_explained(np.asarray(w, np.float64), variables) for w in writes)
-    cut = []
-    for layer, write in enumerate(writes):
-        mean = write.mean(axis=0)
-        heads = range(write.shape[1])
-        cut.append(np.array([_accuracy(model, layer, h, mean[h], bits, labels) for h in heads]))
-    right = float(((np.asarray(logits) > 0) == labels).mean())
-    attention = tuple(np.asarray(w, np.float64).mean(axis=0) for w in weights)
-    return HeadReport(f.support, attention, carried, tuple(cut), right)
-
-
-def contributions(model: Transformer, bits: Array) -> tuple[Array, ...]:
-    """c_h(x) = head_h(x) W_O^h of the [CLS] query, [H, d] for every layer."""
-    x, found = model.tokens(bits), []
-    for block in model.blocks:
-        found.append(_writes(block, x))
-        x, _ = block(x, x)
-    return tuple(found)
-
-
-def _writes(block: Block, x: Array) -> Array:
-    weights = block.norm(block.scores(x[-1:], x))
-    values = project_with_bias(normalised(block.ln1, x), block.W_V, block.b_V)
-    return jnp.einsum("hk,hkd->hd", jax.vmap(attend)(weights, values)[:, 0], block.W_O)
+    at_cls = [np.asarray(w, np.float64)[:, :, -1] for w in writes]  # [n, H, d]
+    H = model.spec.heads
+    layers = [slice(i * H, (i + 1) * H) for i in range(len(writes))]
+    return HeadReport(
+        support=f.support,
+        attention=tuple(found.weights[part].mean(axis=1) for part in layers),
+        carried=tuple(_explained(w, variables) for w in at_cls),
+        cut=tuple(found.left[part] for part in layers),
+        accuracy=found.accuracy,
+    )
 
 
 def _explained(writes: Float[ndarray, "n H d"], variables: ndarray) -> Float[ndarray, "H s_1"]:
@@ -90,21 +72,6 @@ def _explained(writes: Float[ndarray, "n H d"], variables: ndarray) -> Float[nda
         gap = writes[column].mean(0) - writes[~column].mean(0)
         shares.append(q * (1 - q) * (gap**2).sum(-1) / np.maximum(total, 1e-300))
     return np.stack(shares, axis=1)
-
-
-@eqx.filter_jit
-def _logits(model: Transformer, bits: Array) -> Any:
-    return jax.vmap(lambda b: model(b))(bits)
-
-
-def _accuracy(
-    model: Transformer, layer: int, h: int, mean: Array, bits: Array, labels: ndarray
-) -> float:
-    """Accuracy when head h of a layer writes its mean, for the [CLS] row and all others alike."""
-    block = model.blocks[layer]
-    changed = (block.W_O.at[h].set(0.0), block.b_O + mean)
-    cut = eqx.tree_at(lambda m: (m.blocks[layer].W_O, m.blocks[layer].b_O), model, changed)
-    return float(((np.asarray(_logits(cut, bits)) > 0) == labels).mean())
 
 
 def draw_created_variables(report: HeadReport, formula: str, *, dark: bool = False) -> Figure:
