@@ -24,6 +24,7 @@ COMMANDS = (
     "export",
     "compile",
     "verify",
+    "decompile",
     "figure",
     "report",
     "reproduce",
