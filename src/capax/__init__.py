@@ -63,10 +63,10 @@ __all__ = sorted(_DOORS)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:  # first: a folder that is also a verb can be called
+        return importlib.import_module(f"capax.{name}")
     if name in _DOORS:
         return opened(_DOORS[name])
-    if name in _FOLDERS:
-        return importlib.import_module(f"capax.{name}")
     raise AttributeError(f"module 'capax' has no attribute {name!r}")
 
 
