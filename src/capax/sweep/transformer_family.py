@@ -53,7 +53,6 @@ class TransformerFamily:
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
         hardware = _hardware(panel)
-        del T
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             waiting: dict[str, Trial] = {}
@@ -61,7 +60,7 @@ class TransformerFamily:
                 _specs(trials, waiting),
                 hardware=hardware,
                 keep="final" if panel.keep_parameters else "none",
-                max_m=panel.search.largest_m,
+                max_m=panel.search.at_length(T).largest_m,
                 early_exit=not panel.whole_curves,
                 full_validation=panel.whole_curves,
             )
@@ -72,8 +71,10 @@ class TransformerFamily:
 
     def prepare(self, panel: Panel, T: int) -> None:
         """Compile the program of this T while another one trains."""
-        trial = self.trial(panel, T, panel.search.largest_m, 0)
-        compile_ahead(trial.spec, hardware=_hardware(panel), max_m=panel.search.largest_m)
+        trial = self.trial(panel, T, panel.search.at_length(T).largest_m, 0)
+        compile_ahead(
+            trial.spec, hardware=_hardware(panel), max_m=panel.search.at_length(T).largest_m
+        )
 
 
 def _hardware(panel: Panel) -> Hardware:
