@@ -193,8 +193,6 @@ def test_contiguous_supports_are_neighbours_that_start_anywhere():
     supports = {draw_support(spec) for spec in specs}
     assert {support[0] for support in supports} == set(range(9))
     assert all(support == tuple(range(support[0], support[0] + 3)) for support in supports)
-    mixed = [
-        TaskSpec(T=7, m=5, support="contiguous", seed=s, function="x0 & !x1") for s in range(40)
-    ]
-    placed = {draw_support(spec) for spec in mixed}
+    mixed = {"function": "x0 & !x1", "p": 0.5, "support": "contiguous"}
+    placed = {draw_support(TaskSpec(T=7, m=5, seed=seed, **mixed)) for seed in range(90)}
     assert all(abs(a - b) == 1 for a, b in placed) and len(placed) == 12  # both orders, 6 places
