@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from capax.capacity.bound import Bound as Bound
     from capax.capacity.covers.cover import cover as cover
     from capax.capacity.covers.covering_sets import Cover as Cover
+    from capax.cards.card import card as card
+    from capax.cards.results import Card as Card
     from capax.compiler.compiling import Compiled as Compiled
     from capax.compiler.compiling import compile as compile
     from capax.compiler.verifying import Verification as Verification
     from capax.compiler.verifying import verify as verify
     from capax.data.task import TaskSpec as TaskSpec
     from capax.data.task import draw_task as draw_task
+    from capax.decompile.decompiled import Decompiled as Decompiled
+    from capax.decompile.decompiling import decompile as decompile
     from capax.errors import CapaxError as CapaxError
     from capax.errors import InputError as InputError
     from capax.training.one_model import Trained as Trained
@@ -36,10 +40,14 @@ _DOORS: dict[str, str] = {
     "draw_task": "capax.data.task:draw_task",
     "train": "capax.training.one_model:train_model",
     "audit": "capax.audit.auditing:audit",
+    "card": "capax.cards.card:card",
+    "decompile": "capax.decompile.decompiling:decompile",
     "SparseFunction": "capax.boolean.functions:SparseFunction",
     "TaskSpec": "capax.data.task:TaskSpec",
     "Cover": "capax.capacity.covers.covering_sets:Cover",
+    "Card": "capax.cards.results:Card",
     "Bound": "capax.capacity.bound:Bound",
+    "Decompiled": "capax.decompile.decompiled:Decompiled",
     "Compiled": "capax.compiler.compiling:Compiled",
     "Verification": "capax.compiler.verifying:Verification",
     "Trained": "capax.training.one_model:Trained",
@@ -55,10 +63,10 @@ __all__ = sorted(_DOORS)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:  # first: a folder that is also a verb can be called
+        return importlib.import_module(f"capax.{name}")
     if name in _DOORS:
         return opened(_DOORS[name])
-    if name in _FOLDERS:
-        return importlib.import_module(f"capax.{name}")
     raise AttributeError(f"module 'capax' has no attribute {name!r}")
 
 

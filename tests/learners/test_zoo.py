@@ -15,6 +15,8 @@ from capax.learners.zoo.ssm import last_state
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.architecture import num_parameters
 from capax.training.objective import cross_entropy
+from capax.training.program import in_pieces
+from capax.training.shape import program_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle of this test")
 m, T, c, n = 7, 11, 3, 5
@@ -151,3 +153,22 @@ def test_lanes_train_an_architecture(name):
     said = spec.logits(run.parameters, jnp.asarray(task.X_validation, jnp.float32)) > 0
     share = float(np.mean(np.asarray(said) == (task.y_validation > 0)))
     assert share == pytest.approx(run.evals["validation_accuracy"][-1])
+
+
+def test_a_gradient_in_pieces_is_the_gradient():
+    """Also for a batch of lanes with different m, as a GPU runs them."""
+    spec = entry_of("mlp").spec(T=T, width=5)
+    trial = TrialSpec(task=TaskSpec(T=T, m=9, validation_size=11), model=spec)
+    program = program_of(trial, Hardware(workers=1), max_m=19, block=4)
+    assert program.rows == 20
+    rng = np.random.default_rng(0)
+    X = jnp.asarray(rng.integers(0, 2, (2, 20, T)), jnp.float32)
+    y = jnp.asarray(rng.integers(0, 2, (2, 20)), jnp.float32)
+    mask = jnp.asarray(np.arange(20)[None, :] < np.array([[3], [17]]), jnp.float32)
+    params = spec.init(jax.random.key(0))
+    found = jax.jit(jax.vmap(in_pieces(program), in_axes=(None, 0)))(params, (X, y, mask))
+    for i in range(2):
+        batch = X[i], y[i], mask[i]
+        whole = jax.grad(lambda p, b: cross_entropy(spec.logits(p, b[0]), *b[1:]))(params, batch)
+        for name, g in whole.items():
+            np.testing.assert_allclose(found[name][i], g, atol=1e-6)

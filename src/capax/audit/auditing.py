@@ -69,12 +69,16 @@ class Audit:
 def audit(
     path: Path | str,
     *,
+    text: Path | str | None = None,
+    split: str = "tokenizer",
+    lines: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Audit:
-    """What the attention heads of a checkpoint can hold.
+    """What the attention heads of a checkpoint can hold and, with text, what they do.
 
-    path: a file or a folder.
+    path: a file or a folder. text: a text file the model then reads (needs `capax[audit]`); split:
+    "tokenizer", or "spaces" for text already in pieces; lines: every line is read alone.
     options: fields of `Options` (heads, kv_heads, head_width, scale, norm, family, init_std,
     context) for what the file does not say. Raises InputError for what cannot be used.
     """
@@ -82,7 +86,14 @@ def audit(
     unknown = sorted(set(options) - known)
     require(not unknown, "options", f"names among {', '.join(sorted(known))}", unknown)
     recognised = recognise(open_checkpoint(path), Options(**options))
-    return measured(recognised, progress)
+    found = measured(recognised, progress)
+    if text is None:
+        return found
+    from capax.audit.text.findings import text_findings
+
+    done = text_findings(recognised, Path(text), split=split, lines=lines, progress=progress)
+    rows = tuple(row | done.rows[row["layer"], row["head"]] for row in found.rows)
+    return replace(found, rows=rows, text=done.about)
 
 
 def measured(recognised: Recognised, progress: Progress | None = None) -> Audit:

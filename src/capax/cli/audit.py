@@ -14,15 +14,34 @@ if TYPE_CHECKING:
 
 COLUMNS = ("W_QK_F", "ratio_to_random", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21",
            "score_radius", "capacity_share")  # fmt: skip
+# With text the columns of the run come first, under short headings; --csv and --json have all.
+WITH_TEXT = {
+    "kind": "kind", "n95": "n95", "n95_exponent": "exponent", "n95_exponent_low": "low",
+    "n95_exponent_high": "high", "n95_exponent_shuffled": "shuffled",
+    "n95_exponent_random": "random",
+    "effective_tokens": "effective", "first_token_share": "first", "mean_distance": "distance",
+    "W_QK_F": "W_QK_F", "ratio_to_random": "to_random",
+}  # fmt: skip
 
 
 def audit(
     checkpoint: Annotated[
         Path, typer.Argument(help="A folder, or a .safetensors, .bin, .pt, .gguf or .onnx file.")
     ],
+    text: Annotated[
+        Path | None, typer.Option(help="A text the model then reads (needs capax[audit]).")
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="`tokenizer`, or `spaces` for text already in pieces of vocab.txt.")
+    ] = "tokenizer",
+    lines: Annotated[bool, typer.Option("--lines", help="Read every line of it alone.")] = False,
     against: Annotated[
         list[str] | None,
         typer.Option(help="Compare with this checkpoint, or with `random`; may be repeated."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page here.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw maps of all heads here (.png, .svg, .pdf).")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of all heads here.")] = None,
     sort: Annotated[
@@ -58,18 +77,36 @@ def audit(
     from capax.files import check_writable
 
     require(top is None or top >= 1, "--top", "a number of rows >= 1", top)
-    if csv is not None:
-        check_writable(csv)
+    for out in filter(None, (csv, html)):
+        check_writable(out)
+    if picture is not None:
+        from capax.figures.style import check_destination
+
+        check_destination(picture)
+    reading = {"text": text, "split": split, "lines": lines}
     options = {"family": family, "heads": heads, "kv_heads": kv_heads, "head_width": head_width,
                "scale": scale, "norm": norm, "context": context, "init_std": init_std}  # fmt: skip
-    found = _with_progress(lambda progress: run(checkpoint, progress=progress, **options))
+    found = _with_progress(
+        lambda progress: run(checkpoint, progress=progress, **reading, **options)
+    )
     order = _sorted(list(found.rows), sort)
     comparisons = [
-        against_random(found) if other == "random" else compare(found, run(other, **options))
+        against_random(found)
+        if other == "random"
+        else compare(found, run(other, **reading, **options))
         for other in against or ()
     ]
     if csv is not None:
         _write_csv(order, csv)
+    if html is not None:
+        from capax.report.audit_page import write_audit_page
+
+        write_audit_page(found, comparisons, html)
+    if picture is not None:
+        from capax.figures.audit_heatmaps import draw_head_maps
+        from capax.figures.style import save
+
+        save(draw_head_maps(found.rows), picture)
     payload = found.to_json() | ({"against": comparisons} if comparisons else {})
     emit(payload, json, lambda console: _render(found, order[:top], comparisons, console))
 
@@ -116,6 +153,7 @@ def _render(
     _render_rows(rows, console)
     if len(rows) < len(found.rows):
         console.print(f"{len(rows)} of {len(found.rows)} heads; without --top all", markup=False)
+    _render_text(found, console)
     for comparison in comparisons:
         _render_comparison(comparison, console)
     for reading in found.to_json()["readings"]:
@@ -144,9 +182,11 @@ def _render_facts(found: "Audit", console: Console) -> None:
 
 def _render_rows(rows: list[dict[str, Any]], console: Console) -> None:
     parts = any(row["part"] for row in rows)
-    shown = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
-    names = [*(["part"] if parts else []), "layer", "head", *shown]
-    _print_table(names, [[_cell(name, row.get(name)) for name in names] for row in rows], console)
+    columns = WITH_TEXT if "n95" in rows[0] else dict(zip(COLUMNS, COLUMNS, strict=True))
+    columns = {k: v for k, v in columns.items() if any(row.get(k) is not None for row in rows)}
+    names = [*(["part"] if parts else []), "layer", "head", *columns]
+    cells = [[_cell(name, row.get(name)) for name in names] for row in rows]
+    _print_table([columns.get(name, name) for name in names], cells, console)
 
 
 def _print_table(names: list[str], rows: list[list[str]], console: Console) -> None:
@@ -155,6 +195,22 @@ def _print_table(names: list[str], rows: list[list[str]], console: Console) -> N
     for i, row in enumerate([names, *rows]):
         line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         console.print(line, style="bold" if i == 0 else "", markup=False, soft_wrap=True)
+
+
+def _render_text(found: "Audit", console: Console) -> None:
+    from collections import Counter
+
+    about = found.text
+    if about is None:
+        return
+    console.print(
+        f"text: {about['tokens_read']} tokens in {about['windows']} windows, contexts up to "
+        f"{about['longest_context']}; shares and n95 are means over the longer half of contexts",
+        markup=False, soft_wrap=True,
+    )  # fmt: skip
+    counts = Counter(row["kind"] for row in found.rows)
+    for rule in about["kinds"]:
+        console.print(f"{counts[rule['kind']]:5d}  {rule['kind']}: {rule['rule']}", markup=False)
 
 
 def _cell(name: str, value: Any) -> str:

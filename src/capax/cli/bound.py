@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
+from capax.cli.bound_table import render
 from capax.cli.output import JsonFlag, emit, note, stdout
 from capax.errors import require
 
@@ -14,9 +13,7 @@ if TYPE_CHECKING:
     from capax.capacity.bound import Bound
     from capax.capacity.certificates.portfolio import Certificate
 
-SHOWN_ROWS = 24
 DEFAULT_T = 1000
-NO_MARGIN = "no error bound: the output is a vector, a margin needs one number per sequence"
 
 
 def bound(
@@ -46,8 +43,30 @@ def bound(
     delta: Annotated[float, typer.Option(help="Probability that the bound fails.")] = 0.05,
     target: Annotated[float, typer.Option(help="Error for which m is solved.")] = 0.1,
     data: Annotated[
-        Path | None, typer.Option(help="Training data (.npz with X and y): true margins and m.")
+        Path | None,
+        typer.Option(help="Training data (from `capax data --out`, or .npz with X and y)."),
     ] = None,
+    holdout: Annotated[
+        Path | None,
+        typer.Option(help="Data the model never saw (validation part, or .npz with X and y)."),
+    ] = None,
+    looks: Annotated[
+        int, typer.Option(help="How many models the hold-out data has judged, this one included.")
+    ] = 1,
+    family: Annotated[
+        str | None,
+        typer.Option(help="Also bound placements of this formula (and3, maj5, ..) on the data."),
+    ] = None,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Only the linear read-out was trained on the data.")
+    ] = False,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint trained on the first --prior-size examples: PAC-Bayes."),
+    ] = None,
+    prior_size: Annotated[
+        int, typer.Option(help="Training examples that the prior has seen, from the first on.")
+    ] = 0,
     explain: Annotated[
         bool, typer.Option("--explain", help="The formula with its numbers, term by term.")
     ] = False,
@@ -67,21 +86,33 @@ def bound(
     of a file are measured after training; the price of that is part of the number. Every number
     says whether it is rigorous (proved under the assumptions that are printed) or a comparison.
 
+    With --data every route that applies is tried: one table with its value, whose error it
+    bounds, its share of delta and what it assumes. All rows hold together; a minimum is taken only
+    over rows about the same predictor. --holdout adds what a practitioner would do instead.
+
     Without either, --plot compares all arguments on AND of 3 bits.
 
     Example: `capax bound --norms W_QK=2,v=1 -T 1000 -m 100000 --margin 0.5`
+
+    Example: `capax bound model.safetensors --data task.npz --holdout task.npz --family and3`
     """
     require(T is None or T >= 1, "T", "a context length >= 1", T)
     if model is None and norms is None and (plot or waterfall):
         _only_pictures(plot, waterfall, T or DEFAULT_T, m, target, delta, dark, json)
         return
     _check_sources(model, norms, plot, waterfall)
+    asked = [name for name, value in (("--data", data), ("--holdout", holdout), ("--prior", prior),
+             ("--family", family), ("--frozen", frozen or None)) if value is not None]  # fmt: skip
+    require(norms is None or not asked, "--norms", "no data (nothing is trained)", ", ".join(asked))
     goal = {"margin": margin, "delta": delta, "target": target}
     if norms is not None:
         require(B_X is None, "--B_X", "B_X inside --norms", B_X)
         answer, extra = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal), {}
     else:
-        answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, data, goal)
+        files = {"data": data, "holdout": holdout, "prior": prior}
+        chosen = {"looks": looks, "family": family, "frozen": frozen, "prior_size": prior_size}
+        evidence = {"files": files, "chosen": chosen}
+        answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, evidence, goal)
     if plot is not None and norms is not None:
         extra["plot"] = str(_draw(norms, m, d, k, goal, plot, dark))
     _show(answer, {**answer.to_json(), **extra, "target": target}, explain, latex, json)
@@ -106,7 +137,7 @@ def _check_sources(
 
 
 def _from_norms(
-    text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, float]
+    text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, Any]
 ) -> "Certificate | Bound":
     from capax.capacity.certificates.portfolio import bound_from_norms
     from capax.capacity.network.sample_points import Sample
@@ -124,10 +155,11 @@ def _from_file(
     B_X: float | None,
     m: int,
     heads: int | None,
-    data: Path | None,
-    goal: dict[str, float],
+    given: dict[str, dict[str, Any]],
+    goal: dict[str, Any],
 ) -> tuple["Certificate | Bound", dict[str, Any]]:
     from capax.capacity.certificates.model_files import (
+        Evidence,
         foreign_certificate,
         is_capax_checkpoint,
         model_certificate,
@@ -135,15 +167,35 @@ def _from_file(
 
     if is_capax_checkpoint(path):
         require(heads is None, "--heads", "a GPT-2 or BERT file", "a Capax checkpoint")
-        answer, measured, sample = model_certificate(path, m=m, T=T, B_X=B_X, data=data, **goal)
+        sets = _read_sets(given["files"])
+        evidence = Evidence(**sets, **given["chosen"], prior=given["files"]["prior"])
+        answer, measured, sample = model_certificate(
+            path, m=m, T=T, B_X=B_X, evidence=evidence, **goal
+        )
         checks = [{"text": a.text, "holds": a.holds, "detail": a.detail} for a in
                   measured.checks(sample.T)]  # fmt: skip
-        return answer, {"kind_of_model": measured.kind, "T": sample.T, "applies": checks}
-    require(data is None, "--data", "a Capax checkpoint (others have no scalar output)", str(data))
+        counts = {name: len(part.y) for name, part in sets.items() if part is not None}
+        about = {"kind_of_model": measured.kind, "T": sample.T, "applies": checks}
+        return answer, {**about, "examples": counts}
+    asked = [name for name, value in given["files"].items() if value is not None]
+    wanted = "a Capax checkpoint (others have no scalar output)"
+    require(not asked, f"--{(asked or ['data'])[0]}", wanted, str(path))
     require(B_X is None, "--B_X", "none (LayerNorm fixes the length of a token)", B_X)
     certificate, rows = foreign_certificate(path, m=m, T=T or DEFAULT_T, heads=heads, **goal)
     note("per-head numbers compare heads and checkpoints; they are not certificates")
     return certificate, {"kind_of_model": "GPT-2/BERT state dict", "heads": rows}
+
+
+def _read_sets(files: dict[str, Path | None]) -> dict[str, Any]:
+    """The two sets of examples; a hold-out that is the training set itself is refused."""
+    from capax.data.examples import read_examples
+
+    seen = None if files["data"] is None else read_examples(files["data"], "train")
+    fresh = None if files["holdout"] is None else read_examples(files["holdout"], "validation")
+    if seen is not None and fresh is not None:
+        same = seen.X.shape == fresh.X.shape and bool((seen.X == fresh.X).all())
+        require(not same, "--holdout", "examples the model was not trained on", "the training set")
+    return {"data": seen, "holdout": fresh}
 
 
 def _only_pictures(
@@ -174,7 +226,7 @@ def _only_pictures(
 
 
 def _draw(
-    norms: str, m: int, d: int, k: int | None, goal: dict[str, float], plot: Path, dark: bool
+    norms: str, m: int, d: int, k: int | None, goal: dict[str, Any], plot: Path, dark: bool
 ) -> Path:
     from capax.capacity.weights.plain_norms import parse_norms
     from capax.figures.bound_curves import draw_norm_curves
@@ -192,102 +244,4 @@ def _show(
     if latex and not json:
         stdout().print(best.explain("latex"), markup=False, soft_wrap=True)
         return
-    emit(payload, json, lambda console: _render(answer, payload, explain, console))
-
-
-def _render(
-    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, console: Console
-) -> None:
-    from capax.capacity.bound import Bound
-
-    if isinstance(answer, Bound):
-        _render_cover(answer, explain, console)
-    else:
-        _render_certificate(answer, payload["target"], explain, console)
-    if "heads" in payload:
-        _render_heads(payload["heads"], console)
-    for check in payload.get("applies", ()):
-        text = check["detail"] if check["holds"] else f"{check['text']} ({check['detail']})"
-        console.print(f"applies to {payload['kind_of_model']}: {text}", markup=False)
-    if "plot" in payload:
-        console.print(f"picture written to {payload['plot']}", markup=False)
-
-
-def _render_cover(cover: "Bound", explain: bool, console: Console) -> None:
-    """A class whose output is a vector: the size of its cover is all there is to say."""
-    first = f"ln N <= {cover.verdict} at eps = {cover.norms['eps']:g} [{cover.status}]"
-    console.print(first, style="bold", markup=False)
-    console.print(cover.explain() if explain else cover.statement, markup=False, soft_wrap=True)
-    console.print(NO_MARGIN, markup=False)
-
-
-def _render_certificate(
-    certificate: "Certificate", target: float, explain: bool, console: Console
-) -> None:
-    """Headline, routes and the m they ask for; --explain writes the same routes out."""
-    best = certificate.best
-    quickest = min(
-        (entry for entry in certificate.entries if entry.m_needed is not None),
-        key=lambda entry: entry.m_needed or 0,
-        default=None,
-    )
-    if explain:
-        console.print(certificate.explain(), markup=False, soft_wrap=True)
-        if quickest is not None and quickest is not best:
-            console.print(f"\nthe route of the m below: {quickest.explain()}", markup=False)
-    else:
-        _render_summary(certificate, console)
-    if quickest is not None:
-        needed = f"{quickest.m_needed:,}".replace(",", " ")
-        console.print(
-            f"error <= {target:g} from m = {needed} on, by the {_short(quickest)}",
-            markup=False,
-            soft_wrap=True,
-        )
-
-
-def _short(bound: "Bound") -> str:
-    return bound.statement.split(" with ")[0]
-
-
-def _render_summary(certificate: "Certificate", console: Console) -> None:
-    from rich.table import Table
-
-    from capax.capacity.magnitude import safe_log, shown
-
-    best = certificate.best
-    probability = f"with probability {1 - certificate.delta:g}"
-    console.print(
-        f"{probability}: error <= {best.verdict} [{best.status}]", style="bold", markup=False
-    )
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("route", "error <=", "status", "ln N", "m needed"):
-        table.add_column(name, justify="left" if name in ("route", "status") else "right")
-    for entry in certificate.entries:
-        cover = "" if entry.log_log_cover is None else shown(entry.log_log_cover)
-        needed = "" if entry.m_needed is None else shown(safe_log(float(entry.m_needed)))
-        table.add_row(escape(entry.statement), entry.verdict, entry.status, cover, needed)
-    console.print(table)
-    if best.dominant is not None:
-        parts = max(best.dominant.parts, key=lambda part: part.log_value, default=None)
-        inside = "" if parts is None else f", in it {parts.name}"
-        console.print(f"dominant term: {best.dominant.name}{inside}", markup=False)
-    for assumption in best.assumptions:
-        if assumption.holds is not True:
-            console.print(f"{assumption.mark}: {assumption.text}", markup=False, soft_wrap=True)
-
-
-def _render_heads(rows: list[dict[str, Any]], console: Console) -> None:
-    from rich.table import Table
-
-    names = ("layer", "head", "W_QK_F", "W_QK_2", "W_VO_F", "W_VO_2", "W_VO_21", "log10_capacity")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(name, justify="right")
-    for row in rows[:SHOWN_ROWS]:
-        table.add_row(
-            *(f"{row[n]:.4g}" if isinstance(row[n], float) else str(row[n]) for n in names)
-        )
-    console.print(table)
-    if len(rows) > SHOWN_ROWS:
-        note(f"{SHOWN_ROWS} of {len(rows)} heads shown; --json has all")
+    emit(payload, json, lambda console: render(answer, payload, explain, console))

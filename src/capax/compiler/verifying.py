@@ -17,7 +17,7 @@ import numpy as np
 
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
-from capax.compiler.fields import description_claims, size_claims
+from capax.compiler.fields import description_claims, paper_claims, size_claims
 from capax.compiler.proof.certificate import function_from
 from capax.compiler.proof.claims import Claim, at_least, at_most, equal, is_number, near, stated
 from capax.compiler.proof.float32 import Float32Margin, float32_margin
@@ -26,8 +26,9 @@ from capax.compiler.proof.sample_size import capacity_report, capacity_routes, s
 from capax.compiler.proof.tables import HeadTables, Model, head_tables
 from capax.compiler.proof.worst_case import WorstCase, worst_case
 from capax.compiler.weights_file import WeightsFile, load_compiled
-from capax.errors import InputError
+from capax.errors import CapaxError, InputError
 
+NormTable = dict[str, dict[str, float]]
 ARITHMETIC = "real arithmetic on the stored float64 weights"
 
 
@@ -50,7 +51,7 @@ class Verification:
     margin: float | None
     attacked_error: float
     float32: Float32Margin
-    norms: dict[str, dict[str, float]]
+    norms: NormTable
     claims: tuple[Claim, ...]
 
     @property
@@ -84,7 +85,8 @@ def verify(path: Path | str) -> Verification:
     except InputError as error:
         raise InputError(f"{path}: certificate: {error}") from None
     found = worst_case(file.model, tables, f)
-    claims = tuple(all_claims(file, tables, f, found))
+    norms = measured_norms(file.model)
+    claims = tuple(all_claims(file, tables, f, found, norms))
     return Verification(
         ok=all(claim.ok for claim in claims),
         path=str(path),
@@ -96,13 +98,13 @@ def verify(path: Path | str) -> Verification:
         margin=found.margin_low,
         attacked_error=found.error_low,
         float32=float32_margin(file.model, tables, f),
-        norms=measured_norms(file.model),
+        norms=norms,
         claims=claims,
     )
 
 
 def all_claims(
-    file: WeightsFile, tables: HeadTables, f: SparseFunction, found: WorstCase
+    file: WeightsFile, tables: HeadTables, f: SparseFunction, found: WorstCase, norms: NormTable
 ) -> list[Claim]:
     """One claim for each field of the certificate, in its order where that makes sense."""
     claims, model = file.claims, file.model
@@ -111,7 +113,8 @@ def all_claims(
         *description_claims(claims, model, f, found.decided(signed=signed)),
         *size_claims(claims, model, f),
         *error_claims(claims, found),
-        *norm_claims(claims, model),
+        *paper_claims(claims, model, f, norms),
+        *norm_claims(claims, model, norms),
         *sample_claims(claims, model, tables, f, found),
         equal("fingerprint of the file", "as saved", "as saved" if file.intact else "changed"),
     ]
@@ -136,9 +139,9 @@ def error_claims(claims: dict[str, Any], found: WorstCase) -> list[Claim]:
     return [*done, none if low > 0 else some if high <= 0 else open_]
 
 
-def norm_claims(claims: dict[str, Any], model: Model) -> list[Claim]:
+def norm_claims(claims: dict[str, Any], model: Model, norms: NormTable) -> list[Claim]:
     """Every norm of every matrix, to nine digits."""
-    claimed, norms = claims.get("norms"), measured_norms(model)
+    claimed = claims.get("norms")
     rows = claimed if isinstance(claimed, dict) else {}
     done = [equal("norms", sorted(map(str, rows)), sorted(norms))]
     for matrix, row in norms.items():
@@ -158,7 +161,11 @@ def sample_claims(
     claimed, proven = claims.get("margin"), found.margin_low
     margin = float(claimed) if claimed is not None and is_number(claimed) else math.inf
     holds = proven is not None and proven >= margin
-    routes = capacity_routes(model, tables, f, margin if holds else proven)
+    try:
+        routes = capacity_routes(model, tables, f, margin if holds else proven)
+    except (CapaxError, ArithmeticError, ValueError):  # norms beyond what a bound can be made of
+        names = ("sample_size", "capacity")
+        return [Claim(name, "=", claims.get(name), None, "unproved") for name in names]
     sizes, report = sample_sizes(routes), capacity_report(routes)
     done = [_table("sample_size", claims, sizes), _table("capacity", claims, report)]
     for route, m in sizes.items():

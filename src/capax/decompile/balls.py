@@ -20,6 +20,9 @@ LIBRARY = 2.0**-48
 UP = 1.0 + 2.0**-36
 """Covers the rounding of radii: they are sums of fewer than 2^16 products each."""
 
+Real = Any
+"""A float64 array, or the NumPy scalar that an operation on arrays without axes gives."""
+
 
 def gamma(n: int) -> float:
     """gamma_n = n u / (1 - n u), rounded up."""
@@ -30,8 +33,8 @@ def gamma(n: int) -> float:
 class Ball:
     """All real arrays within `rad` of `mid`, entry by entry."""
 
-    mid: np.ndarray
-    rad: np.ndarray
+    mid: Real
+    rad: Real
 
     @staticmethod
     def exact(values: Any) -> "Ball":
@@ -40,26 +43,26 @@ class Ball:
         return Ball(mid, np.zeros_like(mid))
 
     @staticmethod
-    def between(low: np.ndarray, high: np.ndarray) -> "Ball":
+    def between(low: Real, high: Real) -> "Ball":
         """The smallest ball around [low, high], rounded outward."""
         mid = low + (high - low) / 2
         rad = np.maximum(high - mid, mid - low) * UP + U * np.abs(mid) + ETA
         return Ball(mid, rad)
 
     @property
-    def low(self) -> np.ndarray:
+    def low(self) -> Real:
         """A lower bound of every number in the ball."""
         value = self.mid - self.rad
         return value - U * np.abs(value) * 2 - ETA
 
     @property
-    def high(self) -> np.ndarray:
+    def high(self) -> Real:
         """An upper bound of every number in the ball."""
         value = self.mid + self.rad
         return value + U * np.abs(value) * 2 + ETA
 
     @property
-    def size(self) -> np.ndarray:
+    def size(self) -> Real:
         """An upper bound of the absolute values."""
         return (np.abs(self.mid) + self.rad) * UP
 
@@ -112,7 +115,7 @@ class Ball:
         return inverse_root_between(np.maximum(self.low, ETA), self.high)
 
 
-def inverse_root_between(least: np.ndarray, most: np.ndarray) -> Ball:
+def inverse_root_between(least: Real, most: Real) -> Ball:
     """x^(-1/2) for x in [least, most], least > 0 (itself rounded once)."""
     low, high = 1 / np.sqrt(most), 1 / np.sqrt(least)
     return Ball.between(low * (1 - 8 * U), high * (1 + 8 * U))

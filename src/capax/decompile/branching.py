@@ -135,7 +135,9 @@ def _cut(tables: HeadTables, cells: Cells) -> tuple[Cells, np.ndarray] | None:
     low, _ = sets.denominators  # [R, H]
     w = tables.weights.mid[:, sets.free]  # [H, F, 2]
     change = np.abs(w[:, :, 1] - w[:, :, 0])
-    weight = (change / np.maximum(low.min(0), ETA)[:, None]).max(0) if len(sets.free) else np.zeros(0)
+    weight = (
+        (change / np.maximum(low.min(0), ETA)[:, None]).max(0) if len(sets.free) else np.zeros(0)
+    )
     heaviest = float(weight.max(initial=0.0))
     countable = cells.last > cells.first
     room = len(cells.fixed) < MAX_FIXED

@@ -30,9 +30,12 @@ FORMULA_SHARE, FRESH_SHARE, REJECTION_SHARE = 0.8, 0.1, 0.1
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was counted: `errors` of the formula on m training examples, `disagreements` with the
-    network on n fresh inputs (n = 0: proved equal), and, where ambiguous training sets were redrawn,
-    how many of `tries` sets were `accepted` (tries = 0: the first set was taken as it came)."""
+    """What was counted.
+
+    `errors` of the formula on m training examples; `disagreements` with the network on n fresh
+    inputs (n = 0: proved equal); where ambiguous training sets were redrawn, how many of `tries`
+    sets were `accepted` (tries = 0: the first set was taken as it came).
+    """
 
     errors: int
     m: int

@@ -1,5 +1,6 @@
 """From a trained network to a formula: which bits, which function, how true, what it promises."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,16 @@ from capax.decompile.certificate import Evidence, FormulaCertificate, formula_bo
 from capax.decompile.decompiled import Agreement, Decompiled, Influence
 from capax.decompile.description import description_bits
 from capax.decompile.formula import shortest_formula
-from capax.decompile.influence import find_candidates, influences, random_bits
-from capax.decompile.oracle import CELLS, Oracle, oracle
+from capax.decompile.influence import Candidates, find_candidates, influences, random_bits
+from capax.decompile.oracle import CELLS, Oracle, attention_of, oracle
 from capax.decompile.training_data import TrainingData, acceptance
 from capax.decompile.truth_table import TruthTable, read_table
 from capax.errors import require
 
 MAX_SUPPORT = 12
-MAX_PROVED_SUPPORT = 10
+MAX_PROVED_SUPPORT = 8
+STEADY, TOLERANCE = 0.9, 0.01
+"""A model is a function of the candidates if every row of their table is this consistent."""
 
 
 def decompile(
@@ -35,6 +38,8 @@ def decompile(
     fillers: int = 64,
     fresh: int = 20_000,
     prove: bool = True,
+    cells: int = 512,
+    routes: bool = True,
     seed: int = 0,
 ) -> Decompiled:
     """Read off the formula that a model computes, and say how true it is.
@@ -44,7 +49,9 @@ def decompile(
     model does not tell. p: P[bit = 1] of the inputs (default: that of the data's task, else 1/2).
     threshold: numbers above it mean 1. delta: failure probability of every interval. max_support:
     most bits a formula may have. pairs, fillers, fresh: how many questions are asked for the
-    support, for each row of the table, and for the agreement.
+    support, for each row of the table, and for the agreement. prove: try all inputs, with at most
+    `cells` cells of them enclosed (more prove more, and take longer). routes: with
+    data, also bounds by hold-out and by norms.
     """
     asked = oracle(model, T, threshold)
     _check(asked, data, p, delta, max_support, pairs, fillers, fresh)
@@ -53,12 +60,14 @@ def decompile(
     found = find_candidates(
         asked, rng, p=chance, pairs=pairs, limit=max_support, hints=_attended(asked, rng, chance)
     )
-    table, f = _function(asked, rng, found.bits, chance, fillers)
+    table, f = _function(asked, rng, found, chance, fillers)
     counts, n = influences(asked, rng, f.support, p=chance, n=min(1000, pairs))
     whole = AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
     if prove and f.s <= MAX_PROVED_SUPPORT:
-        whole = on_all_inputs(asked, f, rng, p=chance)
+        whole = on_all_inputs(asked, f, rng, p=chance, cells=cells)
     agreement, training, certificate = _evidence(asked, f, rng, data, chance, delta, fresh, whole)
+    if certificate is not None and data is not None and routes:
+        certificate = replace(certificate, routes=_other_routes(asked, data, delta))
     return Decompiled(
         formula=shortest_formula(f),
         function=f,
@@ -108,25 +117,41 @@ def _attended(asked: Oracle, rng: np.random.Generator, p: float) -> tuple[int, .
 
     if not isinstance(asked.model, Transformer):
         return ()
-    import jax
-    import jax.numpy as jnp
-
-    model = asked.model
-    X = jnp.asarray(random_bits(rng, 32, asked.T, p), jnp.int32)
-    _, layers = jax.jit(jax.vmap(lambda bits: model(bits, return_weights=True)))(X)
-    mean = np.max([np.asarray(w).mean(0)[:, :-1].max(0) for w in layers], axis=0)  # [T]
+    X = random_bits(rng, 32, asked.T, p)
+    layers = attention_of(asked.model, X)
+    mean = np.max([w.mean(0)[:, :-1].max(0) for w in layers], axis=0)  # [T]
     strong = np.flatnonzero(mean > 3 * mean.mean())
     return tuple(int(t) for t in strong[np.argsort(-mean[strong], kind="stable")])
 
 
 def _function(
-    asked: Oracle, rng: np.random.Generator, bits: tuple[int, ...], p: float, fillers: int
+    asked: Oracle, rng: np.random.Generator, found: Candidates, p: float, fillers: int
 ) -> tuple[TruthTable, SparseFunction]:
     """The majority on the candidates; then, with fresh fillers, on the bits that matter to it."""
+    bits = found.bits
     first = read_table(asked, rng, bits, p=p, fillers=max(8, fillers >> max(0, len(bits) - 8)))
-    table = read_table(asked, rng, first.function.support, p=p, fillers=fillers)
+    kept = first.function.support
+    if not found.complete or first.consistency.min() < STEADY:
+        kept = _fewer(asked, rng, first, p)
+    table = read_table(asked, rng, kept, p=p, fillers=fillers)
     f = table.function
     return (table if f.s == len(table.support) else table.projected(f.support)), f
+
+
+def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float) -> tuple[int, ...]:
+    """The fewest of the most influential bits whose majority agrees almost as often as that of all.
+
+    For models that are no function of few bits: a formula with every stray bit in it would say
+    less, not more. Almost: within `TOLERANCE` of the best.
+    """
+    counts, _ = influences(asked, rng, table.support, p=p, n=1000)
+    order = [table.support[i] for i in np.argsort(-counts, kind="stable")]
+    X = random_bits(rng, min(4000, max(500, CELLS // asked.T)), asked.T, p)
+    decided = asked(X)
+    prefixes = [tuple(sorted(order[:j])) for j in range(len(order) + 1)]
+    equal = [float((decided == (table.majority_on(bits, p)(X) > 0.5)).mean()) for bits in prefixes]
+    best = max(equal)
+    return next(b for b, e in zip(prefixes, equal, strict=True) if e >= best - TOLERANCE)
 
 
 def _evidence(
@@ -152,8 +177,7 @@ def _evidence(
         tried = acceptance(data.task)
     seen = Evidence(errors, m, n - agreement.equal, 0 if proved else n, *tried)
     bound = formula_bound(f, asked.T, seen, delta)
-    routes = _other_routes(asked, data, delta)
-    certificate = FormulaCertificate(bound, description_bits(f, asked.T), m, routes)
+    certificate = FormulaCertificate(bound, description_bits(f, asked.T), m, ())
     return agreement, agreement_of(m - errors, m, delta), certificate
 
 

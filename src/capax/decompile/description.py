@@ -19,7 +19,7 @@ from capax.capacity.certificates.occam import elias_gamma_bits
 from capax.decompile.formula import unate_flips
 from capax.errors import require
 
-NAME, SIGN = 3, 1
+NAME, SIGN = 3.0, 1.0
 
 
 def description_bits(f: SparseFunction, T: int) -> float:

@@ -12,8 +12,9 @@ Linear relaxation, backwards (ours, after CROWN). Around a chosen point c0, d = 
     r (p . c) = [r0 p + r1 (p . c0) c0] . c - r1 (p . c0)|c0|^2 + r1 (c0 . d)(p . d) + e (p . c).
 
 The bracket is a linear functional of c, hence of the head outputs U, whose range over a cell is
-certified in `head_sets`; the last two terms are of second order. The MLP lies between parallel lines (`relaxation`), so that a . z is again of the form k . c + r (p . c) plus
-a small interval. Everything is rounded outward.
+certified in `head_sets`; the last two terms are of second order. The MLP lies between parallel
+lines (`relaxation`), so that a . z is again of the form k . c + r (p . c) plus a small interval.
+Everything is rounded outward.
 """
 
 from dataclasses import dataclass, replace

@@ -52,7 +52,7 @@ def _candidates(f: SparseFunction) -> Iterator[Formula]:
 def _named(f: SparseFunction) -> Iterator[Formula]:
     """The families: literal signs are forced by the directions in which f can change."""
     if f.s == 1:
-        yield Formula(_literal(f, 0, negated=f.table[0] == 1), "literal", 1)
+        yield Formula(_literal(f, 0, negated=bool(f.table[0] == 1)), "literal", 1)
         return
     weights = np.bitwise_count(np.arange(f.table.size)) % 2
     for inverted in (0, 1):
@@ -112,7 +112,7 @@ def _written(f: SparseFunction, found: Sum, join: str, kind: str, sign: str) -> 
 
 
 def _product(f: SparseFunction, mask: int, bits: int) -> str:
-    literals = [_literal(f, i, negated=not bits >> i & 1) for i in range(f.s) if mask >> i & 1]
+    literals = [_literal(f, i, negated=not (bits >> i) & 1) for i in range(f.s) if mask >> i & 1]
     return " & ".join(literals) or "1"
 
 

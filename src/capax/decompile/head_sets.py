@@ -109,7 +109,9 @@ class HeadSets:
         t, R, H, k = self.tables, *self.centre.shape
         u0 = Ball.exact(self.centre)
         w, v = t.weights[:, self.free], t.values[:, self.free]
-        moves = _lift(w, 1) * (_lift(v, 0) - Ball(u0.mid[:, :, None, None], u0.rad[:, :, None, None]))
+        moves = _lift(w, 1) * (
+            _lift(v, 0) - Ball(u0.mid[:, :, None, None], u0.rad[:, :, None, None])
+        )
         w_fix, v_fix = self._fixed
         fixed = Ball(w_fix.mid[..., None], w_fix.rad[..., None]) * (
             v_fix - Ball(u0.mid[:, :, None], u0.rad[:, :, None])

@@ -3,7 +3,7 @@
 relu: the chord, exact at the ends and the kink. gelu and tanh: the interval is cut into pieces;
 on a piece with centre c and half-width e Taylor's formula gives
 
-    sigma(h) - alpha h  within  |sigma'(c) - alpha| e + (e^2 / 2) max |sigma''|  of  sigma(c) - alpha c,
+    |(sigma(h) - alpha h) - (sigma(c) - alpha c)| <= |sigma'(c) - alpha| e + (e^2/2) max |sigma''|,
 
 max |sigma''| over the piece from its ends and critical points:
 gelu'' = (2 - h^2) phi(h), critical at 0 and +-2;  tanh'' = -2 t (1 - t^2), largest 4/(3 sqrt 3) at

@@ -27,9 +27,9 @@ class TrainingData:
     """m training examples; optional hold-out examples; the task they come from, where known."""
 
     X: UInt8[np.ndarray, "m T"]
-    y: UInt8[np.ndarray, " m"]
-    X_holdout: UInt8[np.ndarray, "n T"] | None = None
-    y_holdout: UInt8[np.ndarray, " n"] | None = None
+    y: UInt8[np.ndarray, " labels"]
+    X_holdout: UInt8[np.ndarray, "n columns"] | None = None
+    y_holdout: UInt8[np.ndarray, " holdout_labels"] | None = None
     task: TaskSpec | None = None
 
     def __post_init__(self) -> None:

@@ -50,6 +50,18 @@ class TruthTable:
         """The majority as a function on the bits that matter to it."""
         return SparseFunction(self.support, self.values.astype(np.float64), self.T).relevant()
 
+    def majority_on(self, support: tuple[int, ...], p: float) -> SparseFunction:
+        """The majority on fewer bits, those left out being Bernoulli(p)."""
+        rows = np.arange(len(self.ones))
+        left = [i for i, bit in enumerate(self.support) if bit not in support]
+        ones = sum(((rows >> i & 1 for i in left)), np.zeros_like(rows))
+        weight = p**ones * (1 - p) ** (len(left) - ones)
+        target = np.zeros(len(rows), np.int64)
+        for i, bit in enumerate(support):
+            target |= (rows >> self.support.index(bit) & 1) << i
+        share = np.bincount(target, weights=weight * self.ones, minlength=1 << len(support))
+        return SparseFunction(support, (2 * share > self.fillers).astype(np.float64), self.T)
+
     def projected(self, support: tuple[int, ...]) -> "TruthTable":
         """The table on fewer bits; the bits left out count as fillers."""
         rows, n = np.arange(len(self.ones)), self.fillers

@@ -10,7 +10,7 @@ import numpy as np
 import safetensors.numpy
 
 from capax.attention.checkpoint import save
-from capax.attention.transformer import Transformer, transformer_spec
+from capax.attention.transformer import Transformer, TransformerSpec, transformer_spec
 from capax.data.feasible import smallest_m
 from capax.data.task import TaskSpec
 from capax.errors import InputError
@@ -32,7 +32,13 @@ _SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("
 
 
 class TransformerFamily:
-    """[task], [model], [optimiser] and [training] are the fields of the engine's specs."""
+    """[task], [model], [optimiser] and [training] are the fields of the engine's specs.
+
+    `block` and `examine_from` are those of `train`.
+    """
+
+    block: int = 0
+    examine_from: float = 1.0
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
         """The engine's trial; `index` is the task's seed, so it draws support and examples."""
@@ -59,10 +65,14 @@ class TransformerFamily:
             return 1, None
         return smallest_m(TaskSpec(**panel.task, T=T, m=1)), None
 
+    def hardware(self, panel: Panel) -> Hardware:
+        """Where the panel is trained."""
+        return _hardware(panel)
+
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
         self._kernel_in_background(panel, T)
-        hardware = _hardware(panel)
+        hardware = self.hardware(panel)
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             waiting: dict[str, Trial] = {}
@@ -73,6 +83,8 @@ class TransformerFamily:
                 max_m=panel.search.largest_m,
                 early_exit=not panel.whole_curves,
                 full_validation=panel.whole_curves,
+                examine_from=self.examine_from,
+                block=self.block,
             )
             for result in results:
                 yield _outcome(waiting.pop(result.trial_id), result)
@@ -83,11 +95,14 @@ class TransformerFamily:
         """Compile the program of this T while another one trains."""
         self._kernel_in_background(panel, T)
         trial = self.trial(panel, T, panel.search.largest_m, 0)
-        compile_ahead(trial.spec, hardware=_hardware(panel), max_m=panel.search.largest_m)
+        hardware, largest = self.hardware(panel), panel.search.largest_m
+        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=self.block)
 
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
         spec = self.trial(panel, T, panel.search.largest_m, 0).spec
+        if self.block or not isinstance(spec.model, TransformerSpec):
+            return
         compile_in_background(spec.model, spec.optimiser, spec.task.m)
 
 

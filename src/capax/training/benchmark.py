@@ -74,8 +74,9 @@ def capax_seconds(
     pool = validation_inputs(trial.task.T, trial.task.probability, trial.task.validation_size)
     options = hardware.compiler_options()
     ready = [_filled(Slots(program, d, width, pool, options), trial, program) for d in devices]
-    together([slots.advance for slots in ready])
-    seconds = best_of(lambda: together([slots.advance for slots in ready]), budget)
+    chunks: list[Callable[[], object]] = [partial(s.advance, range(s.width)) for s in ready]
+    together(chunks)
+    seconds = best_of(lambda: together(chunks), budget)
     return seconds / (trial.eval_every * width * len(devices))
 
 

@@ -142,7 +142,7 @@ def _admit(
 
 def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
     """One chunk for all slots; the whole pool only for slots with a good enough first part."""
-    measured = slots.advance()
+    measured = slots.advance(active)
     n = len(orders.pool)
     part = min(SUBSET, n)
     correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from capax.capacity.arguments import check_positive
 from capax.capacity.bound import Assumption, Bound, Status
 from capax.capacity.linear.piece_terms import terms_of
-from capax.capacity.linear.pieces import SHARES, Piece, Total, closed_form, total_cover
-from capax.capacity.magnitude import shown
+from capax.capacity.linear.pieces import (
+    SHARES,
+    Piece,
+    Total,
+    closed_form,
+    no_cover,
+    total_cover,
+)
+from capax.capacity.magnitude import log_sum, shown
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.network.weighting import Weighting
 from capax.errors import require
@@ -31,7 +38,8 @@ class FunctionClass:
     cover by any of them covers the class, so the smallest counts. norms: what bounds the class.
     latex, formula: the closed form. assumptions: what the statement needs besides the norms.
     scalar: one number per sequence (only then can a margin be asked for). weighting: Norm, whose
-    constant depends on the sample's T. status: whether the numbers prove something.
+    constant depends on the sample's T. status: whether the numbers prove something. read_outs: how
+    many of the last pieces add up to the output, so that their scales bound it (0: not known).
     """
 
     statement: str
@@ -45,6 +53,7 @@ class FunctionClass:
     scalar: bool = True
     weighting: Weighting | None = None
     status: Status = "rigorous"
+    read_outs: int = 0
 
     def decompositions(self, sample: Sample) -> list[tuple[Piece, ...]]:
         """The pieces of the class on this sample, once for each way to take it apart."""
@@ -54,9 +63,20 @@ class FunctionClass:
         self, sample: Sample, log_eps: float, shares: tuple[float, ...] = SHARES
     ) -> tuple[tuple[Piece, ...], Total]:
         """The pieces that give the smallest cover at scale e^{log_eps}, and that cover."""
-        counted = [
-            (pieces, total_cover(pieces, log_eps, shares)) for pieces in self.decompositions(sample)
-        ]
+        return self.smallest(self.decompositions(sample), log_eps, shares)
+
+    def smallest(
+        self,
+        decompositions: list[tuple[Piece, ...]],
+        log_eps: float,
+        shares: tuple[float, ...] = SHARES,
+    ) -> tuple[tuple[Piece, ...], Total]:
+        """The same for pieces that are built already. Outputs within eps of 0 need one element."""
+        for pieces in decompositions:
+            outputs = [piece.log_scale for piece in pieces[len(pieces) - self.read_outs :]]
+            if outputs and log_sum(outputs) <= log_eps:
+                return pieces, no_cover(pieces)
+        counted = [(pieces, total_cover(pieces, log_eps, shares)) for pieces in decompositions]
         return min(counted, key=lambda pair: pair[1].log_log_cover)
 
     def total(self, sample: Sample, log_eps: float) -> Total:

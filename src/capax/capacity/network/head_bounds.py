@@ -154,6 +154,7 @@ def scalar_head(
         latex=r"\frac1{\epsilon^2}\Big[\sum_{i\in\{QK,V,c\}}(\alpha_i^2C_i)^{1/3}\Big]^3",
         formula="(1/eps^2) [sum over QK, V, c of (alpha^2 C)^(1/3)]^3",
         weighting=inputs.weighting,
+        read_outs=1,
     )
 
 
@@ -195,4 +196,5 @@ def linear_head(
             " + (||v||_2 B_X)^(2/3) ln(2m + 1)^(1/3)]^3"
         ),
         weighting=inputs.weighting,
+        read_outs=1,
     )

@@ -176,4 +176,5 @@ def mlp_head(
         latex=r"\frac1{\epsilon^2}\Big[\sum_{i\in\{QK,U,w_2\}}(\alpha_i^2C_i)^{1/3}\Big]^3",
         formula="(1/eps^2) [sum over QK, U, w_2 of (alpha^2 C)^(1/3)]^3",
         weighting=inputs.weighting,
+        read_outs=1 if b_2 is None else 2,
     )

@@ -213,6 +213,7 @@ def residual_network(
         formula=THEOREM_4_7_TEXT,
         notes=(VACUOUS,) if len(blocks) > 2 or ln != LayerNorms() else (),
         weighting=blocks[0].weighting,
+        read_outs=1,
     )
 
 

@@ -100,6 +100,7 @@ def paper_network(
         formula=THEOREM_4_7_TEXT,
         notes=(VACUOUS,) if len(layers) > 2 else (),
         weighting=layers[0].weighting,
+        read_outs=1,
     )
 
 

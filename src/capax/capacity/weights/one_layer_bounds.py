@@ -132,6 +132,7 @@ def one_layer_class(model: Transformer, block: ResidualBlock, q: Quantities) -> 
         if spec.layer_norm
         else (),
         weighting=inputs.weighting,
+        read_outs=1,
     )
 
 

@@ -15,6 +15,7 @@ from capax.compiler.proof.merging import free_positions
 from capax.compiler.proof.tables import HeadTables
 
 MAX_TOKENS = 4096
+FAINT = 1e-290
 NOISE = 1e-13
 """Gains below this are rounding."""
 Readout = Callable[[Float[np.ndarray, "n k"]], Float[np.ndarray, " n"]]
@@ -107,6 +108,7 @@ def _ascend(
 ) -> Attack:
     """Flip, in each round, the better half of the bits whose single flip raises the error."""
     mass, cls_mass = tables.masses()
+    mass = np.maximum(mass, FAINT)  # where all others are off, the faintest token counts
     every = np.arange(tables.T)
     free = np.delete(every, np.asarray(support, dtype=np.int64))
     weighted = mass[:, :, None] * tables.values

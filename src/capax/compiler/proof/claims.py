@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+Number = int | float
 Status = Literal["proved", "refuted", "unproved", "stated"]
 TOLERANCE = 1e-9
 """A norm or a bound equals its claim when both agree to nine digits."""
@@ -44,7 +45,7 @@ def equal(name: str, claimed: Any, found: Any) -> Claim:
     return Claim(name, "=", claimed, found, "proved" if same else "refuted")
 
 
-def near(name: str, claimed: Any, low: float, high: float) -> Claim:
+def near(name: str, claimed: Any, low: Number, high: Number) -> Claim:
     """The true number lies in [low, high] and equals the claim to nine digits ("~")."""
     if not is_number(claimed):
         return Claim(name, "~", claimed, [low, high], "refuted")
@@ -55,12 +56,12 @@ def near(name: str, claimed: Any, low: float, high: float) -> Claim:
     return Claim(name, "~", claimed, [low, high], "refuted" if apart else "unproved")
 
 
-def at_most(name: str, claimed: Any, low: float, high: float) -> Claim:
+def at_most(name: str, claimed: Any, low: Number, high: Number) -> Claim:
     """The true number, somewhere in [low, high], is claimed to be at most `claimed`."""
     return Claim(name, "<=", claimed, [low, high], _ordered(claimed, low, high))
 
 
-def at_least(name: str, claimed: Any, low: float, high: float) -> Claim:
+def at_least(name: str, claimed: Any, low: Number, high: Number) -> Claim:
     """The true number, somewhere in [low, high], is claimed to be at least `claimed`."""
     status = _ordered(-claimed, -high, -low) if is_number(claimed) else "refuted"
     return Claim(name, ">=", claimed, [low, high], status)
@@ -76,7 +77,7 @@ def is_number(x: Any) -> bool:
     return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
-def _ordered(claimed: Any, low: float, high: float) -> Status:
+def _ordered(claimed: Any, low: Number, high: Number) -> Status:
     if not is_number(claimed):
         return "refuted"
     if high <= claimed:

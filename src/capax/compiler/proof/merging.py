@@ -66,8 +66,10 @@ def _distinct(columns: tuple[np.ndarray, ...], rest: np.ndarray) -> tuple[np.nda
 
 
 def _equal_to(columns: tuple[np.ndarray, ...], rest: np.ndarray, model: int) -> np.ndarray:
-    same = np.ones(len(rest), dtype=bool)
+    """Which of `rest` have the very numbers of position `model`, compared number by number."""
+    same = np.ones(len(columns[0]), dtype=bool)
     for column in columns:
-        equal = column[rest] == column[model]
-        same &= equal.reshape(len(rest), -1).all(axis=1)
-    return same
+        flat = column.reshape(len(column), -1)
+        for j in range(flat.shape[1]):
+            same &= flat[:, j] == flat[model, j]
+    return same[rest]

@@ -9,6 +9,7 @@ with one column.
 import math
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -33,26 +34,40 @@ def norms_of(M: Any) -> Norms:
     matrix = np.asarray(M, dtype=np.float64)
     if matrix.size == 0:
         return {"frobenius": 0.0, "spectral": 0.0, "norm_2_1": 0.0}
-    matrix = matrix.reshape(len(matrix) if matrix.ndim else 1, -1)
+    matrix, exponent = _scaled(matrix.reshape(len(matrix) if matrix.ndim else 1, -1))
     small = (
         np.asarray(np.linalg.qr(matrix, mode="r")) if matrix.shape[0] > matrix.shape[1] else matrix
     )
-    return {
-        "frobenius": float(np.linalg.norm(matrix)),
+    norms = {
+        "frobenius": float(np.linalg.norm(np.linalg.norm(matrix, axis=0))),
         "spectral": float(np.linalg.norm(small, ord=2)),
         "norm_2_1": float(np.linalg.norm(matrix, axis=0).sum()),
     }
+    return _unscaled(norms, exponent)
+
+
+def _scaled(M: np.ndarray) -> tuple[np.ndarray, int]:
+    """M / 2^e with entries of at most 1, and e: squares of huge or tiny entries do not get lost."""
+    exponent = int(np.frexp(np.abs(M).max(initial=0.0))[1])
+    return np.ldexp(M, -exponent), exponent
+
+
+def _unscaled(norms: Norms, exponent: int) -> Norms:
+    with np.errstate(over="ignore"):
+        return {name: float(np.ldexp(value, exponent)) for name, value in norms.items()}
 
 
 def norms_of_product(A: Float[np.ndarray, "d r"], B: Float[np.ndarray, "n r"]) -> Norms:
     """The same for A B^T, which is never formed."""
+    (A, e_A), (B, e_B) = _scaled(A), _scaled(B)
     R_A, R_B = (np.asarray(np.linalg.qr(factor, mode="r")) for factor in (A, B))
     core = R_A @ R_B.T
-    return {
+    norms = {
         "frobenius": float(np.linalg.norm(core)),
         "spectral": float(np.linalg.norm(core, ord=2)),
         "norm_2_1": float(np.linalg.norm(B @ R_A.T, axis=1).sum()),
     }
+    return _unscaled(norms, e_A + e_B)
 
 
 def closed_form_norms(construction: Construction) -> dict[str, Norms]:
@@ -88,9 +103,21 @@ def measured_norms(model: Model) -> dict[str, Norms]:
 
 
 def norm_error(model: Model) -> float:
-    """Relative error of a measured norm, at most: sums of n squares and backward-stable QR, SVD."""
-    n = max(np.asarray(model.W_Q).size, np.asarray(model.W_V).size)
-    return 1e-13 + 4 * n * 2.0**-53
+    """Relative error of a measured norm, at most.
+
+    Columns are summed one by one, then their norms; rows of zeros add exactly nothing. QR and SVD
+    are backward stable and are given the same room.
+    """
+    arrays = [model.W_Q, model.W_K, model.W_V, *jax.tree.leaves(model.encoding)]
+    sizes = [_nonzero_rows(np.atleast_2d(np.asarray(M))) + np.shape(M)[-1] for M in arrays]
+    return 1e-13 + 4 * max(sizes) * 2.0**-53
+
+
+def _nonzero_rows(M: np.ndarray) -> int:
+    used = np.zeros(len(M), dtype=bool)
+    for j in range(M.shape[1]):
+        used |= M[:, j] != 0
+    return int(used.sum())
 
 
 def paper_bounds(construction: Construction, norms: dict[str, Norms]) -> dict[str, dict[str, Any]]:

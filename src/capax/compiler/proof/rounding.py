@@ -121,6 +121,9 @@ def plus(a: Enclosed, b: Enclosed) -> Enclosed:
 
     Only its size is used; where the sum overflows the radius becomes infinite.
     """
+    if not b.mid.any() and not b.rad.any():
+        shape = np.broadcast_shapes(a.mid.shape, b.mid.shape)
+        return Enclosed(np.broadcast_to(a.mid, shape), np.broadcast_to(a.rad, shape))
     mid = a.mid + b.mid
     with np.errstate(invalid="ignore"):
         back = mid - a.mid

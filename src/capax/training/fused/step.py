@@ -57,11 +57,16 @@ def _quietly(spec: TransformerSpec, rule: OptimiserSpec) -> None:
         ptx(spec, rule)
 
 
+def has_hopper(device: jax.Device) -> bool:
+    """Whether the device is of the kind the kernel is written for."""
+    return device.platform == "gpu" and device.compute_capability == "9.0"
+
+
 def why_not(
     spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int, device: jax.Device
 ) -> str | None:
     """Why the kernel does not serve these runs on this device; None where it does."""
-    if device.platform != "gpu" or device.compute_capability != "9.0":
+    if not has_hopper(device):
         return "no GPU of compute capability 9.0 (H100, H200)"
     reason = not_covered(spec, rule, rows, width)
     if reason is None:
@@ -108,10 +113,10 @@ def fused_step(
     batch: tuple[UInt32[Array, "m W"], Float[Array, "m"], Float[Array, "m"]],
     rates: tuple[Any, Any, Any],
 ) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """(parameters, optimiser state) -> the same after one step; batch: words, y, mask; rates: lr,
-    weight decay, steps of the run. Under `vmap` all models share one launch."""
-    words, y, mask = batch
-    weight = mask / jnp.sum(mask)
+    """(parameters, optimiser state) -> the same after one step; batch: words, y, weights of the
+    examples (they sum to 1, those of no example come last and are 0); rates: lr, weight decay,
+    steps of the run. Under `vmap` all models share one launch."""
+    words, y, weight = batch
     call = _batched(ptx(spec, rule), spec.mlp_width, spec.T)
 
     def step(params: Any, state: Any) -> tuple[Any, Any]:
