@@ -37,7 +37,7 @@ def made(seed=0, text=True):
              "tokens_read": 128, "windows": 1, "longest_context": 128, "attention": "causal",
              "rows_per_head": 30,
              "curves": {"T": LENGTHS, "n95": np.ones((3, 2, 4)).tolist(),
-                        "median_n95": {"text": [1.0, 2.0, 3.0, 4.0], "shuffled": [2.0, 3.0, 4.0, 5.0],
+                        "median_n95": {"text": [1.0, 2.0, 3.0, 4.0], "shuffled": [2.0] * 4,
                                        "random": [14.0, 30.0, 60.0, 120.0]}}}  # fmt: skip
     facts = Facts("Llama", 3, 2, 1, 4, 8, 0.5, "rotary", "RMSNorm in front", 128, (HOSTILE,))
     return Audit(f"/models/{HOSTILE}.gguf", "GGUF", facts, "normal", tuple(rows), (HOSTILE,),
