@@ -24,6 +24,8 @@ $(VENV)/.run-installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.test-installed: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch,ray]'
+	# real checkpoints for the tests of the audit: their weights alone, none of what they require
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps rxnmapper sceptr
 	@touch $@ $(VENV)/.run-installed
 
 reproduce: $(VENV)/.run-installed

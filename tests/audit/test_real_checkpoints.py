@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import reactions
 import real_files
 import torch
 
@@ -68,3 +69,21 @@ def test_smollm2_says_what_it_read():
     assert all(row["W_QK_F_max"] >= row["W_QK_F"] * (1 - 1e-5) for row in found.rows)
     assert all(1 <= row["stable_rank"] <= 64 for row in found.rows)
     assert sum(row["capacity_share"] for row in found.rows) == pytest.approx(1)
+
+
+def test_rxnmapper_reads_its_head_among_those_that_look_things_up(tmp_path):
+    """Layer 10, head 5, which the product reads: its weight on one token far away stands out.
+
+    Plain sharpness belongs to heads that look at the neighbour; `far_peak` leaves those out.
+    """
+    (tmp_path / "reactions.txt").write_text(reactions.pieces())
+    found = audit(
+        real_files.rxnmapper(), text=tmp_path / "reactions.txt", split="spaces", lines=True
+    )
+    order = sorted(found.rows, key=lambda row: -row["far_peak"])
+    rank = [(row["layer"], row["head"]) for row in order].index((10, 5))
+    assert rank < 12, rank
+    row = order[rank]
+    others = [r["far_peak"] for r in found.rows]
+    assert row["far_peak"] > 2 * np.median(others)
+    assert row["n95"] < row["n95_random"] / 2

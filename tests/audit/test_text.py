@@ -43,6 +43,7 @@ def test_statistics_of_a_row_are_their_definitions(weights, position):
     assert found["mean_distance"][0, 0] == pytest.approx(a @ distance)
     assert found["first_token_share"][0, 0] == a[0]
     assert found["near_share"][0, 0] == pytest.approx(a[distance <= 8].sum())
+    assert found["far_peak"][0, 0] == max([0.0, *a[(distance > 8) & (np.arange(len(a)) > 0)]])
     assert 1 <= found["effective_tokens"][0, 0] <= len(a) * (1 + 1e-9)
 
 

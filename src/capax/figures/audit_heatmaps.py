@@ -63,7 +63,7 @@ def _panel(
     axes = figure.add_subplot(*place)
     axes.grid(False)
     shades = LinearSegmentedColormap.from_list("heads", [palette.panel, palette.series[0]])
-    mesh = axes.pcolormesh(grid, cmap=shades, norm=_norm(grid), linewidth=0)
+    mesh = axes.pcolormesh(grid, cmap=shades, norm=_norm(grid, name), linewidth=0)
     axes.invert_yaxis()
     axes.set_title(TITLES[name], fontsize=9, fontweight="normal")
     axes.set_xlabel("head")
@@ -74,11 +74,17 @@ def _panel(
         axis.set_tick_params(length=0)
     bar = figure.colorbar(mesh, ax=axes, fraction=0.05, pad=0.03)
     bar.outline.set_visible(False)
+    if isinstance(mesh.norm, LogNorm):
+        ticks = np.geomspace(*mesh.get_clim(), 4)
+        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks])
+        bar.ax.minorticks_off()
     bar.ax.tick_params(labelsize=7, length=2)
 
 
-def _norm(grid: np.ndarray) -> Normalize:
+def _norm(grid: np.ndarray, name: str) -> Normalize:
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
+    if name == "first_token_share":
+        return Normalize(0.0, 1.0)
     if low > 0 and high / low >= WIDE:
         return LogNorm(low, high)
     return Normalize(low, high if high > low else low + 1.0)

@@ -45,11 +45,12 @@ def build_model(recognised: Recognised, *, attention: str, seed: int | None = No
     config = _config(recognised, transformers)
     torch.manual_seed(0 if seed is None else seed)
     try:
-        empty = transformers.AutoModel.from_config(config, attn_implementation=attention)
         if seed is not None:
-            return empty.eval().float()
+            drawn = transformers.AutoModel.from_config(config, attn_implementation=attention)
+            return drawn.eval().float()
         state = _state(recognised, torch)
-        filled = type(empty).from_pretrained(None, config=config, state_dict=state,
+        made = transformers.MODEL_MAPPING[type(config)]
+        filled = made.from_pretrained(None, config=config, state_dict=state,
                                              attn_implementation=attention)  # fmt: skip
     except (ValueError, RuntimeError, KeyError, OSError, TypeError) as error:
         raise InputError(
@@ -82,7 +83,7 @@ def _state(recognised: Recognised, torch: Any) -> dict[str, Any]:
             name, values = _as_halves(name, values, recognised)
         elif recognised.checkpoint.format == "GGUF":
             name = _full_name(name)
-        state[name] = torch.from_numpy(np.ascontiguousarray(values))
+        state[name] = torch.from_numpy(np.array(values))
     return state
 
 

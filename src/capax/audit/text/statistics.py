@@ -1,7 +1,8 @@
 """Numbers of attention rows: how many tokens, which tokens, how far away.
 
 effective tokens = exp(entropy): n for a uniform row on n tokens. n95: the smallest number of tokens
-that together hold 95 % of the mass. Distance counts tokens between query and key.
+that together hold 95 % of the mass. Distance counts tokens between query and key. far peak: the
+largest weight on one token more than 8 away and not the first, as heads have that look things up.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from jaxtyping import Float, Int
 HELD = 0.95
 NEAR = 8  # tokens to either side, the query itself included
 NAMES = ("effective_tokens", "n95", "first_token_share", "previous_token_share", "near_share",
-         "mean_distance")  # fmt: skip
+         "far_peak", "mean_distance")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def row_statistics(
                 A, np.broadcast_to(before[None, :, None], (*A.shape[:2], 1)), axis=-1
             )[..., 0],
             "near_share": (A * (distance <= NEAR)).sum(axis=-1),
+            "far_peak": np.where((distance > NEAR) & (keys > 0), A, 0.0).max(axis=-1),
             "mean_distance": (A * distance).sum(axis=-1),
         },
     )

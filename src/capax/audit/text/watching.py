@@ -70,12 +70,13 @@ def _attend(
     out = torch.empty_like(query[..., : value.shape[-1]])
     for start in range(0, query.shape[2], STRIP):
         rows = slice(start, start + STRIP)
-        S = query[:, :, rows] @ key.transpose(2, 3) * scale
+        seen = slice(start + STRIP if watcher.causal else None)  # later keys are masked anyway
+        S = query[:, :, rows] @ key[:, :, seen].transpose(2, 3) * scale
         S = S if softcap is None else softcap * torch.tanh(S / softcap)
         if attention_mask is not None:
             S = S + attention_mask[:, :, rows, : S.shape[-1]]
         A = torch.softmax(S, dim=-1, dtype=torch.float32)
-        out[:, :, rows] = A.to(value.dtype) @ value
+        out[:, :, rows] = A.to(value.dtype) @ value[:, :, seen]
         watcher.look(A[0], start)
     watcher.layer += 1
     return out.transpose(1, 2).contiguous(), None
