@@ -189,18 +189,79 @@ STATEMENTS: tuple[Statement, ...] = (
     ),
     Statement(
         "Certificate",
-        "Norms and margins measured after training; Occam; the best of a portfolio.",
+        "Several routes at their shares of delta; a minimum only over the same predictor.",
         (
             "capax.capacity.certificates.certificate:certify",
+            "capax.capacity.certificates.portfolio:assemble",
             "capax.capacity.weights.a_posteriori:round_up",
+            "capax.capacity.certificates.rounding:evaluate_with_error",
+        ),
+        (
+            "tests/capacity/certificates/test_certificate.py"
+            "::test_a_description_of_another_predictor_never_speaks_for_the_model",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not",
+            "tests/capacity/certificates/test_rounding.py"
+            "::test_the_error_bound_holds_against_sixty_digits",
+        ),
+        "not in the paper",
+        "grid over norms and margins, every share of delta shown, rounding errors subtracted",
+    ),
+    Statement(
+        "Tail inversion",
+        "Hold-out and Occam by the binomial tail itself; the price of rejected training sets.",
+        (
+            "capax.capacity.complexity.tail_inversion:binomial_upper",
+            "capax.capacity.certificates.tails:holdout_bound",
+            "capax.capacity.certificates.tails:occam_tail_bound",
+            "capax.capacity.certificates.tails:price_of_conditioning",
             "capax.capacity.certificates.occam:occam_bound",
         ),
         (
-            "tests/capacity/certificates/test_certificate.py::test_certificate_is_valid_and_names_its_parts",
-            "tests/capacity/certificates/test_margin_bounds.py::test_certificates_hold_on_simulated_data",
+            "tests/capacity/complexity/test_tail_inversion.py"
+            "::test_the_inverse_is_proved_and_tight_in_60_digits",
+            "tests/capacity/certificates/test_tails.py"
+            "::test_coverage_of_the_holdout_bound_is_exact",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
         ),
         "not in the paper",
-        "grid over norms, union cost shown, m needed solved exactly",
+        "max{p : P[Bin(m, p) <= k] >= delta 2^-bits}, below 1 for every code length",
+    ),
+    Statement(
+        "PAC-Bayes-kl",
+        "Error of a randomised predictor: a Gaussian around a network, or a version space.",
+        (
+            "capax.capacity.certificates.pac_bayes:pac_bayes_bound",
+            "capax.capacity.certificates.pac_bayes:gaussian_pac_bayes_bound",
+            "capax.capacity.certificates.pac_bayes:version_space_bound",
+            "capax.capacity.certificates.gibbs:gibbs_errors",
+            "capax.training.posterior:train_prior_and_posterior",
+        ),
+        (
+            "tests/capacity/certificates/test_pac_bayes.py::test_the_bound_is_its_formula",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
+            "tests/training/test_posterior.py::test_prior_and_posterior_give_a_certificate",
+        ),
+        "not in the paper",
+        "kl^-1(R_n, (KL + ln(2 sqrt(n)/delta))/n), sigma from a grid, the sampled error paid for",
+    ),
+    Statement(
+        "Linear read-out",
+        "Rademacher bound of a read-out on fixed features, without a detour through covers.",
+        (
+            "capax.capacity.certificates.linear_readout:linear_readout_bound",
+            "capax.capacity.certificates.linear_readout:linear_complexity",
+        ),
+        (
+            "tests/capacity/certificates/test_pac_bayes.py"
+            "::test_linear_complexity_is_above_the_exact_one",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
+        ),
+        "not in the paper",
+        "ramp loss + 2 a b/(gamma sqrt(m)) + 3 sqrt(ln(2/delta)/2m), b measured on the sample",
     ),
 )
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from capax.data.task import Training
+from capax.errors import InfeasibleError
 from capax.training.hardware import Hardware
 from capax.training.program import SUBSET, Program
 from capax.training.record import Record
@@ -19,7 +20,8 @@ from capax.training.shape import with_rows
 from capax.training.slots import Slots
 from capax.training.specs import RunSpec
 
-Event = tuple["Job", RunResult] | BaseException
+Event = tuple["Job", RunResult | InfeasibleError] | BaseException
+"""A finished run, a run that cannot have a training set, or the end of a worker."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Orders:
     width: int
     keep: str
     early_exit: bool
-    full_validation: bool
+    examine_from: float  # share right of the first rows that has the whole pool examined
 
 
 class Desk:
@@ -92,7 +94,7 @@ def _serve(orders: Orders, device: jax.Device, desk: Desk) -> None:
             return
         if jobs:
             slots = _with_room(slots, orders, device, max(job.spec.task.m for job in jobs))
-            _admit(jobs, slots, active)
+            _admit(jobs, slots, active, desk)
         if slots is not None and active:
             _advance(slots, active, orders)
             _retire(slots, active, orders, desk)
@@ -109,26 +111,36 @@ def _with_room(slots: Slots | None, orders: Orders, device: jax.Device, m: int) 
     return wider
 
 
-def _admit(jobs: list[Job], slots: Slots, active: dict[int, tuple[Job, Record]]) -> None:
-    free = [slot for slot in range(slots.width) if slot not in active]
+def _admit(
+    jobs: list[Job], slots: Slots, active: dict[int, tuple[Job, Record]], desk: Desk
+) -> None:
+    """Start jobs in free slots; one that can have no training set goes back unsolved."""
+    free = (slot for slot in range(slots.width) if slot not in active)
     seeds = {}
-    for slot, job in zip(free, jobs, strict=False):
-        seeds[slot] = seed_for(job.spec, job.training.result(), slots.program)
+    for job in jobs:
+        try:
+            training = job.training.result()
+        except InfeasibleError as error:
+            desk.events.put((job, error))
+            continue
+        seeds[next(free)] = seed_for(job.spec, training, slots.program), job
+    for slot, (_, job) in seeds.items():
         active[slot] = (job, Record(job.spec))
-    slots.admit(seeds)
+    if seeds:
+        slots.admit({slot: seed for slot, (seed, _) in seeds.items()})
 
 
 def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
-    """One chunk for all slots; the whole pool only for slots with a perfect first part."""
-    measured = slots.advance()
+    """One chunk for all slots; the whole pool only for slots with a good enough first part."""
+    measured = slots.advance(active)
     n = len(orders.pool)
     part = min(SUBSET, n)
     correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)
     seen = np.full(slots.width, part)
-    perfect = [i for i in active if n > part and (correct[i] == part or orders.full_validation)]
-    if perfect:
-        correct[perfect], mass[perfect] = slots.examine(perfect)
-        seen[perfect] = n
+    chosen = [i for i in active if n > part and correct[i] >= orders.examine_from * part]
+    if chosen:
+        correct[chosen], mass[chosen] = slots.examine(chosen)
+        seen[chosen] = n
     for i, (_, record) in active.items():
         share = correct[i] / seen[i]
         loss, train = float(measured.loss[i]), float(measured.train_accuracy[i])

@@ -101,7 +101,9 @@ class HeadProblems:
         """Number of patterns, number of directions."""
         return len(self.patterns), self.fixed.mid.shape[2]
 
-    def range(self, rows: Indices, columns: Indices) -> tuple[np.ndarray, ...]:
+    def range(
+        self, rows: Indices, columns: Indices
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(low, high, lowest, highest) of each pair, see `HeadRange`."""
         highest, high = self._solve(rows, columns, 1.0, largest)
         lowest, low = self._solve(rows, columns, -1.0, largest)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
 from capax.compiler.proof.rounding import Enclosed
 from capax.compiler.proof.tables import HeadTables
@@ -17,11 +17,15 @@ SORTED = 1 << 14
 
 
 class FreePositions(NamedTuple):
-    """Logits [c, 2], values [c, 2, k] and multiplicity [c] of the positions outside a support."""
+    """Logits [c, 2], values [c, 2, k] and multiplicity [c] of the positions outside a support.
+
+    `kind` = which of the c each of them is, in the order of the positions.
+    """
 
     logits: Enclosed
     values: Enclosed
     count: Float[np.ndarray, " c"]
+    kind: Integer[np.ndarray, " free"]
 
 
 def free_positions(tables: HeadTables, support: Sequence[int]) -> FreePositions:
@@ -33,35 +37,39 @@ def free_positions(tables: HeadTables, support: Sequence[int]) -> FreePositions:
         tables.values,
         np.broadcast_to(tables.value_error, tables.values.shape),
     )
-    first, count = _distinct(columns, rest)
+    first, kind = _distinct(columns, rest)
     logits, logit_error, values, value_error = (column[first] for column in columns)
-    return FreePositions(
-        Enclosed(logits, logit_error), Enclosed(values, value_error), count.astype(np.float64)
-    )
+    count = np.bincount(kind, minlength=len(first)).astype(np.float64)
+    return FreePositions(Enclosed(logits, logit_error), Enclosed(values, value_error), count, kind)
 
 
 def _distinct(columns: tuple[np.ndarray, ...], rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One position of each kind among `rest`, and how many there are of it."""
-    chosen, counts = rest[:0], np.zeros(0, np.int64)
+    """One position of each kind among `rest`, and the kind of every one of them."""
+    chosen, kind = rest[:0], np.empty(len(rest), np.int64)
+    left = np.arange(len(rest))
     for guess in (0, 1, 2):  # the commonest rows first: compiled weights have one kind of them
-        if len(rest) <= SORTED:
+        if len(left) <= SORTED:
             break
-        model = int(rest[len(rest) * (2 * guess + 1) // 6])
-        same = _equal_to(columns, rest, model)
-        chosen, counts = np.append(chosen, model), np.append(counts, same.sum())
-        rest = rest[~same]
-    if not len(rest):
-        return chosen, counts
-    if len(rest) > SORTED:
-        return np.append(chosen, rest), np.append(counts, np.ones(len(rest), np.int64))
-    rows = np.concatenate([c[rest].reshape(len(rest), -1) for c in columns], axis=1)
-    _, first, number = np.unique(rows, axis=0, return_index=True, return_counts=True)
-    return np.append(chosen, rest[first]), np.append(counts, number)
+        model = int(rest[left[len(left) * (2 * guess + 1) // 6]])
+        same = _equal_to(columns, rest[left], model)
+        kind[left[same]] = len(chosen)
+        chosen, left = np.append(chosen, model), left[~same]
+    if len(left) > SORTED:
+        kind[left] = len(chosen) + np.arange(len(left))
+        return np.append(chosen, rest[left]), kind
+    if len(left):
+        rows = np.concatenate([c[rest[left]].reshape(len(left), -1) for c in columns], axis=1)
+        _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        kind[left] = len(chosen) + number.reshape(-1)
+        chosen = np.append(chosen, rest[left[first]])
+    return chosen, kind
 
 
 def _equal_to(columns: tuple[np.ndarray, ...], rest: np.ndarray, model: int) -> np.ndarray:
-    same = np.ones(len(rest), dtype=bool)
+    """Which of `rest` have the very numbers of position `model`, compared number by number."""
+    same = np.ones(len(columns[0]), dtype=bool)
     for column in columns:
-        equal = column[rest] == column[model]
-        same &= equal.reshape(len(rest), -1).all(axis=1)
-    return same
+        flat = column.reshape(len(column), -1)
+        for j in range(flat.shape[1]):
+            same &= flat[:, j] == flat[model, j]
+    return same[rest]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
 from capax.attention import ClsMLP, ClsScalar
 from capax.compiler.proof.linear_fractional import HeadProblems, all_patterns, head_range
@@ -30,10 +30,11 @@ Rows = Float[np.ndarray, " rows"]
 
 @dataclass(frozen=True)
 class Hidden:
-    """The different columns of W_1 [k, g] and the ridge of each."""
+    """The different columns of W_1 [k, g], the ridge of each, and which of them each unit has."""
 
     columns: Float[np.ndarray, "k g"]
     ridges: tuple[Ridge, ...]
+    group: Integer[np.ndarray, " n"]
     b_2: float
 
 
@@ -56,10 +57,12 @@ def hidden_units(model: ClsMLP) -> Hidden:
     W_1, b_1 = np.asarray(model.W_1, np.float64), np.asarray(model.b_1, np.float64)
     w_2 = np.asarray(model.w_2, np.float64)
     columns, group = np.unique(W_1, axis=1, return_inverse=True)
-    order = np.argsort(group.reshape(-1), kind="stable")
-    starts = np.searchsorted(group.reshape(-1)[order], np.arange(1, columns.shape[1]))
+    group = group.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(1, columns.shape[1]))
     members = np.split(order, starts) if columns.shape[1] else []
-    return Hidden(columns, tuple(ridge(b_1[m], w_2[m]) for m in members), float(model.b_2))
+    ridges = tuple(ridge(b_1[m], w_2[m]) for m in members)
+    return Hidden(columns, ridges, group, float(model.b_2))
 
 
 def _mlp_range(hidden: Hidden, tables: HeadTables, support: Sequence[int]) -> tuple[Rows, Rows]:

@@ -9,6 +9,7 @@ made. All of it is NumPy in float64: nothing is compiled for a new T.
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float, Integer
 
@@ -92,6 +93,29 @@ def head_tables(model: Model) -> HeadTables:
         float(cls_logit.rad[0]),
         cls_value.rad,
     )
+
+
+def score_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2"], float]:
+    """|x_CLS| |W_Q| |W_K|^T |x_t| by token and bit, and of [CLS]: the sizes that were added up."""
+    _, query = token_sizes(model.encoding, np.abs(_double(model.W_Q)))
+    scale = attention_scale(model.W_Q.shape[1], model.scale)
+    direction = np.abs(_double(model.W_K)) @ query * scale
+    sizes, cls = token_sizes(model.encoding, direction[:, None])
+    return sizes[:, :, 0], float(cls[0])
+
+
+def value_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2 k"], Float[np.ndarray, " k"]]:
+    """|x_t| |W_V| by token and bit, and of [CLS]."""
+    return token_sizes(model.encoding, np.abs(_double(model.W_V)))
+
+
+def token_sizes(
+    code: Encoding, W: Float[np.ndarray, "d k"]
+) -> tuple[Float[np.ndarray, "T 2 k"], Float[np.ndarray, " k"]]:
+    """|x_t| W for nonnegative W, rounded up."""
+    positive = jax.tree.map(np.abs, code, is_leaf=lambda leaf: leaf is None)
+    images, cls = token_images(positive, exactly(W))
+    return images.high, cls.high
 
 
 def _scale(model: Model) -> Enclosed:
