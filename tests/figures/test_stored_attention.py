@@ -138,3 +138,25 @@ def test_a_store_without_parameters_says_so(tmp_path):
         pytest.raises(InputError, match="kept parameters"),
     ):
         attention_maps(store)
+
+
+def test_export_says_what_kept_models_compute(tmp_path):
+    import pandas as pd
+
+    from capax.analysis.formulas import formulas_of
+    from capax.analysis.frames import export
+    from capax.boolean import parse
+
+    narrow = TransformerSpec(T=T, d=12, heads=HEADS, mlp_width=7, init_scale=0.8)
+    weights = save(tmp_path / "m.safetensors", Transformer.init(narrow, key=jax.random.key(3)))
+    run = store_cases.stored_run(T, 19, 0, 0, store_cases.accuracy_curves(0.5, 0.6), task={})
+    kept = [store_cases.with_parameters(run, weights.read_bytes())]
+    wanted = store_cases.experiment(maps=store_cases.grid([19], T=[T], keep_parameters=True))
+    path = store_cases.write(tmp_path / "k.sqlite", wanted, [("maps", T, 19, 0, kept)])
+    with Store.read(path) as store:
+        columns = formulas_of(store)
+        assert export(store, tmp_path / "runs.csv", columns) == 1
+    (row,) = pd.read_csv(tmp_path / "runs.csv").to_dict("records")
+    assert str(row["formula"]) == columns[row["run_id"]]["formula"]
+    assert parse(str(row["formula"]), T).T == T
+    assert 0.5 <= row["formula_agreement"] <= 1

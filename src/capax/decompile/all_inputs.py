@@ -110,7 +110,12 @@ def _compiled(
 
 
 def _one_layer(
-    oracle: Oracle, model: Transformer, f: SparseFunction, rng: np.random.Generator, p: float
+    oracle: Oracle,
+    model: Transformer,
+    f: SparseFunction,
+    rng: np.random.Generator,
+    p: float,
+    cells: int,
 ) -> AllInputs:
     tables = head_tables(model)
     found = search(TableForward(model, tables), f, rng, threshold=oracle.threshold, p=p)
