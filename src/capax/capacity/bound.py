@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from capax.capacity.magnitude import LN_10, safe_exp, safe_log, shown, shown_latex
 from capax.errors import require
+from capax.notebook import html_table, latex_text
 
 Kind = Literal["error", "log_cover", "radius"]
 MODEL = "the model"
@@ -81,6 +82,12 @@ class Bound:
     status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing).
     log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
     (two bounds may be compared only when it is the same). delta: failure probability spent.
+
+    Example:
+        >>> import capax
+        >>> bound = capax.capacity.occam_bound(30, m=300, delta=0.05)
+        >>> bound.vacuous, bound.kind
+        (False, 'error')
     """
 
     statement: str
@@ -133,6 +140,21 @@ class Bound:
         """The bound written out with its numbers; the dominant term is marked."""
         require(style in ("text", "latex"), "style", "'text' or 'latex'", style)
         return _explain_latex(self) if style == "latex" else _explain_text(self)
+
+    def _repr_html_(self) -> str:
+        """The bound in a notebook: value, terms, norms, assumptions."""
+        left = _LEFT_SIDE[self.kind]
+        rows: list[tuple[str, str]] = [(left, f"<= {self.verdict}")]
+        rows += [(term.name, shown(term.log_value)) for term in self.terms]
+        rows += [(name, shown(safe_log(value))) for name, value in self.norms.items()]
+        if self.m_needed is not None:
+            rows.append(("m needed", f"{self.m_needed:,}".replace(",", " ")))
+        checks = [f"[{a.mark}] {a.text}" for a in self.assumptions]
+        return html_table(rows, title=self.statement, notes=[*checks, *self.notes])
+
+    def _repr_latex_(self) -> str:
+        """The same as a formula with its numbers."""
+        return f"$$\\begin{{aligned}}\n{_latex_body(self)}\n\\end{{aligned}}$$"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: statement, log_cover, value, vacuous, terms, norms, m_needed and more."""
@@ -245,23 +267,19 @@ def _latex_terms(terms: tuple[Term, ...]) -> list[str]:
         number = shown_latex(term.log_value)
         number = rf"\boxed{{{number}}}" if term is dominant and len(terms) > 1 else number
         middle = f" = {term.latex}" if term.latex else ""
-        name = term.name.replace("_", r"\_").replace("%", r"\%")
-        rows.append(rf"&\quad \text{{{name}}}{middle} = {number} \\")
+        rows.append(rf"&\quad {latex_text(term.name)}{middle} = {number} \\")
         rows += _latex_terms(term.parts)
     return rows
 
 
 def _explain_latex(bound: Bound) -> str:
+    head = rf"% {bound.statement} [{bound.status}]; the boxed term dominates"
+    return "\n".join([head, r"\begin{align*}", _latex_body(bound), r"\end{align*}"])
+
+
+def _latex_body(bound: Bound) -> str:
     symbols = bound.latex or r"\sum_i t_i"
     vacuous = r"\quad\text{(vacuous)}" if bound.vacuous else ""
     left = _LEFT_SIDE_LATEX[bound.kind]
-    return "\n".join(
-        [
-            rf"% {bound.statement} [{bound.status}]; the boxed term dominates",
-            r"\begin{align*}",
-            rf"{left} &\le {symbols} \\",
-            *_latex_terms(bound.terms),
-            rf"&\le {shown_latex(bound.log_value)}{vacuous}",
-            r"\end{align*}",
-        ]
-    )
+    first, last = rf"{left} &\le {symbols} \\", rf"&\le {shown_latex(bound.log_value)}{vacuous}"
+    return "\n".join([first, *_latex_terms(bound.terms), last])

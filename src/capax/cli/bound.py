@@ -33,7 +33,7 @@ def bound(
     k: Annotated[int | None, typer.Option("-k", help="Width of a head (default d).")] = None,
     layers: Annotated[int, typer.Option(help="Equal layers in the paper's form.")] = 1,
     heads: Annotated[
-        int | None, typer.Option(help="Heads of a GPT-2 or BERT file (default d / 64).")
+        int | None, typer.Option(help="Heads of a GPT-2 or BERT file: such a file does not say.")
     ] = None,
     B_X: Annotated[
         float | None,

@@ -113,7 +113,7 @@ def _table(certificate: "Certificate") -> "Table":
         needed = "" if entry.m_needed is None else shown(safe_log(float(entry.m_needed)))
         assumed = "; ".join(text for text in _assumed(entry) if text not in common)
         share = "" if entry.delta is None else f"{entry.delta:.3g}"
-        cells = (entry.statement, entry.verdict, entry.status, entry.predictor, share, needed)
+        cells = (_short(entry), entry.verdict, entry.status, entry.predictor, share, needed)
         table.add_row(*(escape(cell) for cell in (*cells, assumed)))
     return table
 

@@ -164,8 +164,10 @@ def certify(
     predictor of its own. holdout: (errors, examples) of the model on data it never saw, see
     `holdout_errors`. tries: training sets drawn until this one was accepted. more: further routes.
     """
+    with jax.enable_x64(True):  # float64 weights must not be narrowed while they are measured
+        measured = measure(model)
     certificate = certify_margins(
-        measure(model), margins_of(model, X, y), delta=delta, target=target,
+        measured, margins_of(model, X, y), delta=delta, target=target,
         described=described, holdout=holdout, tries=tries, more=more,
     )  # fmt: skip
     return with_assumption(certificate, rounding_assumption(model, X.shape[1]))

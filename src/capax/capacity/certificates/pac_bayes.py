@@ -28,9 +28,9 @@ from capax.capacity.certificates.tails import INDEPENDENT, ROUND_UP
 from capax.capacity.complexity.tail_inversion import kl_inverse
 from capax.errors import require
 
-GIBBS = "the Gibbs predictor (weights drawn anew around the model)"
+GIBBS = "the Gibbs predictor around the model"
 # Fixed before any data: standard deviations of the weights, a factor 2 apart.
-SIGMAS = tuple(2.0**-j for j in range(1, 9))
+SIGMAS = tuple(2.0**-j for j in range(2, 7))
 SAMPLING_SHARE = 0.1
 LEAST_EXAMPLES = 8
 LATEX = r"kl^{-1}\Big(\hat R(Q),\tfrac{KL(Q\|P)+\ln(2\sqrt n/\delta)}n\Big)"

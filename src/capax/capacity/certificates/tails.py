@@ -60,7 +60,7 @@ def holdout_bound(
         norms={"errors": float(k), "n": float(n), "looks": float(looks), "delta": delta},
         assumptions=(
             INDEPENDENT,
-            Assumption("no hold-out example was used to choose or train the predictor"),
+            Assumption("no hold-out example was used in training or choosing"),
             *(() if looks == 1 else (Assumption(f"at most {looks} looks at these examples"),)),
         ),
         m_needed=_needed(k, n, log_delta, target),
@@ -100,9 +100,7 @@ def occam_tail_bound(
         norms={"errors": float(k), "bits": float(bits), "delta": delta},
         assumptions=(
             INDEPENDENT,
-            Assumption(
-                "the code was fixed before the data and its lengths obey Kraft's inequality"
-            ),
+            Assumption("the prefix-free code was fixed before the data"),
         ),
         m_needed=_needed(k, m, log_delta, target),
         target=target,

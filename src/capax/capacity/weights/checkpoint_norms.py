@@ -71,7 +71,8 @@ def read_tensors(path: Path | str) -> dict[str, Shaped[np.ndarray, "..."]]:
 def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[ResidualBlock]:
     """The norms of every block of a GPT-2 or BERT state dict, recognised by its names.
 
-    num_heads: d / 64 unless given. Raises InputError for names of no known family.
+    num_heads: not in such a file, so it must be given. Raises InputError without it, and for names
+    of no known family.
     """
     for pattern, extract in ((GPT2, _gpt2_block), (BERT, _bert_block)):
         found = [match for match in map(pattern.match, weights) if match]
@@ -98,9 +99,13 @@ def _tensor(weights: Weights, name: str) -> Float[np.ndarray, "..."]:
 
 
 def _heads(d: int, num_heads: int | None) -> tuple[int, int]:
-    H = num_heads if num_heads is not None else max(1, d // 64)
-    require(H >= 1 and d % H == 0, "heads", f"a divisor of d = {d}", H)
-    return H, d // H
+    if num_heads is None:
+        raise InputError(
+            "heads: wanted their number, which such a file does not say: give --heads, or use "
+            "`capax audit`, which reads it from the model's config.json"
+        )
+    require(num_heads >= 1 and d % num_heads == 0, "heads", f"a divisor of d = {d}", num_heads)
+    return num_heads, d // num_heads
 
 
 def _split(W: Float[np.ndarray, "d n"], H: int) -> Float[np.ndarray, "H d k"]:
