@@ -38,7 +38,7 @@ from capax.capacity.weights.table_norms import value_weights
 
 ADMISSIBLE = [name for name in NORMALIZERS if name != "hardmax"]
 seeds = st.integers(0, 2**32 - 1)
-attack = settings(max_examples=int(os.environ.get("CAPAX_ATTACKS", "4")))
+attack = settings(max_examples=int(os.environ.get("CAPAX_ATTACKS", "3")))
 
 
 def array(value):
