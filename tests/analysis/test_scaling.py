@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from capax.analysis.laws import LAWS, fit_law, position, rising
+from capax.analysis.laws import LAWS, fit_law, rising
+from capax.analysis.positions import positions
 from capax.analysis.scaling import fit_scaling
 from capax.errors import InputError
 from capax.sweep.counts import Counts
@@ -19,17 +20,12 @@ SIZES = (12, 17, 24, 34, 48, 68, 96, 136)
 
 def expected(learner, Ts=TS, trials=200, sizes=SIZES):
     """Trials whose successes are the expected ones: data without noise."""
-    return tuple(
-        position(
-            T,
-            Counts(
-                sizes,
-                tuple(round(trials * learner.success(m, T)) for m in sizes),
-                (trials,) * len(sizes),
-            ),
-        )
-        for T in Ts
-    )
+    return positions([(T, outcomes(learner, T, trials, sizes)) for T in Ts])
+
+
+def outcomes(learner, T, trials, sizes=SIZES):
+    solved = tuple(round(trials * learner.success(m, T)) for m in sizes)
+    return Counts(sizes, solved, (trials,) * len(sizes))
 
 
 LEARNERS = {
@@ -54,17 +50,17 @@ def test_trials_without_noise_give_back_their_law(name):
 
 
 def test_the_likelihood_of_a_law_against_a_general_minimiser():
-    positions = expected(SimulatedSpec(threshold=7.1, growth=11.3), trials=12)
+    found = expected(SimulatedSpec(threshold=7.1, growth=11.3), trials=12)
     for law in ("log", "power"):
-        fit = fit_law(law, positions)
+        fit = fit_law(law, found)
 
         def objective(values, law=law):
             a, b, c = (*values, 0.0)[:3] if law == "log" else values
-            m = [a + b * float(rising(law, float(p.T), c)) for p in positions]
+            m = [a + b * float(rising(law, float(p.T), c)) for p in found]
             if min(m) <= 0:
                 return 1e9
             return -sum(
-                float(p.at(np.array([np.log(v)]))[0]) for p, v in zip(positions, m, strict=True)
+                float(p.at(np.array([np.log(v)]))[0]) for p, v in zip(found, m, strict=True)
             )
 
         start = [p.value for p in fit.parameters]
@@ -74,9 +70,9 @@ def test_the_likelihood_of_a_law_against_a_general_minimiser():
 
 
 def test_deviance_p_values_and_weights_from_their_definition():
-    positions = expected(SimulatedSpec(threshold=7.1, growth=11.3), trials=10)
-    fits = fit_scaling(positions).fits
-    free = sum(p.free for p in positions)
+    found = expected(SimulatedSpec(threshold=7.1, growth=11.3), trials=10)
+    fits = fit_scaling(found).fits
+    free = sum(p.free for p in found)
     power = next(fit for fit in fits if fit.law == "power")
     raw = {fit.law: math.exp(-fit.aic / 2 + fits[0].aic / 2) for fit in fits}
     for fit in fits:
@@ -94,8 +90,8 @@ def test_deviance_p_values_and_weights_from_their_definition():
 def test_no_law_is_the_best_where_none_fits():
     """m* jumps from 25 to 90 between T = 100 and 300: smooth laws of T are all refuted."""
     low, high = SimulatedSpec(threshold=25.0), SimulatedSpec(threshold=90.0)
-    positions = (*expected(low, TS[:3], 60), *expected(high, TS[3:], 60))
-    found = fit_scaling(positions)
+    jump = [(T, outcomes(low if T <= 100 else high, T, 60)) for T in TS]
+    found = fit_scaling(positions(jump))
     assert found.status == "none fits" and found.law is None and found.left is None
     assert found.verdict.startswith("None of these laws fits the trials: constant (p < 0.0001)")
 
@@ -104,10 +100,10 @@ def test_open_thresholds_count():
     """Measured once: 32 trials at each of three T, two of the thresholds open below. Every T where
     all trials fail, or all succeed, still bounds the law."""
     solved = (0, 0, 0, 0, 0, 0, 0, 0)
-    never = position(3000, Counts(SIZES, solved, (6,) * 8))
-    always = position(10, Counts(SIZES, (30,) * 8, (30,) * 8))
-    middle = expected(SimulatedSpec(threshold=60.0), (100, 300), 40)
-    found = fit_scaling((always, *middle, never))
+    never = (3000, Counts(SIZES, solved, (6,) * 8))
+    always = (10, Counts(SIZES, (30,) * 8, (30,) * 8))
+    middle = [(T, outcomes(SimulatedSpec(threshold=60.0), T, 40)) for T in (100, 300)]
+    found = fit_scaling(positions([always, *middle, never]))
     assert "constant" in found.ruled_out
 
 
@@ -139,6 +135,19 @@ def test_three_different_T_are_needed():
 
 def test_impossible_positions():
     with pytest.raises(InputError, match="T: wanted"):
-        position(0, Counts((5,), (1,), (2,)))
+        positions([(0, Counts((5,), (1,), (2,)))])
     with pytest.raises(InputError, match="counts: wanted"):
-        position(9, Counts((), (), ()))
+        positions([(9, Counts((), (), ()))])
+
+
+def test_one_unlike_curve_does_not_bend_the_others():
+    """At T = 1000 success levels off at 60%: no law holds there, whatever the other curves say."""
+    flat = SimulatedSpec(threshold=40.0, lapse=0.4)
+    log = SimulatedSpec(threshold=7.1, growth=11.3)
+    curves = [(T, outcomes(log if T < 1000 else flat, T, 40)) for T in TS]
+    *others, last = positions(curves)
+    alone = positions(curves[:-1])
+    for together, apart in zip(others, alone, strict=True):
+        best = [p.theta[np.argmax(p.log_likelihood)] for p in (together, apart)]
+        assert best[0] == pytest.approx(best[1], abs=0.05)
+    assert last.free > last.log_likelihood.max() + 3

@@ -1,6 +1,7 @@
 """Claims that were once believed and are false, and what the verifier now says about them."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -142,7 +143,8 @@ def test_the_command_lists_claims_and_shows_foreign_text_as_text(tmp_path):
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "capax.cli", "verify", str(path), *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+        wide = {**os.environ, "COLUMNS": "200"}
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=wide)
 
     told = run("--json")
     content = json.loads(told.stdout)

@@ -129,13 +129,10 @@ def test_a_false_claim_is_named(tmp_path: Path, field: str, value: object):
     def lie(content: dict) -> None:
         content["metadata"]["certificate"][field] = value
 
-    if field == "support":  # a table of four rows does not fit three positions
-        with pytest.raises(InputError):
-            verify(rewrite(path, None, lie))
-        return
     verdict = verify(rewrite(path, None, lie))
     assert not verdict.ok
-    assert field in {claim.name for claim in verdict.failed}
+    named = {"support": "table"}.get(field, field)  # no such function is in the weights
+    assert named in {claim.name for claim in verdict.failed}
 
 
 def test_unusable_files_are_one_line_errors(tmp_path: Path):

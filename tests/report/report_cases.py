@@ -65,7 +65,7 @@ def page() -> Page:
         sections=(
             threshold_section(
                 cases.threshold_scaling(),
-                trace={"store": "figure2", "panel": "threshold"},
+                trace={"store": "figure2"},
                 anchor="figure-2",
             ),
             learning_section(cases.learning_curves(), anchor="figure-3-left"),

@@ -12,8 +12,8 @@ from capax.analysis.frames import runs_frame as runs_frame
 from capax.analysis.frames import trials_frame as trials_frame
 from capax.analysis.laws import Fit as Fit
 from capax.analysis.laws import Parameter as Parameter
-from capax.analysis.laws import Position as Position
-from capax.analysis.laws import position as position
+from capax.analysis.positions import Position as Position
+from capax.analysis.positions import positions as positions
 from capax.analysis.scaling import Scaling as Scaling
 from capax.analysis.scaling import fit_scaling as fit_scaling
 from capax.analysis.summary import Answer as Answer

@@ -7,7 +7,7 @@
 
 Every T has a success curve of its own; a law says only where these curves cross the target. With
 ℓ_T(θ) the log likelihood of the trials at T when the crossing lies at log m = θ (steepness, shape
-and plateau of the curve integrated out, `capax.sweep.curve`),
+and plateau of the curve integrated out, `capax.analysis.positions`),
 
     ℓ(law) = max over its parameters of  sum_T ℓ_T( log m*(T) ),      AIC = 2k - 2 ℓ(law).
 
@@ -32,9 +32,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.stats import chi2
 
-from capax.errors import require
-from capax.sweep.counts import TARGET, Counts
-from capax.sweep.curve import CurveGrid, position_likelihood
+from capax.analysis.positions import Position
 
 LAWS = ("constant", "log", "linear", "power")
 FORMULAS = {
@@ -48,33 +46,6 @@ _CHI2 = float(chi2.isf(0.05, 1))
 _KEPT = 12.0  # a zoom keeps what lies this far in 2ℓ below the best
 _CELLS = 24
 _ZOOMS = 4
-
-
-@dataclass(frozen=True)
-class Position:
-    """ℓ_T on a grid of θ for one T, and the best log likelihood when nothing is assumed of θ."""
-
-    T: int
-    theta: Float[ndarray, " n"]
-    log_likelihood: Float[ndarray, " n"]
-    free: float
-
-    def at(self, log_m: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """ℓ_T at θ = log m, linear between the points of the grid, constant beyond."""
-        step = self.theta[1] - self.theta[0]
-        place = np.clip((log_m - self.theta[0]) / step, 0.0, self.theta.size - 1.000001)
-        left = place.astype(np.int64)
-        share = place - left
-        return (1 - share) * self.log_likelihood[left] + share * self.log_likelihood[left + 1]
-
-
-def position(T: int, counts: Counts, target: float = TARGET) -> Position:
-    """What the trials at one T say about the place where success reaches the target."""
-    require(T >= 1, "T", "at least 1", T)
-    require(counts.trials > 0, "counts", "at least one trial", 0)
-    grid = CurveGrid.fitted(counts, target)
-    above, below = position_likelihood(grid, counts)
-    return Position(T, grid.theta, above, float(max(above.max(), below.max())))
 
 
 @dataclass(frozen=True)

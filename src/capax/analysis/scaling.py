@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import chi2
 
-from capax.analysis.laws import LAWS, Fit, Parameter, Position, fit_law
+from capax.analysis.laws import LAWS, Fit, Parameter, fit_law
+from capax.analysis.positions import Position
 from capax.errors import require
 
 NAMED = ("constant", "log", "linear")

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from capax.analysis.falling import PlateauFall, plateau_falling
-from capax.analysis.laws import Fit, position
+from capax.analysis.laws import Fit
+from capax.analysis.positions import positions
 from capax.analysis.scaling import LEAST_LENGTHS, Scaling, fit_scaling
 from capax.analysis.threshold import Threshold, thresholds
 from capax.sweep.store import Store
@@ -40,7 +41,7 @@ def answer(found: tuple[Threshold, ...]) -> Answer:
     rest = tuple(t for t in found if t.T not in levelled)
     scaling = None
     if len({t.T for t in rest}) >= LEAST_LENGTHS:
-        scaling = fit_scaling(tuple(position(t.T, t.rising, t.target) for t in rest))
+        scaling = fit_scaling(positions([(t.T, t.rising) for t in rest], rest[0].target))
     fall = plateau_falling(tuple((t.T, t.rising) for t in found))
     return Answer(found, scaling, levelled, fall, _words(found, scaling, levelled, fall))
 

@@ -73,9 +73,10 @@ STATEMENTS: tuple[Statement, ...] = (
         ("capax.capacity.weights.assumptions:assumption_4_1",),
         (
             "tests/capacity/network/test_head_bounds.py::test_normalizers_answer_whether_the_bound_applies",
+            "tests/capacity/network/test_packings.py::test_the_constant_is_that_of_the_sample",
         ),
         "||J||_1,1 <= C_Norm",
-        "||J||_inf->1 <= C_N, which is smaller",
+        "||J||_inf->1 <= C_N, which is smaller, at the T + 1 tokens of the sample",
     ),
     Statement(
         "Theorem 4.2",
@@ -118,6 +119,10 @@ STATEMENTS: tuple[Statement, ...] = (
             "::test_every_cover_grows_with_norms_radii_T_m_and_shrinks_with_eps",
             "tests/capacity/network/test_head_bounds.py"
             "::test_bound_is_above_the_packing_of_all_selection_heads",
+            "tests/capacity/network/test_packings.py"
+            "::test_no_packing_of_heads_is_larger_than_the_cover",
+            "tests/capacity/weights/test_counterexamples.py"
+            "::test_a_sparsemax_head_that_realises_all_sign_patterns_is_covered_at_its_own_T",
         ),
         "<~ ((||W_V||_2,1)^(2/3) + (||W_QK^T||_2,1 ||W_V||_2)^(2/3))^3 log(mT) / eps^2",
         "constant 2, ||W_QK||_F, recentred keys, no log T on values",
@@ -138,10 +143,26 @@ STATEMENTS: tuple[Statement, ...] = (
         "rho (bB/eps)^2 ln(2kLN + 1), rho near 1, as an exact count",
     ),
     Statement(
-        "Theorem 4.7",
-        "Depth as a recursion over layers: paper's stack, residual blocks, LayerNorm.",
+        "Covers of a whole matrix",
+        "By rank (W_QK = W_Q W_K^T of width r) and by absolute entries; neither feels m nor T.",
         (
-            "capax.capacity.network.network_bounds:paper_network",
+            "capax.capacity.linear.structured_covers:log_cover_rank",
+            "capax.capacity.linear.structured_covers:log_cover_entries",
+        ),
+        (
+            "tests/capacity/linear/test_structured_covers.py"
+            "::test_no_packing_of_low_rank_matrices_is_larger_than_the_cover",
+            "tests/capacity/linear/test_structured_covers.py"
+            "::test_some_mean_of_signed_units_is_within_eps_of_every_matrix",
+        ),
+        "not in the paper",
+        "r (d + k + 1) ln(1 + 6B/eps); ln D(dk, ceil((B/eps)^2))",
+    ),
+    Statement(
+        "Theorem 4.7",
+        "Depth as a recursion over layers: paper's stack, residual blocks, LayerNorm (pre, post).",
+        (
+            "capax.capacity.network.paper_network:paper_network",
             "capax.capacity.network.network_bounds:residual_network",
             "capax.capacity.network.stages:compose",
         ),
@@ -149,6 +170,9 @@ STATEMENTS: tuple[Statement, ...] = (
             "tests/capacity/network/test_network_bounds.py"
             "::test_amplifications_bound_the_error_of_perturbed_networks",
             "tests/capacity/network/test_network_bounds.py::test_residual_amplifications",
+            "tests/capacity/weights/test_amplification.py::test_transformers",
+            "tests/capacity/weights/test_post_layer_norm.py"
+            "::test_amplifications_of_post_layer_norm_blocks",
             "tests/capacity/network/test_network_bounds.py::test_closed_form_of_two_layers_by_hand",
         ),
         "products of (1 + 4 ||W_QK||) per layer",

@@ -10,22 +10,11 @@ runs had learnt instead. `decompiling.decompile` does all of it, and `capax.deco
 this folder can be called.
 """
 
-import sys
-from types import ModuleType
-from typing import Any
-
 from capax.decompile.decompiled import Decompiled as Decompiled
 from capax.decompile.decompiling import decompile as decompile
 from capax.decompile.training_data import TrainingData as TrainingData
 from capax.decompile.training_data import from_task as from_task
 from capax.decompile.training_data import read_training_data as read_training_data
+from capax.doors import open_door
 
-
-class _Callable(ModuleType):
-    """`capax.decompile` names this folder and the function; a call is meant for the function."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Decompiled:
-        return decompile(*arguments, **options)
-
-
-sys.modules[__name__].__class__ = _Callable
+open_door(__name__, "capax.decompile.decompiling:decompile")

@@ -9,8 +9,11 @@ the trials already done plus that of the prior. Nobody knows the true parameters
 reduction of this variance is averaged over draws from the posterior: a wide posterior spreads the
 batch, a narrow one gathers it around the threshold. Trials are added a few at a time, the inverse
 follows by the Sherman-Morrison formula. The draws are logistic curves whose plateau exceeds the
-target, as if m* existed; whether it does is among what they ask, because θ hangs on λ the more the
-nearer the plateau is to the target.
+target, as if m* existed.
+
+Whether it does is asked apart: as long as the trials leave a plateau below the target possible, a
+third of every batch goes where the curve has levelled off, to the smallest m at which 97% of the
+rise is expected. Without these trials no interval closes above, and they are the cheap ones.
 
 The cost of a trial is its expected number of restarts: a failing trial uses up all K of them, a
 solved one stops early. With q = ψ(m) and independent restarts, E[restarts] = q / (1 - (1-q)^(1/K)).
@@ -28,6 +31,9 @@ _PRIOR_PRECISION = np.array([1e-2, 1.0 / 1.2**2, 1.0 / 0.2**2])
 """Prior information on (θ, log σ, λ): none to speak of, the log-normal, the range of λ."""
 
 
+_RISEN = 0.97
+_SURE = 0.01
+"""The plateau is known to exceed the target when it misses it with less than this probability."""
 _STEPS = 16
 """A batch is filled in at most this many steps."""
 
@@ -57,7 +63,7 @@ def next_batch(
     covariance = _covariance(counts, tried, done)
     gradient, psi = _scores(np.asarray(candidates, dtype=np.float64), theta, sigma, lapse, grid)
     cost = expected_restarts(psi, restarts).mean(axis=0)
-    chosen: list[int] = []
+    chosen = _plateau_trials(grid, counts, tried, candidates, size, psi, lapse)
     while len(chosen) < size:
         copies = min(-(-size // _STEPS), size - len(chosen))
         along = gradient @ covariance
@@ -69,6 +75,26 @@ def next_batch(
         a = along[:, best]
         covariance = covariance - a[:, :, None] * a[:, None, :] / spread[:, best, None, None]
     return tuple(sorted(chosen))
+
+
+def _plateau_trials(
+    grid: CurveGrid,
+    counts: Counts,
+    tried: tuple[int, ...],
+    candidates: tuple[int, ...],
+    size: int,
+    psi: Float[ndarray, "d c"],
+    lapse: Float[ndarray, " d"],
+) -> list[int]:
+    """The third of a batch that asks for the plateau; none at first, none once it is known."""
+    if not counts.trials:
+        return []
+    below = ~grid.nuisance.reaches
+    if np.exp(log_posterior(grid, counts, tried))[:, below].sum() < _SURE:
+        return []
+    risen = (psi / (1 - lapse[:, None])).mean(axis=0) >= _RISEN
+    m = candidates[int(np.argmax(risen))] if risen.any() else candidates[-1]
+    return [m] * (size // 3)
 
 
 def tried_and_candidates(counts: Counts, candidates: tuple[int, ...]) -> tuple[int, ...]:

@@ -124,7 +124,7 @@ def check_experiment(experiment: Experiment) -> None:
     for panel in experiment.panels:
         for T in panel.T:
             try:
-                trial = family_of(panel).trial(panel, T, panel.search.largest_m, 0)
+                trial = family_of(panel).trial(panel, T, panel.search.at_length(T).largest_m, 0)
             except InputError as error:
                 raise InputError(f"panels.{panel.name} at T = {T}: {error}") from None
             settings = str([getattr(panel, part) for part in SETTINGS]) + f" T={T}"

@@ -99,7 +99,9 @@ class Tally:
     def status(self) -> Status:
         progress = [job.progress for job in self._jobs]
         most = [
-            job.progress.num_done if job.finished or job.note else job.panel.search.most_trials
+            job.progress.num_done
+            if job.finished or job.note
+            else job.panel.search.at_length(job.T).most_trials
             for job in self._jobs
         ]
         return Status(
@@ -139,7 +141,7 @@ def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:
     A list of m is taken as it is: who names an m wants to hear what happens there.
     """
     least, most = m_range(panel, T)
-    search = panel.search
+    search = panel.search.at_length(T)
     if not isinstance(search, AdaptiveSearch):
         return search, ""
     low, high = max(search.m_low, least), min(search.m_high, most or search.m_high)

@@ -44,6 +44,11 @@ class GridSearch(Spec):
         """Trials that can run at once."""
         return self.most_trials
 
+    def at_length(self, T: int) -> "GridSearch":
+        """The same at every T."""
+        del T
+        return self
+
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
         """At every m the trials that are missing: all of them at first, nothing afterwards."""
         del restarts
@@ -52,11 +57,16 @@ class GridSearch(Spec):
         return tuple(m for m, number in missing for _ in range(number))
 
 
+_SINGLE = ("m_low", "m_high", "batch", "min_trials", "max_trials")
+"""What a single T may have of its own."""
+
+
 class AdaptiveSearch(Spec):
     """Rounds of `batch` trials where they say most about m*, until the interval is narrow enough.
 
     Stops when high / low <= `precision` (after at least `min_trials`) or after `max_trials`.
-    Candidates are whole m from `m_low` to `m_high`, `step` apart on a log scale.
+    Candidates are whole m from `m_low` to `m_high`, `step` apart on a log scale. `at` holds other
+    settings for single T: `at = { 1000 = { m_low = 40, max_trials = 24 } }`.
     """
 
     method: Literal["adaptive"] = "adaptive"
@@ -68,11 +78,28 @@ class AdaptiveSearch(Spec):
     precision: float = Field(default=1.25, gt=1.0)
     step: float = Field(default=0.05, gt=0.0, le=1.0)
     target: float = Field(default=TARGET, gt=0.0, lt=1.0)
+    at: dict[int, dict[str, int]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _range(self) -> "AdaptiveSearch":
         require(self.m_high > self.m_low, "m_high", f"more than m_low = {self.m_low}", self.m_high)
         return self
+
+    @model_validator(mode="after")
+    def _single_lengths(self) -> "AdaptiveSearch":
+        for T in self.at:
+            self.at_length(T)
+        return self
+
+    def at_length(self, T: int) -> "AdaptiveSearch":
+        """The search at one T: its own settings laid over the common ones."""
+        own = self.at.get(T)
+        if own is None:
+            return self
+        unknown = sorted(set(own) - set(_SINGLE))
+        require(not unknown, f"at.{T}", f"only {', '.join(_SINGLE)}", ", ".join(unknown))
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "at"}
+        return type(self)(**{**fields, **own})
 
     @property
     def most_trials(self) -> int:

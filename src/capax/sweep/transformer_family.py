@@ -80,7 +80,7 @@ class TransformerFamily:
                 _specs(trials, waiting),
                 hardware=hardware,
                 keep="final" if panel.keep_parameters else "none",
-                max_m=panel.search.largest_m,
+                max_m=panel.search.at_length(T).largest_m,
                 early_exit=not panel.whole_curves,
                 full_validation=panel.whole_curves,
                 examine_from=self.examine_from,
@@ -94,13 +94,13 @@ class TransformerFamily:
     def prepare(self, panel: Panel, T: int) -> None:
         """Compile the program of this T while another one trains."""
         self._kernel_in_background(panel, T)
-        trial = self.trial(panel, T, panel.search.largest_m, 0)
-        hardware, largest = self.hardware(panel), panel.search.largest_m
+        largest = panel.search.at_length(T).largest_m
+        trial, hardware = self.trial(panel, T, largest, 0), self.hardware(panel)
         compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=self.block)
 
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
-        spec = self.trial(panel, T, panel.search.largest_m, 0).spec
+        spec = self.trial(panel, T, panel.search.at_length(T).largest_m, 0).spec
         if self.block or not isinstance(spec.model, TransformerSpec):
             return
         compile_in_background(spec.model, spec.optimiser, spec.task.m)

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import SingleDeviceSharding
 
+from capax.attention.transformer import TransformerSpec
 from capax.training.fused.kernel import ptx
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.fused.step import has_hopper, not_covered, why_not
@@ -130,20 +131,25 @@ class _Compiler:
     def _may_be_fused(self) -> bool:
         program, path = self.program, self.program.path
         plain = path.name != "collapsed" or program.mode != "full_batch" or program.block
-        if plain or not has_hopper(self.device):
+        if plain or not has_hopper(self.device) or not isinstance(path.spec, TransformerSpec):
             return False
         return not_covered(path.spec, program.rule, program.rows, self.width) is None
 
     def _source_compiles(self) -> bool:
         """Waits for NVRTC here, where nobody waits for us to finish tracing."""
         try:
-            return bool(ptx(self.program.path.spec, self.program.rule))
+            return bool(ptx(self._transformer(), self.program.rule))
         except NvrtcError:
             return False
 
     def _trouble(self) -> str | None:
         program = self.program
-        return why_not(program.path.spec, program.rule, program.rows, self.width, self.device)
+        return why_not(self._transformer(), program.rule, program.rows, self.width, self.device)
+
+    def _transformer(self) -> TransformerSpec:
+        spec = self.program.path.spec
+        assert isinstance(spec, TransformerSpec), "only Transformers have a kernel"
+        return spec
 
     def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """`function` for every lane of its argument."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from capax.data.task import validation_inputs
 from capax.errors import InfeasibleError, require
-from capax.training.hardware import Hardware, enable_cache
+from capax.training.hardware import MANY, Hardware, enable_cache
 from capax.training.program import Program
 from capax.training.results import RunResult, TrialResult
-from capax.training.seeds import training_for
+from capax.training.seeds import seed_after, training_for
 from capax.training.shape import check_fits, memory_of, program_of, with_rows
-from capax.training.specs import TrialSpec
+from capax.training.specs import RunSpec, TrialSpec
 from capax.training.worker import Desk, Job, Orders, work
 
 
@@ -131,12 +131,13 @@ class Crew:
         self._draw = ThreadPoolExecutor(max_workers=4, thread_name_prefix="capax-draw")
         self._threads: list[threading.Thread] = []
         self._room = hardware.max_slots * len(hardware.worker_devices())
+        self._ahead = 0
         self._began, self._count = time.perf_counter(), 0
         self._done, self._solved, self._trials, self._steps = 0, 0, 0, 0
 
     def has_room(self) -> bool:
-        """Whether a slot is free."""
-        return len(self.open_trials) < self._room
+        """Whether a slot is free, or will be soon where there are many: its data is drawn ahead."""
+        return len(self.open_trials) < self._room + self._ahead
 
     def submit(self, trial: TrialSpec) -> None:
         """Queue the first run of a trial."""
@@ -147,7 +148,7 @@ class Crew:
         number, self._count = self._count, self._count + 1
         training = self._draw.submit(training_for, trial.run(0))
         self.open_trials[number] = _Open(trial, training)
-        self._desk.put(Job(number, trial.run(0), training))
+        self._queue(number, trial.run(0), training)
 
     def next_event(self) -> TrialResult | None:
         """Wait for a run to finish: the trial's result, or None if it goes on."""
@@ -167,11 +168,20 @@ class Crew:
         solved = result.outcome == "solved"
         if not solved and len(trial.runs) < trial.spec.restarts:
             run = trial.spec.run(len(trial.runs))
-            self._desk.put(Job(job.trial, run, trial.training))
+            self._queue(job.trial, run, trial.training)
             return None
         del self.open_trials[job.trial]
         self._trials += 1
         return TrialResult(trial.spec.trial_id, trial.spec, solved, tuple(trial.runs))
+
+    def _queue(self, number: int, run: RunSpec, training: Future) -> None:
+        """Let a run wait for a slot while what enters it is made in the background.
+
+        The pool serves in order, so a training set is begun before the seed that waits for it.
+        """
+        assert self._program is not None  # planned before anything is queued
+        seed = self._draw.submit(seed_after, run, training, self._program)
+        self._desk.put(Job(number, run, training, seed))
 
     def tally(self) -> Tally:
         """Counts so far."""
@@ -215,6 +225,7 @@ class Crew:
             self.examine_from,
         )
         self._room = width * len(devices)
+        self._ahead = self._room // 4 if width >= MANY else 0
         for device in devices:
             thread = threading.Thread(target=work, args=(orders, device, self._desk), daemon=True)
             thread.start()
