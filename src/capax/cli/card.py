@@ -72,7 +72,8 @@ def card(
             check_writable(path)
     if reference:
         if not distil:
-            return _train_reference(learners or (), store, jobs, minutes)
+            _train_reference(learners or (), store, jobs, minutes)
+            return
         made = _distilled(learners or (), store)
     else:
         names = [*(learners or ()), *([mine] if mine else [])]
