@@ -204,3 +204,28 @@ def test_a_budget_of_time_stops_and_the_next_call_goes_on(tmp_path):
         assert row["n"] == 1
         assert run_card(plan, entries, store)
         assert read_card(plan, entries, store).rows[0].solved_share > 0
+
+
+def test_an_architecture_is_tuned_searched_and_read(tmp_path):
+    """The engine's lanes in a card: gradients in pieces, a whole validation set from 90 % on."""
+    made = capax.card(
+        "mlp",
+        T=(5,),
+        targets=("xor2", "parity3"),
+        store=tmp_path / "card.sqlite",
+        references=False,
+        rates=(1e-5, 1e-2),
+        m_high=96,
+        steps=200,
+        eval_every=100,
+        max_trials=16,
+        more_trials=0,
+        accuracies=(0.95,),
+        tuning_trials=1,
+        validation_size=601,
+    )
+    assert [row.target for row in made.rows] == ["xor2", "parity3"]
+    assert {row.rate for row in made.rows} == {1e-2}  # 1e-5 learns nothing in 200 steps
+    assert all(row.m_star is not None and row.m_star < 96 for row in made.rows)
+    assert made.learners["mlp"]["parameters"]["5"] > 1000
+    assert made.curves[0].step == (100.0, 200.0)

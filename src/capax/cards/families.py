@@ -9,8 +9,9 @@ from capax.sweep.families import Family
 from capax.sweep.learner_family import PlainFamily
 from capax.sweep.spec import Panel
 
-_SLOTS = 128  # runs at once on a GPU
-_SMALL = {"transformer2": 64, "ssm": 64, "mixer": 64, "cnn": 64}  # pieces for those who keep much
+_SLOTS = 64  # runs at once on a GPU
+# Smaller pieces for those who keep much per example, none for those who take T steps per piece.
+_OWN_BLOCK = {"transformer2": 64, "ssm": 64, "mixer": 64, "cnn": 64, "lstm": 1024, "gru": 1024}
 _BLOCK = {"cpu": 64, "gpu": 256}  # examples per piece of a gradient
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 rows can mislead
 
@@ -21,6 +22,10 @@ def card_family(entry: Entry) -> Family:
     return _lanes(entry) if entry.in_lanes else PlainFamily(entry)
 
 
+def _block(entry: Entry, platform: str) -> int:
+    return _BLOCK["cpu"] if platform == "cpu" else _OWN_BLOCK.get(entry.name, _BLOCK["gpu"])
+
+
 def _lanes(entry: Entry) -> Family:
     from capax.sweep.transformer_family import TransformerFamily
     from capax.training.hardware import Hardware
@@ -29,7 +34,7 @@ def _lanes(entry: Entry) -> Family:
         """The engine; whole validation sets from 90 % on, gradients in pieces."""
 
         examine_from = _EXAMINE_FROM
-        block = min(_BLOCK.get(Hardware().platform, 256), _SMALL.get(entry.name, 256))
+        block = _block(entry, Hardware().platform)
 
         def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
             del panel, T

@@ -66,7 +66,11 @@ class Question:
     _rate: float = 0.0
     _left: list[float] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    _begun: bool = False
+
+    def begin(self) -> None:
+        """Look up what is known and what to ask first; the floor may take a while to find."""
+        self._begun = True
         self._left = list(self.plan.accuracies)
         self._rate = self.plan.rates[0]
         if self.entry.tuned:
@@ -88,6 +92,8 @@ class Question:
 
     def take(self) -> Trial | None:
         """The next trial to start; None while results are awaited."""
+        if not self._begun:
+            self.begin()
         if self.finished:
             return None
         if self._progress is None:
@@ -178,6 +184,8 @@ class CardJob:
 
     def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
         """Train what is missing; every outcome as soon as it is known."""
+        for question in self.questions:
+            question.begin()
         if self.finished:
             return
         try:
@@ -240,6 +248,7 @@ def _question(plan: Plan, entry: Entry, target: str, T: int, store: Store) -> Qu
 
 
 def _order(plan: Plan, entry: Entry, target: str, T: int) -> tuple[int, int, int]:
-    """The first target before the others; what is slow comes last where T is large."""
-    late = entry.name in SLOW and T > 100
-    return int(late), int(target != plan.targets[0]), T
+    """The first target before the others; what is slow comes last, most of all where T is large."""
+    recurrent, others = entry.name in ("lstm", "gru"), target != plan.targets[0]
+    late = 2 if entry.name in SLOW and T > 100 else 3 if recurrent and others else int(recurrent)
+    return late, int(others), T

@@ -1,5 +1,6 @@
 """`capax card`: what a learner prefers, measured, beside the reference learners."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capax.cli.output import JsonFlag, emit, note, stderr
+from capax.cli.output import JsonFlag, emit, note, stderr, stdout
 from capax.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def card(
         float | None, typer.Option(help="Stop after so long; the same command goes on.")
     ] = None,
     reference: Annotated[
-        bool, typer.Option("--reference", help="Make the reference set (hours on a CPU).")
+        bool, typer.Option("--reference", help="Train the reference set (hours on a CPU).")
+    ] = False,
+    distil: Annotated[
+        bool,
+        typer.Option("--distil", help="With --reference: train nothing, write the package's file."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -66,7 +71,10 @@ def card(
         if path is not None:
             check_writable(path)
     if reference:
-        made = _reference(learners or (), store, jobs, minutes)
+        if not distil:
+            _train_reference(learners or (), store, jobs, minutes)
+            return
+        made = _distilled(learners or (), store)
     else:
         names = [*(learners or ()), *([mine] if mine else [])]
         protocol = {"support": support, "noise": noise, "m_high": m_high, "max_trials": trials,
@@ -109,33 +117,50 @@ def _measured(
         )
 
 
-def _reference(
+def _train_reference(
     learners: "list[str] | tuple[str, ...]", store: Path | None, jobs: int, minutes: float | None
-) -> "Card":
-    """The whole reference set into a store, and from there into the package's file."""
+) -> None:
+    """The whole reference set into a store; nothing is read from it yet."""
+    from capax.cards.plan import REFERENCE
+    from capax.cards.running import run_card
+
+    entries, path = _entries(learners), _wanted(store)
+    from capax.sweep.store import Store
+
+    with Store.create_or_resume(path, REFERENCE.experiment(entries)) as opened, _progress() as told:
+        whole = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
+        (row,) = opened.select("SELECT count(*) AS trials FROM trials")
+    state = "complete" if whole else "the time is over, the same command goes on"
+    stdout().print(f"{path}: {row['trials']} trials; {state}", markup=False, soft_wrap=True)
+
+
+def _distilled(learners: "list[str] | tuple[str, ...]", store: Path | None) -> "Card":
+    """From a store of the reference set to the file that travels with the package."""
     from capax.cards.plan import REFERENCE
     from capax.cards.reading import read_card
-    from capax.cards.reference import FILE, write_reference
-    from capax.cards.running import run_card
-    from capax.learners.names import entry_of, known_names
+    from capax.cards.reference import FILE, reference_card, write_reference
     from capax.sweep.store import Store
-    from capax.sweep.versions import versions
 
-    if store is None:
-        raise InputError("store: wanted together with --reference, got none")
-    entries = tuple(entry_of(name) for name in learners or known_names())
-    with Store.create_or_resume(store, REFERENCE.experiment(entries)) as opened:
-        with _progress() as told:
-            whole = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
+    entries = _entries(learners)
+    with Store.read(_wanted(store)) as opened:
         made = read_card(REFERENCE, entries, opened)
-    if not whole:
-        note("the time is over; the same command goes on where it stopped")
-    from capax.cards.reference import reference_card
-
-    about = {"device": versions().get("device", "unknown"), "command": _command()}
-    write_reference(made.joined(reference_card()), about)
+        rows = opened.select("SELECT versions FROM sessions")
+    devices = {json.loads(row["versions"]).get("device", "unknown") for row in rows}
+    write_reference(made.joined(reference_card()), {"device": ", ".join(sorted(devices))})
     note(f"{FILE}: {len(made.rows)} rows of {len(entries)} learners")
     return made
+
+
+def _entries(learners: "list[str] | tuple[str, ...]") -> tuple[Any, ...]:
+    from capax.learners.names import entry_of, known_names
+
+    return tuple(entry_of(name) for name in learners or known_names())
+
+
+def _wanted(store: Path | None) -> Path:
+    if store is None:
+        raise InputError("store: wanted together with --reference, got none")
+    return store
 
 
 def _written(made: "Card", html: Path | None, csv: Path | None) -> None:

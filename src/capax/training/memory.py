@@ -63,6 +63,8 @@ def block_rows(spec: TransformerSpec | Architecture, collapsed: bool) -> int:
     if isinstance(spec, Architecture):
         return max(1, min(1024, _BLOCK_BYTES // (spec.floats_per_example * _FLOAT)))
     width = spec.alphabet * spec.T if collapsed else spec.T * (4 * spec.d + spec.heads)
+    if spec.layers > 1:
+        width += spec.heads * spec.T**2  # every token looks at every other
     return max(1, min(1024, _BLOCK_BYTES // (width * _FLOAT)))
 
 
