@@ -4,18 +4,6 @@
 model. The folder can be called: `capax.audit(path)` is `capax.audit.auditing.audit(path)`.
 """
 
-import sys
-from types import ModuleType
-from typing import Any
+from capax.doors import open_door
 
-
-class _Callable(ModuleType):
-    """A module that is called like the function it is about."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        from capax.audit.auditing import audit
-
-        return audit(*arguments, **options)
-
-
-sys.modules[__name__].__class__ = _Callable
+open_door(__name__, "capax.audit.auditing:audit")
