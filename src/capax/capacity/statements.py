@@ -225,7 +225,7 @@ STATEMENTS: tuple[Statement, ...] = (
             "::test_a_description_of_another_predictor_never_speaks_for_the_model",
             "tests/capacity/certificates/test_simulated_routes.py"
             "::test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not",
-            "tests/capacity/certificates/test_rounding.py"
+            "tests/capacity/certificates/test_margin_rounding.py"
             "::test_the_error_bound_holds_against_sixty_digits",
         ),
         "not in the paper",

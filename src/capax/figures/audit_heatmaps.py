@@ -75,8 +75,8 @@ def _panel(
     bar = figure.colorbar(mesh, ax=axes, fraction=0.05, pad=0.03)
     bar.outline.set_visible(False)
     if isinstance(mesh.norm, LogNorm):
-        ticks = np.geomspace(*mesh.get_clim(), 4).tolist()
-        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks])
+        ticks = np.geomspace(*mesh.get_clim(), 4)
+        bar.set_ticks(ticks.tolist(), labels=[f"{tick:.2g}" for tick in ticks])
         bar.ax.minorticks_off()
     bar.ax.tick_params(labelsize=7, length=2)
 
