@@ -101,7 +101,8 @@ class AdaptiveSearch(Spec):
         fields: dict[str, Any] = {
             name: getattr(self, name) for name in type(self).model_fields if name != "at"
         }
-        return type(self)(**(fields | dict(own)))
+        fields |= dict(own)
+        return type(self)(**fields)
 
     @property
     def most_trials(self) -> int:
