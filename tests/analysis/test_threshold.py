@@ -1,19 +1,20 @@
 """Thresholds, floors and tables of a store."""
 
-import dataclasses
+import json
 import math
 
 import pandas as pd
 import pytest
 
-from capax.analysis.floor import floor
+from capax.analysis.floor import Protocol, floor
 from capax.analysis.frames import curves_frame, export, runs_frame, trials_frame
-from capax.analysis.summary import scaling_of, summarise
-from capax.analysis.threshold import panel_floor, threshold_panel, thresholds
+from capax.analysis.summary import answer, summarise
+from capax.analysis.threshold import panel_floor, threshold_of, threshold_panel, thresholds
 from capax.boolean.best_learner import best_learner
 from capax.boolean.limits import fano
 from capax.boolean.parser import parse
 from capax.errors import InputError
+from capax.sweep.counts import Counts
 from capax.sweep.runner import run_sweep
 from capax.sweep.simulated import SimulatedSpec
 from capax.sweep.spec import build_experiment
@@ -51,18 +52,21 @@ def test_thresholds_contain_the_truth(store):
         T: SimulatedSpec(**LEARNER).true_threshold(T) for T in FIELDS["panels"]["threshold"]["T"]
     }
     assert [t.T for t in found] == sorted(truth)
-    assert sum(t.low <= truth[t.T] <= t.high for t in found) >= 4
+    assert sum((t.low or 0) <= truth[t.T] <= (t.high or 999) for t in found) >= 4
     for t in found:
-        assert t.counts.trials == t.trials and t.floor is None
-        assert t.isotonic is not None and t.low * 0.8 <= t.isotonic <= t.high * 1.25
+        assert t.counts.trials == t.trials and t.floor is None and t.ratio is None
+        assert t.isotonic is not None
+        assert (t.low or 0) * 0.8 <= t.isotonic <= (t.high or 999) * 1.25
 
 
 def test_the_summary_has_the_promised_keys(store):
     payload = summarise(store)
     for row in payload["thresholds"]:
-        assert {"T", "m_star", "low", "high", "floor", "trials"} <= set(row)
-    assert {"law", "parameters", "weights", "verdict"} <= set(payload["fit"])
-    assert payload["fit"]["law"] == "log"
+        assert {"T", "m_star", "low", "high", "status", "floor", "trials"} <= set(row)
+    assert {"status", "law", "left", "ruled_out", "weights", "verdict"} <= set(payload["fit"])
+    assert payload["fit"]["left"] == "log" and payload["fit"]["settled"]
+    assert {"constant", "linear"} <= set(payload["fit"]["ruled_out"])
+    json.dumps(payload)
     assert set(payload["fit"]["weights"]) == {"constant", "log", "linear", "power"}
     slope = payload["fit"]["parameters"][1]
     assert slope["low"] <= LEARNER["growth"] <= slope["high"]
@@ -92,14 +96,26 @@ def test_two_thresholds_are_too_few_for_a_law(tmp_path):
     assert fit["law"] is None and "Too few" in fit["verdict"]
 
 
-def test_a_threshold_with_an_open_side_is_left_out_and_named(store):
+def test_words_only_where_there_is_evidence():
+    """Nothing solved, everything solved, levelled off at 60%: bounds and words, but no number."""
+    tried = (16, 62, 250, 993)
+    never = threshold_of("p", 30, Counts(tried, (0,) * 4, (4,) * 4))
+    assert (never.m_star, never.status, never.ratio) == (None, "> 993", None)
+    always = threshold_of("p", 30, Counts(tried, (30,) * 4, (30,) * 4))
+    assert (always.m_star, always.status, always.ratio) == (None, "<= 16", None)
+    levelled = threshold_of("p", 30, Counts(tried, (2, 60, 61, 59), (100,) * 4))
+    assert levelled.m_star is None
+    assert levelled.status == "does not reach 80 % for any m tried"
+
+
+def test_a_length_that_never_reaches_the_target_is_named_and_the_rest_compared(store):
     found = thresholds(store)
-    opened = (dataclasses.replace(found[0], low=None), *found[1:])
-    all_of_them, without_the_first = scaling_of(found), scaling_of(opened)
-    assert all_of_them is not None and without_the_first is not None
-    assert "Left out" not in all_of_them.verdict
-    assert without_the_first.verdict.endswith(f"interval open: T = {found[0].T}.")
-    assert without_the_first.fits == scaling_of(found[1:]).fits
+    flat = threshold_of("threshold", 3000, Counts((20, 60, 180), (5, 60, 61), (100,) * 3))
+    said, whole = answer((*found, flat)), answer(found)
+    assert said.unreached == (3000,) and not said.settled and whole.settled
+    wanted = "At T = 3000 success does not reach 80 % for any m tried. At the other T: "
+    assert said.verdict.startswith(wanted + whole.verdict)
+    assert "success falls with T" in said.verdict
 
 
 def test_frames_hold_every_run(store):
@@ -125,14 +141,55 @@ def test_export_round_trip(store, tmp_path, ending):
 
 def test_the_floor_of_a_panel_is_where_the_best_learner_reaches_the_target():
     """Independent draws, one above and two below: a floor right to within one example."""
+    plain = {"function": "and3", "reject_ambiguous": False}
+    fields = {**FIELDS, "model": {}, "training": {"restarts": 3}, "task": plain}
+    found = panel_floor(build_experiment(fields).panels[1], 20)
+    m, p = found.m, 2 ** (-1 / 3)
+    assert found.is_floor and found.method == "simulated"
+    assert found.label == "best learner, 3 guesses, no redraw"
+    assert m == floor("and3", 20, p, protocol=Protocol(guesses=3, largest_T=1000)).m
+    assert m < floor("and3", 20, p).m
+
+    def chance(m, key):
+        learner = best_learner(parse("and3"), 20, m, p, draws=400, guesses=3, key=key)
+        return learner.identification
+
+    assert chance(m + 1, (5, 1)) >= 0.8 >= chance(m - 2, (5, 2))
+
+
+def test_where_samples_are_redrawn_there_is_no_floor():
     fields = {**FIELDS, "model": {}, "training": {}, "task": {"function": "and3"}}
-    m = panel_floor(build_experiment(fields).panels[1], 20)
-    p = 2 ** (-1 / 3)
-    assert m == floor("and3", 20, p)
-    above = best_learner(parse("and3"), 20, m + 1, p, draws=400, key=(5, 1)).identification
-    below = best_learner(parse("and3"), 20, m - 2, p, draws=400, key=(5, 2)).identification
-    assert above >= 0.8 >= below
+    assert not panel_floor(build_experiment(fields).panels[1], 20).is_floor
 
 
 def test_the_floor_of_a_function_that_cannot_be_simulated_is_fanos():
-    assert floor("maj5", 10**6, 0.5) == math.ceil(fano(parse("maj5"), 10**6, 0.2, 0.5))
+    found = floor("maj5", 10**6, 0.5)
+    assert found.m == math.ceil(fano(parse("maj5"), 10**6, 0.2, 0.5)) and found.method == "Fano"
+    assert found.label == "Fano bound, 1 guess, no redraw"
+
+
+def test_no_curve_mixes_two_kinds_of_floor():
+    """maj5 could be simulated at T = 11, but not at the panel's largest T."""
+    panel = Protocol(largest_T=1000)
+    assert floor("maj5", 11, 0.5, draws=32).method == "simulated"
+    assert floor("maj5", 11, 0.5, protocol=panel).method == "Fano"
+
+
+def test_noise_raises_the_floor_and_guesses_lower_it():
+    one, five = (Protocol(guesses=k, noise=0.1) for k in (1, 5))
+    quiet = floor("and3", 300, 0.7937, protocol=Protocol()).m
+    noisy = floor("and3", 300, 0.7937, protocol=one)
+    assert noisy.method == "Fano" and noisy.is_floor and "flipped with 0.1" in noisy.label
+    assert floor("and3", 300, 0.7937, protocol=five).m <= noisy.m
+    assert fano(parse("and3"), 300, 0.2, 0.5, noise=0.1) > fano(parse("and3"), 300, 0.2, 0.5)
+    assert quiet > fano(parse("and3"), 300, 0.2, 0.7937)
+
+
+def test_the_search_for_a_floor_does_not_start_above_it():
+    """AND of 8 at T = 1000: the floor lies far below half the union bound."""
+    p = 0.5 ** (1 / 8)
+    found = floor("and8", 1000, p, draws=32)
+    chance = best_learner(parse("and8"), 1000, found.m + 4, p, draws=60, key=(5, 3))
+    assert chance.identification >= 0.7
+    below = best_learner(parse("and8"), 1000, found.m - 8, p, draws=60, key=(5, 4))
+    assert below.identification <= 0.8

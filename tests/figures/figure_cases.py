@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from capax.analysis.scaling import Parameter
+from capax.analysis.laws import Parameter
 from capax.figures.attention_weights import AttentionMap
 from capax.figures.learning_curves import LearningCurve, LearningCurves
 from capax.figures.parity_transition import ParityPanel, ParityRun, ParityTransition
@@ -67,6 +67,7 @@ def threshold_scaling() -> ThresholdScaling:
             ReferenceCurve("union bound", measured, 13 + 4 * np.log(measured)),
         ),
         verdict="Toy numbers: log T is preferred; a constant is not ruled out.",
+        status="not settled",
     )
 
 
@@ -103,7 +104,7 @@ def attention_map(num_heads: int, examples: int, *, T: int = 41) -> AttentionMap
         T=T,
         m=300,
         support=support,
-        heads=tuple(int(h) for h in order),
+        heads=tuple(f"head {h}" for h in order),
         weights=weights[order],
         bits=bits,
         share=mass.mean(axis=1)[order],

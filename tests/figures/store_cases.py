@@ -98,6 +98,25 @@ def simulated_store(path: Path) -> Path:
     return path
 
 
+def plateau_store(path: Path) -> Path:
+    """Simulated learners: one that learns, one that levels off at 50%, one that never begins."""
+    sizes = list(cases.SIZES)
+    panels = {
+        "threshold": grid(
+            sizes, 30, T=[53, 101, 307], model={"family": "simulated", "threshold": 30.0}
+        )
+    }
+    share = {53: lambda m: m >= 40, 101: lambda m: 0.5 * (m >= 30), 307: lambda _: 0}
+    trials = []
+    for T, rate in share.items():
+        for m in sizes:
+            for number in range(30):
+                step = 100 if number < 30 * rate(m) else None
+                run = stored_run(T, m, number, 0, accuracy_curves(0.5, 1.0), solved_step=step)
+                trials.append(("threshold", T, m, number, [run]))
+    return write(path, experiment(**panels), trials)
+
+
 def threshold_store(path: Path) -> Path:
     """Trials of a 3-bit AND that succeed from m = 61 on, at two lengths; nothing was trained."""
     sizes = [17, 31, 47, 61, 79]

@@ -5,12 +5,12 @@ import pytest
 import store_cases
 from figure_cases import LENGTHS
 
-from capax.analysis.scaling import Point, fit_scaling
+from capax.analysis.floor import Floor
 from capax.analysis.summary import summarise
 from capax.analysis.threshold import thresholds
 from capax.boolean.disagreement import union_sample_size
 from capax.boolean.parser import parse
-from capax.figures.stored_thresholds import prediction_error, threshold_scaling
+from capax.figures.stored_thresholds import threshold_scaling
 from capax.figures.threshold_scaling import draw_threshold_scaling
 from capax.sweep.store import Store
 
@@ -18,58 +18,61 @@ from capax.sweep.store import Store
 def test_a_simulated_sweep_becomes_figure_2(tmp_path):
     with Store.read(store_cases.simulated_store(tmp_path / "s.sqlite")) as store:
         data, found, summary = threshold_scaling(store), thresholds(store), summarise(store)
-    assert [(q.T, q.m_star, q.low, q.high) for q in data.points] == [
-        (t.T, t.m_star, t.low, t.high) for t in found
+    assert [(q.T, q.m_star, q.low, q.high, q.status) for q in data.points] == [
+        (t.T, t.m_star, t.low, t.high, t.status) for t in found
     ]
     assert [q.T for q in data.points] == list(LENGTHS)
     for rates, point in zip(data.rates, data.points, strict=True):
         assert sum(rates.total) == point.trials
-    weights = [law.weight for law in data.laws]
-    assert weights == sorted(weights, reverse=True)
+    others = [law.weight for law in data.laws[1:]]
+    assert others == sorted(others, reverse=True)
+    first = data.laws[0]
+    assert np.all(first.low <= first.m) and np.all(first.m <= first.high)
+    assert all(law.low is None for law in data.laws[1:])
+    out = [law.name.split()[0] for law in data.laws if law.ruled_out]
+    assert sorted(out) == sorted(summary["fit"]["ruled_out"])
     assert summary["fit"]["verdict"] in data.verdict
     assert (data.p, data.references, data.task) == (None, (), "simulated learner")
     draw_threshold_scaling(data)
 
 
-def test_references_stand_in_their_order_below_the_union_bound(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_floor", [True, False])
+def test_references_stand_in_their_order_and_name_their_protocol(tmp_path, monkeypatch, is_floor):
     known = {53: 24, 101: 27}  # stands in for the simulation, which has tests of its own
-    monkeypatch.setattr("capax.analysis.threshold.floor", lambda _f, T, _p, _target: known[T])
+    monkeypatch.setattr(
+        "capax.analysis.threshold.floor",
+        lambda _f, T, _p, _target, protocol: Floor(
+            known[T], "simulated", is_floor, f"best learner, {protocol.guesses} guess, no redraw"
+        ),
+    )
     with Store.read(store_cases.threshold_store(tmp_path / "s.sqlite")) as store:
         data = threshold_scaling(store)
     names = [reference.name for reference in data.references]
-    assert names == ["best learner", "one rule left", "union bound"]
+    label = "best learner, 1 guess, no redraw"
+    assert names == [label, "one rule left in 80%", "the same, union bound"]
     best, one_left, union = (reference.m for reference in data.references)
     assert best.tolist() == list(known.values())
     assert np.all(best <= one_left) and np.all(one_left <= union)
     p = 2 ** (-1 / 3)
     assert data.p == pytest.approx(p)
     assert union.tolist() == [union_sample_size(parse("and3"), T, 0.2, p) for T in (53, 101)]
-    assert "times what the best learner needs" in data.verdict
-    assert data.laws == ()
+    closed = [q for q in data.points if q.status == "closed"]
+    assert all(q.ratio == q.m_star / known[q.T] for q in closed)
+    assert all(q.ratio is None for q in data.points if q not in closed)
+    if closed:
+        wanted = "times the floor under every learner" if is_floor else "no floor exists"
+        assert wanted in data.verdict
+    assert data.laws == () and "Too few T" in data.verdict
 
 
-def test_the_band_of_a_law_is_the_spread_of_refits():
-    """Oracle: refit 4000 noisy copies. Their spread has relative error 1/sqrt(8000), 1.1%; the
-    tolerance of 8% is 7 standard errors, so a wrong alarm at 3 places has probability < 1e-10."""
-    T = np.array([53.0, 101.0, 307.0, 809.0])
-    points = tuple(
-        Point(int(t), 40 + 5 * np.log(t), 35 + 5 * np.log(t), 46 + 5 * np.log(t)) for t in T
-    )
-    errors = np.array([point.error for point in points])
-    grid = np.array([53.0, 200.0, 809.0])
-    generator = np.random.default_rng(7)
-    columns = {"log": np.log, "linear": np.asarray}
-    for fit in fit_scaling(points).fits:
-        if fit.law not in columns:
-            continue
-        design = np.stack([np.ones(4), columns[fit.law](T)], axis=1)
-        noisy = fit.predict(T)[:, None] + errors[:, None] * generator.standard_normal((4, 4000))
-        values = np.linalg.lstsq(design / errors[:, None], noisy / errors[:, None], rcond=None)[0]
-        refits = np.stack([np.ones(3), columns[fit.law](grid)], axis=1) @ values
-        assert prediction_error(fit, grid, points) == pytest.approx(refits.std(axis=1), rel=0.08)
-
-
-def test_the_power_law_has_no_band():
-    points = tuple(Point(T, 50.0, 45.0, 56.0) for T in (53, 101, 307, 809))
-    power = next(fit for fit in fit_scaling(points).fits if fit.law == "power")
-    assert prediction_error(power, np.array([100.0]), points) is None
+def test_a_length_without_a_number_is_drawn_in_words(tmp_path):
+    path = store_cases.plateau_store(tmp_path / "s.sqlite")
+    with Store.read(path) as store:
+        data = threshold_scaling(store)
+    statuses = {q.T: q.status for q in data.points}
+    assert statuses[53] == "closed" and statuses[101].startswith("does not reach 80 %")
+    assert statuses[307].startswith("> ") and data.points[2].m_star is None
+    figure = draw_threshold_scaling(data)
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert any("under 80%" in text for text in texts)
+    assert "At T = 101 success does not reach 80 % for any m tried." in data.verdict

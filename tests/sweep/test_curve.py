@@ -4,45 +4,76 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
 from capax.errors import InputError
+from capax.sweep.counts import Counts
 from capax.sweep.curve import (
-    Counts,
     CurveGrid,
     estimate,
-    isotonic_rates,
-    isotonic_threshold,
     log_posterior,
+    position_likelihood,
     success_probability,
 )
 
 
+def fitted(counts):
+    return estimate(CurveGrid.fitted(counts), counts)
+
+
+@pytest.mark.parametrize("weibull", [False, True])
 @pytest.mark.parametrize(("sigma", "lapse"), [(0.1, 0.0), (0.3, 0.05), (0.7, 0.15)])
-def test_theta_is_where_the_curve_reaches_the_target(sigma, lapse):
-    at = success_probability(np.array([70.0]), math.log(70), sigma, lapse)
+def test_theta_is_where_the_curve_reaches_the_target(sigma, lapse, weibull):
+    at = success_probability(np.array([70.0]), math.log(70), sigma, lapse, weibull=weibull)
     assert at[0] == pytest.approx(0.8, abs=1e-12)
-    assert success_probability(np.array([1e9]), math.log(70), sigma, lapse)[0] <= 1 - lapse
+    far = success_probability(np.array([1e9]), math.log(70), sigma, lapse, weibull=weibull)
+    assert far[0] <= 1 - lapse
+
+
+@pytest.mark.parametrize("weibull", [False, True])
+def test_below_the_target_theta_is_the_middle_of_the_rise(weibull):
+    at = success_probability(np.array([70.0, 1e9]), math.log(70), 0.2, 0.4, weibull=weibull)
+    assert at == pytest.approx([0.3, 0.6], abs=1e-12)
 
 
 def test_the_posterior_is_prior_times_binomial_likelihood():
     """Against a direct loop over the grid (no tables, no shared code)."""
-    grid = CurveGrid(5, 200, num_theta=7, num_sigma=3, num_lapse=2)
+    grid = CurveGrid(5, 200, num_theta=7, num_sigma=3, num_above=2, num_below=2)
     counts = Counts((11, 31, 61), (0, 3, 5), (2, 7, 5))
-    sigma, lapse, log_prior = grid.nuisance
-    direct = np.zeros((7, 6))
+    weibull, sigma, lapse, log_prior, reaches = grid.nuisance
+    assert np.exp(log_prior).sum() == pytest.approx(1.0)
+    direct = np.zeros((7, sigma.size))
     for i, theta in enumerate(grid.theta):
-        for j in range(6):
-            total = log_prior[j]
+        for j in range(sigma.size):
+            total, plateau = log_prior[j], 1 - lapse[j]
+            share = 0.8 / plateau if plateau > 0.8 else 0.5
+            assert reaches[j] == (plateau > 0.8)
             for m, k, n in zip(counts.m, counts.solved, counts.total, strict=True):
-                z = logit(0.8 / (1 - lapse[j])) + (math.log(m) - theta) / sigma[j]
-                psi = min(max((1 - lapse[j]) * expit(z), 1e-12), 1 - 1e-9)
+                along = (math.log(m) - theta) / sigma[j]
+                if weibull[j]:
+                    step = 1 - math.exp(-math.exp(math.log(-math.log(1 - share)) + along))
+                else:
+                    step = expit(logit(share) + along)
+                psi = min(max(plateau * step, 1e-12), 1 - 1e-9)
                 total += k * math.log(psi) + (n - k) * math.log1p(-psi)
             direct[i, j] = total
     weight = np.exp(direct - direct.max())
     expected = weight / weight.sum()
     assert np.allclose(np.exp(log_posterior(grid, counts)), expected, atol=1e-12)
+    above, below = position_likelihood(grid, counts)
+    for part, chosen in ((above, reaches), (below, ~reaches)):
+        inside = np.exp(log_prior[chosen])
+        integrated = np.exp(direct[:, chosen]).sum(axis=1) / inside.sum()
+        assert np.allclose(np.exp(part), integrated)
+
+
+def test_lapse_is_uniform_a_priori():
+    """Half of the prior lies where the plateau is below one half, a fifth where m* exists."""
+    nuisance = CurveGrid(5, 200, num_above=12, num_below=7).nuisance
+    prior = np.exp(nuisance.log_prior)
+    assert prior[nuisance.reaches].sum() == pytest.approx(0.2)
+    assert prior[~nuisance.weibull].sum() == pytest.approx(0.5)
+    assert prior @ nuisance.lapse == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_cache_of_more_values_changes_nothing():
@@ -58,52 +89,39 @@ def test_plenty_of_data_gives_a_narrow_interval_around_the_truth():
     m = np.arange(20, 151, 10)
     psi = success_probability(m.astype(float), math.log(70), 0.2, 0.03)
     counts = Counts(tuple(m.tolist()), tuple(int(x) for x in np.rint(psi * 2000)), (2000,) * m.size)
-    found = estimate(CurveGrid.fine(10, 300), counts)
+    found = estimate(CurveGrid.fitted(counts), counts)
     assert found.low is not None and found.high is not None
     assert found.low <= 70 <= found.high
     assert found.high / found.low < 1.08
     assert found.sigma == pytest.approx(0.2, rel=0.25)
-    assert found.lapse == pytest.approx(0.03, abs=0.02)
+    assert found.plateau == pytest.approx(0.97, abs=0.02)
 
 
-def test_open_sides_are_said_to_be_open():
-    grid = CurveGrid(10, 300)
-    always = estimate(grid, Counts((20, 50, 100), (30, 30, 30), (30, 30, 30)))
-    never = estimate(grid, Counts((20, 50, 100), (0, 0, 0), (30, 30, 30)))
-    assert always.low is None and always.high is not None and always.high <= 30
-    assert never.high is None and never.low is not None and never.low >= 90
-    assert never.log_width == math.inf
+def test_only_what_was_tried_is_claimed():
+    """All solved, none solved, and none solved with hardly a trial: bounds, but no number."""
+    tried = (20, 50, 100)
+    always = fitted(Counts(tried, (30, 30, 30), (30, 30, 30)))
+    assert (always.m_star, always.low, always.high) == (None, None, 20)
+    never = fitted(Counts(tried, (0, 0, 0), (4, 4, 4)))
+    assert (never.m_star, never.low, never.high) == (None, 101, None)
+    assert never.unreached and not never.levelled and never.log_width == math.inf
+    hardly = fitted(Counts((100,), (1,), (1,)))
+    assert (hardly.low, hardly.high) == (None, None)
 
 
-def test_isotonic_rates_against_scipy():
-    rng = np.random.default_rng(3)
-    total = rng.integers(1, 9, 13)
-    solved = rng.integers(0, total + 1)
-    counts = Counts(tuple(range(1, 14)), tuple(solved.tolist()), tuple(total.tolist()))
-    expected = isotonic_regression(solved / total, weights=total).x
-    assert np.allclose(isotonic_rates(counts), expected)
-
-
-def test_isotonic_threshold():
-    assert isotonic_threshold(Counts((10, 20, 30), (0, 9, 10), (10, 10, 10))) == 20
-    assert isotonic_threshold(Counts((10, 20), (0, 5), (10, 10))) is None
-
-
-def test_counting_pairs():
-    counts = Counts.of([(20, True), (10, False), (20, False), (20, True)])
-    assert counts == Counts((10, 20), (0, 2), (1, 3))
-    assert counts.trials == 4
+def test_a_plateau_below_the_target_is_said_to_be_one():
+    counts = Counts((20, 40, 60, 80, 100, 150), (1, 30, 62, 58, 60, 61), (100,) * 6)
+    found = estimate(CurveGrid.fitted(counts), counts)
+    assert found.m_star is None and found.unreached and found.levelled
+    assert found.plateau == pytest.approx(0.6, abs=0.04)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: CurveGrid(0, 10), "m_low: wanted at least 1"),
-        (lambda: CurveGrid(10, 10), "m_high: wanted more than m_low = 10"),
+        (lambda: CurveGrid(10, 9), "m_high: wanted at least m_low = 10"),
         (lambda: CurveGrid(1, 10, target=1.0), "target: wanted a probability"),
-        (lambda: Counts((1,), (2,), (1,)), "solved: wanted between 0 and total = 1"),
-        (lambda: Counts((0,), (0,), (1,)), "m: wanted at least 1"),
-        (lambda: Counts((1, 2), (0,), (1,)), "counts: wanted equal lengths"),
         (lambda: estimate(CurveGrid(1, 9), Counts((), (), ())), "counts: wanted at least one"),
     ],
 )

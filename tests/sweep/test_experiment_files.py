@@ -1,16 +1,15 @@
 """The experiments that ship: every scale is valid, and says what the protocol says."""
 
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from capax.errors import InputError
 from capax.sweep.families import check_experiment, family_of
+from capax.sweep.shipped import experiment_path, shipped_experiments
 from capax.sweep.spec import build_experiment, load_experiment
 
-FOLDER = Path(__file__).parents[2] / "experiments"
-FILES = sorted(FOLDER.glob("*.toml"))
+FILES = list(shipped_experiments().values())
 SCALES = [(p, scale) for p in FILES for scale in tomllib.loads(p.read_text())["scales"]]
 
 
@@ -26,7 +25,7 @@ def test_every_scale_is_valid(path, scale):
 
 
 def test_the_paper_scale_is_the_protocol():
-    panel = load_experiment(FOLDER / "figure2.toml", "paper").panels[0]
+    panel = load_experiment(experiment_path("figure2"), "paper").panels[0]
     assert sorted(panel.T) == [50, 100, 200, 300, 400, 600, 800]
     assert panel.search.trials == 40 and panel.restarts == 5
     spec = family_of(panel).trial(panel, 300, 70, 3).spec
@@ -37,11 +36,20 @@ def test_the_paper_scale_is_the_protocol():
 
 
 def test_beyond_reaches_a_hundred_thousand():
-    assert max(load_experiment(FOLDER / "figure2.toml", "beyond").panels[0].T) == 100_000
+    assert max(load_experiment(experiment_path("figure2"), "beyond").panels[0].T) == 100_000
+
+
+def test_a_file_of_the_user_goes_before_a_shipped_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert experiment_path("figure2").is_absolute()
+    (tmp_path / "figure2").write_text("")
+    assert not experiment_path("figure2").is_absolute()
+    with pytest.raises(InputError, match="did you mean 'figure3'"):
+        experiment_path("figur3.toml")
 
 
 def edited(**tables):
-    fields = tomllib.loads((FOLDER / "smoke.toml").read_text())
+    fields = tomllib.loads(experiment_path("smoke").read_text())
     for name, changes in tables.items():
         fields[name] = {**fields[name], **changes}
     return fields

@@ -4,6 +4,7 @@ import pytest
 from experiments_for_tests import fields
 
 from capax.errors import InputError
+from capax.sweep.axes import OPTIMISER_FIELDS, TRAINING_FIELDS, place
 from capax.sweep.families import check_experiment, family_of, register_family
 from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
@@ -16,7 +17,49 @@ def test_scales_are_laid_over_the_file():
     assert quick.scale == "quick" and quick.panels[0].T == (7, 31)
     assert paper.panels[0].T == (7, 31, 101)
     assert paper.panels[0].search == quick.panels[0].search
-    assert quick.digest != paper.digest
+    assert quick.digest == paper.digest  # the same trials, searched in another way
+    other = build_experiment(fields(training={"restarts": 4}))
+    assert other.digest != quick.digest
+
+
+def test_the_smallest_file_has_a_default_for_everything(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('function = "and3"\nfamily = "transformer"\nT = [300]\n')
+    experiment = load_experiment(path)
+    check_experiment(experiment)
+    (panel,) = experiment.panels
+    assert (experiment.name, experiment.scale, panel.name) == ("mine", "default", "threshold")
+    assert panel.T == (300,) and panel.search == AdaptiveSearch() and panel.restarts == 5
+    assert family_of(panel).trial(panel, 300, 70, 0).spec.task.function == "and3"
+
+
+def test_axes_are_every_combination_under_its_own_name():
+    axes = {"lapse": [0.0, 0.1], "shape": ["logistic", "normal"], "T0": {"low": {}, "high": {}}}
+    axes["T0"]["high"] = {"model": {"threshold": 99.0}}
+    experiment = build_experiment(fields(axes=axes, panels={"a": {"T": 5}}, scales={}))
+    names = [panel.name for panel in experiment.panels]
+    assert len(names) == 8 and names[0] == "lapse=0/shape=logistic/low"
+    last = experiment.panels[-1]
+    assert last.name == "lapse=0.1/shape=normal/high"
+    wanted = {"lapse": 0.1, "shape": "normal", "threshold": 99.0}
+    assert wanted.items() <= last.model.items()
+    both = {"a": {"T": 5}, "b": {"T": 7, "model": {"lapse": 0.05}}}
+    two = build_experiment(fields(axes={"lapse": [0.0, 0.1]}, panels=both, scales={}))
+    assert [p.name for p in two.panels] == ["a/lapse=0", "a/lapse=0.1", "b/lapse=0", "b/lapse=0.1"]
+    assert two.panels[3].model["lapse"] == 0.1  # an axis goes over a panel's own value
+    check_experiment(two)
+
+
+def test_axes_know_the_fields_of_the_engine():
+    """What a bare name stands for is written down; the specs are the oracle."""
+    from capax.attention.transformer import TransformerSpec
+    from capax.training.specs import OptimiserSpec, TrialSpec
+
+    assert set(OPTIMISER_FIELDS) == set(OptimiserSpec.model_fields) - {"name"}
+    assert set(TRAINING_FIELDS) == set(TrialSpec.model_fields) - {"task", "model", "optimiser"}
+    for name in set(TransformerSpec.model_fields) - {"T"}:
+        assert place(name) == ("model", name)
+    assert place("p") == ("task", "p") and place("lr") == ("optimiser", "lr")
 
 
 def test_a_panel_is_laid_over_the_file():
@@ -49,9 +92,15 @@ def panel(**changes):
             fields(pannels={}),
             "pannels: unknown field of the experiment file; did you mean 'panels'",
         ),
-        (fields(scales={}), "scales: wanted at least one table"),
+        (fields(axes={"heads": []}), "axes.heads: wanted a list of values"),
+        (fields(axes={"modle.heads": [1]}), "wanted one of task, model, optimiser, training"),
+        (fields(axes={"name": ["adam"]}), '"optimiser.name" in quotes'),
+        (fields(axes={"lapse": [0.1, 0.1]}), "axes: wanted values that differ, got 'lapse=0.1 tw"),
+        (fields(axes={"kind": {"a": {"modle": {}}}}), "axes.kind.a: wanted tables among task"),
+        (fields(T=[5]), "T: wanted either at the top or in"),
+        (fields(model={"family": "simulated"}, family="simulated"), "family: wanted once"),
         (fields(scales={"quick": {"nmae": 1}}), "nmae: unknown field of scales.quick"),
-        (fields(panels={}, scales={"quick": {}}), "panels: wanted at least one table"),
+        (fields(panels={}, scales={"quick": {}}), r"panels: wanted T = .*or at least one table"),
         (fields(task=3), "task: wanted a table, got 3"),
         (panel(serach={}), "serach: unknown field of panels.p; did you mean 'search'"),
         (panel(T=[0]), "T: "),

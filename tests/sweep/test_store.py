@@ -13,7 +13,8 @@ from capax.errors import InputError
 from capax.sweep.families import family_of
 from capax.sweep.simulated import SimulatedLearner
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store, StoreError, difference
+from capax.sweep.store import Store, StoreError
+from capax.sweep.store_identity import difference
 from capax.sweep.trial import Outcome, Run, Trial
 
 
@@ -146,7 +147,9 @@ def test_an_edited_spec_is_refused_and_named(tmp_path, experiment):
         Store.create_or_resume(path, edited)
     reworded = build_experiment(fields(claim="other words"))
     Store.create_or_resume(path, reworded).close()
-    assert "T" in difference(experiment, build_experiment(fields(), "paper"))
+    assert difference(experiment, build_experiment(fields(), "paper")) is None
+    with pytest.raises(InputError, match="name: small became other"):
+        Store.create_or_resume(path, build_experiment(fields(name="other")))
 
 
 def damage(path, how):
@@ -173,7 +176,7 @@ def damage(path, how):
     [
         ("text", "not a readable Capax store"),
         ("overwritten", "store"),
-        ("version", "schema version 77, this Capax reads 1"),
+        ("version", "schema version 77, this Capax reads 2"),
         ("foreign", "got another SQLite database"),
         ("facts", "damaged store, 'digest' is missing"),
     ],

@@ -1,209 +1,155 @@
-"""How does the threshold grow with T? Four laws, weighed against each other.
+"""How does the threshold grow with T? Four laws, weighed and tested on all trials at once.
 
-    constant   m* = a
-    log        m* = a + b ln T
-    linear     m* = a + b T
-    power      m* = a + b (T^c - 1)/c        (c -> 0 is the log law, c = 1 the linear one)
+A law is ruled out when its fit is refuted (level 0.005), or when a power law with a free exponent
+fits clearly better (level 0.01). Of constant, log and linear,
 
-Each law is fitted by weighted least squares, the weight of a point taken from its 95% interval
-(standard error of log m* = log(high/low) / 3.92). The errors being known, -2 log L = χ² + const:
+    one is left         settled; by name if the free exponent comes within 1/2 of its own (95%)
+    none is left        a power of T, or "none of these laws fits" if that is refuted too
+    several are left    not settled
 
-    AIC = χ² + 2k,     weight ∝ exp(-AIC/2)     (k parameters).
-
-The small-sample term of AICc corrects for an estimated variance; none is estimated here, and with
-few values of T it would favour the constant law whatever the data say.
-Intervals are the parameter values with Δχ² <= 3.84 when the other parameters are refitted.
+A constant lies inside every other law, so it can never be the only one left. It is settled when it
+is not ruled out and the log law changes by less than a quarter over the range of T (95%).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Integer
-from numpy import ndarray
+from scipy.stats import chi2
 
+from capax.analysis.laws import LAWS, Fit, Parameter, fit_law
+from capax.analysis.positions import Position
 from capax.errors import require
 
-LAWS = ("constant", "log", "linear", "power")
-_FORMULAS = {
-    "constant": "m* = a",
-    "log": "m* = a + b ln T",
-    "linear": "m* = a + b T",
-    "power": "m* = a + b (T^c - 1)/c",
-}
-_Z = 1.959963984540054
-_CHI2 = _Z**2
-_EXPONENTS = np.round(np.arange(-1.0, 2.0001, 0.01), 2)
-
-
-@dataclass(frozen=True)
-class Point:
-    """One measured threshold with its 95% interval."""
-
-    T: int
-    m_star: float
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        require(self.T >= 1, "T", "at least 1", self.T)
-        ordered = 0 < self.low <= self.m_star <= self.high
-        require(
-            ordered, "interval", "0 < low <= m_star <= high", (self.low, self.m_star, self.high)
-        )
-
-    @property
-    def error(self) -> float:
-        """Standard error of m*; at least that of rounding to a whole number."""
-        measured = self.m_star * math.log(self.high / self.low) / (2 * _Z)
-        return math.hypot(measured, 1 / math.sqrt(12))
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A fitted parameter and its 95% interval; `None` where the side is open."""
-
-    name: str
-    value: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class Fit:
-    """One law fitted to the points."""
-
-    law: str
-    formula: str
-    parameters: tuple[Parameter, ...]
-    chi2: float
-    aic: float
-    weight: float
-
-    def predict(self, T: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
-        """m* of the fitted law at T."""
-        values = {p.name: p.value for p in self.parameters}
-        return values["a"] + values.get("b", 0.0) * _rising(self.law, T, values.get("c", 1.0))
+NAMED = ("constant", "log", "linear")
+REFUTED = 0.005
+BEATEN = 0.01
+LEAST_LENGTHS = 3
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """All laws in the order of their weight, and what to say about them."""
+    """All laws in the order of their weight, and what to say about them.
+
+    `status` is "settled", "not settled" or "none fits". `left` is the one law of constant, log and
+    linear (or else the power) that a settled comparison leaves; `law` is the same, but `None` where
+    the free exponent is not close enough to call the growth by its name.
+    """
 
     fits: tuple[Fit, ...]
+    status: str
+    law: str | None
+    left: str | None
+    ruled_out: tuple[str, ...]
     verdict: str
 
     @property
     def best(self) -> Fit:
-        return self.fits[0]
+        """The law to draw first: the one that is left, or that of the largest weight."""
+        return self.fit(self.left) if self.left else self.fits[0]
+
+    def fit(self, law: str) -> Fit:
+        return next(fit for fit in self.fits if fit.law == law)
 
 
-def fit_scaling(points: tuple[Point, ...]) -> Scaling:
-    """Fit and weigh all laws. Raises `InputError` with fewer than three different T."""
-    require(len({p.T for p in points}) >= 3, "points", "at least three different T", len(points))
-    fits = [_fit(law, points) for law in LAWS]
+def fit_scaling(positions: tuple[Position, ...]) -> Scaling:
+    """Fit, weigh and test all laws. Raises `InputError` with fewer than three different T."""
+    lengths = {p.T for p in positions}
+    require(len(lengths) >= LEAST_LENGTHS, "points", "at least three different T", len(lengths))
+    fits = [fit_law(law, positions) for law in LAWS]
+    power = fits[LAWS.index("power")]
+    fits = [replace(fit, p_power=_against(power, fit)) for fit in fits]
     best = min(fit.aic for fit in fits)
     raw = [math.exp((best - fit.aic) / 2) for fit in fits]
     weighed = [replace(fit, weight=r / sum(raw)) for fit, r in zip(fits, raw, strict=True)]
     ordered = tuple(sorted(weighed, key=lambda fit: fit.aic))
-    return Scaling(ordered, verdict(ordered))
+    by_law = {fit.law: fit for fit in ordered}
+    status, left, by_name = judge(by_law, (min(lengths), max(lengths)))
+    out = tuple(name for name in LAWS if ruled_out(by_law[name]))
+    words = verdict(by_law, status, left, by_name=by_name)
+    return Scaling(ordered, status, left if by_name else None, left, out, words)
 
 
-def _rising(law: str, T: Float[ndarray, "..."], c: float) -> Float[ndarray, "..."]:
-    """What b is multiplied with."""
-    log_T = np.log(T)
-    if law == "constant":
-        return np.zeros_like(T)
-    if law == "linear":
-        return T
-    return log_T if law == "log" or abs(c) < 1e-9 else np.expm1(c * log_T) / c
+def _against(power: Fit, fit: Fit) -> float | None:
+    """p-value of a law inside the power law."""
+    more = len(power.parameters) - len(fit.parameters)
+    gain = max(0.0, 2 * (power.log_likelihood - fit.log_likelihood))
+    return float(chi2.sf(gain, more)) if more else None
 
 
-def _fit(law: str, points: tuple[Point, ...]) -> Fit:
-    T = np.array([p.T for p in points], dtype=np.float64)
-    exponents = _EXPONENTS if law == "power" else np.array([1.0])
-    line = _lines(np.stack([_rising(law, T, float(c)) for c in exponents]), points)
-    best = int(np.argmin(line.chi2))
-    excess = line.chi2 - line.chi2[best]
-    accepted = np.flatnonzero(excess <= _CHI2)
-    reach = np.sqrt(_CHI2 - excess[accepted])
-    parameters = [
-        _parameter(name, value[best], value[accepted], error[accepted] * reach)
-        for name, value, error in (("a", line.a, line.error_a), ("b", line.b, line.error_b))
-    ]
-    if law == "constant":
-        parameters = parameters[:1]
-    if law == "power":
-        parameters.append(_exponent(best, accepted))
-    chi2 = float(line.chi2[best])
-    return Fit(law, _FORMULAS[law], tuple(parameters), chi2, chi2 + 2 * len(parameters), 0.0)
+def ruled_out(fit: Fit) -> bool:
+    """Refuted by its own fit, or by the power law that holds it."""
+    refuted = fit.p_fit is not None and fit.p_fit < REFUTED
+    return refuted or (fit.p_power is not None and fit.p_power < BEATEN)
 
 
-def _parameter(
-    name: str, best: float, values: Float[ndarray, " e"], reach: Float[ndarray, " e"]
-) -> Parameter:
-    """The union of the intervals at all accepted exponents (one, but for the power law)."""
-    return Parameter(
-        name, float(best), float((values - reach).min()), float((values + reach).max())
-    )
+def smallest_p(fit: Fit) -> float:
+    """The stronger of the two objections to a law; 1 where there is none."""
+    return min(1.0 if p is None else p for p in (fit.p_fit, fit.p_power))
 
 
-def _exponent(best: int, accepted: Integer[ndarray, " e"]) -> Parameter:
-    """The exponent and its interval, open where it runs off the grid."""
-    first, last = int(accepted[0]), int(accepted[-1])
-    low = None if first == 0 else float(_EXPONENTS[first])
-    high = None if last == len(_EXPONENTS) - 1 else float(_EXPONENTS[last])
-    return Parameter("c", float(_EXPONENTS[best]), low, high)
+def judge(fits: dict[str, Fit], range_of_T: tuple[int, int]) -> tuple[str, str | None, bool]:
+    """Status, the law that is left, and whether the growth may be called by its name."""
+    left = [law for law in NAMED if not ruled_out(fits[law])]
+    if not left:
+        return (
+            ("none fits", None, False) if ruled_out(fits["power"]) else ("settled", "power", True)
+        )
+    if "constant" in left and _steady(fits["log"], range_of_T):
+        return "settled", "constant", True
+    if len(left) > 1:
+        return "not settled", None, False
+    own, c = {"log": 0.0, "linear": 1.0}[left[0]], fits["power"].parameters[2]
+    if c.low is None or c.high is None:
+        return "settled", left[0], False
+    near = own - 0.5 < c.low <= own <= c.high < own + 0.5
+    return "settled", left[0], near
 
 
-class _Lines(NamedTuple):
-    """Weighted straight lines a + b x, one per row of x."""
-
-    a: Float[ndarray, " e"]
-    b: Float[ndarray, " e"]
-    error_a: Float[ndarray, " e"]
-    error_b: Float[ndarray, " e"]
-    chi2: Float[ndarray, " e"]
-
-
-def _lines(x: Float[ndarray, "e n"], points: tuple[Point, ...]) -> _Lines:
-    """Closed form around the weighted means; a row of zeros gives the constant law."""
-    m = np.array([p.m_star for p in points], dtype=np.float64)
-    weight = np.array([p.error for p in points]) ** -2
-    total = weight.sum()
-    x_mean, m_mean = x @ weight / total, m @ weight / total
-    centred = x - x_mean[:, None]
-    spread = centred**2 @ weight
-    safe = np.where(spread > 0, spread, 1.0)
-    b = centred @ (weight * (m - m_mean)) / safe
-    chi2 = (m - m_mean - b[:, None] * centred) ** 2 @ weight
-    error_a = np.sqrt(1 / total + np.where(spread > 0, x_mean**2 / safe, 0.0))
-    return _Lines(m_mean - b * x_mean, b, error_a, safe**-0.5, chi2)
+def _steady(log: Fit, range_of_T: tuple[int, int]) -> bool:
+    """Does every accepted log law change by less than a quarter over the range of T?"""
+    if log.accepted is None or any(p.low is None for p in log.parameters):
+        return False
+    a, b, _ = log.accepted
+    first, last = (a + b * math.log(T) for T in range_of_T)
+    change = np.abs(np.log(last / first))
+    return bool(change.max() < math.log(1.25))
 
 
-def verdict(fits: tuple[Fit, ...]) -> str:
-    """The comparison in plain words.
+def verdict(fits: dict[str, Fit], status: str, left: str | None, *, by_name: bool) -> str:
+    """The comparison in plain words."""
+    if status == "none fits":
+        return f"None of these laws fits the trials: {_objections(fits, LAWS)}."
+    out = [name for name in LAWS if ruled_out(fits[name])]
+    ruled = f" Ruled out: {_objections(fits, out)}." if out else ""
+    exponent = "" if left == "power" else f" {_about_exponent(fits['power'])}"
+    if left is None:
+        both = " and ".join(f"{n} (weight {fits[n].weight:.2f})" for n in NAMED if n not in out)
+        return f"Not settled: {both} fit these trials alike.{ruled}{exponent}"
+    fit = fits[left]
+    how = _NAMES[left] if by_name else f"Of constant, log and linear only {left} is left"
+    return f"{how}: {_written(fit)}; the fit is not refuted ({_p_fit(fit)}).{ruled}{exponent}"
 
-    The power law holds log and linear as special cases, so it can never fall far behind them; it
-    is judged by its exponent. The others are not distinguishable while their AIC differ by less
-    than 4, and ruled out from 10 on (Burnham and Anderson 2002).
-    """
-    power = next(fit for fit in fits if fit.law == "power")
-    named = [fit for fit in fits if fit.law != "power"]
-    best = power if power.aic < named[0].aic - 4 else named[0]
-    close = [fit for fit in named if fit is not best and fit.aic - best.aic < 4]
-    far = [fit.law for fit in named if fit is not best and fit.aic - best.aic >= 10]
-    if close:
-        names = " and ".join(f"{fit.law} (weight {fit.weight:.2f})" for fit in (best, *close))
-        text = f"The laws {names} are not distinguishable with these data."
-    else:
-        freely = "not clearly worse than a power law with a free exponent"
-        how = freely if power.aic < best.aic else "best"
-        text = f"The {best.law} law describes the thresholds {how}: {_written(best)}."
-    if far:
-        text += f" Ruled out: {', '.join(far)}."
-    return text if best is power else f"{text} {_about_exponent(power)}"
+
+_NAMES = {
+    "constant": "The threshold does not change with T",
+    "log": "The threshold grows like log T",
+    "linear": "The threshold grows linearly in T",
+    "power": "The threshold grows like a power of T",
+}
+
+
+def _objections(fits: dict[str, Fit], laws: Sequence[str]) -> str:
+    return ", ".join(f"{law} ({_p(smallest_p(fits[law]))})" for law in laws)
+
+
+def _p_fit(fit: Fit) -> str:
+    return "no test is left with so few T" if fit.p_fit is None else _p(fit.p_fit)
+
+
+def _p(value: float) -> str:
+    return "p < 0.0001" if value < 1e-4 else f"p = {value:.2g}"
 
 
 def _written(fit: Fit) -> str:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
-from capax.analysis.floor import floor
+from capax.analysis.falling import falling
+from capax.analysis.floor import Floor, Protocol, floor
 from capax.data.task import TaskSpec
 from capax.errors import InputError
-from capax.sweep.curve import Counts, CurveGrid, estimate, isotonic_threshold
+from capax.sweep.counts import TARGET, Counts, isotonic_threshold
+from capax.sweep.curve import CurveGrid, Estimate, estimate
 from capax.sweep.search import AdaptiveSearch
 from capax.sweep.spec import Experiment, Panel
 from capax.sweep.store import Store
@@ -18,38 +20,100 @@ _LEAST_VALUES = 4
 class Threshold:
     """m*(T): `low` and `high` bound it with 95% confidence, `None` where the data leave it open.
 
-    `isotonic` is the same number without a model of the curve; `floor` what the best possible
-    learner needs (`None` for learners without a task); `counts` the outcomes behind it all.
+    `m_star` is `None` where no trial speaks for a number; `status` says what is known then:
+    "closed", "<= 16", "> 993", "open", or "does not reach 80 % for any m tried". `peak` is the m
+    from which success falls, if it does: only trials up to there count for m*. `plateau` is the
+    estimated success rate with plenty of examples. `isotonic` is m* without a model of the curve;
+    `floor` what the best possible learner needs (`None` for learners without a task); `counts` the
+    outcomes behind it all.
     """
 
     panel: str
     T: int
-    m_star: int
+    m_star: int | None
     low: int | None
     high: int | None
-    floor: int | None
+    status: str
+    floor: Floor | None
     trials: int
     isotonic: int | None
-    sigma: float
-    lapse: float
+    plateau: float
+    peak: int | None
+    target: float
     counts: Counts
+
+    @property
+    def rising(self) -> Counts:
+        """The outcomes up to the peak: those that say where success reaches the target."""
+        return self.counts if self.peak is None else self.counts.up_to(self.peak)
+
+    @property
+    def ratio(self) -> float | None:
+        """m* over the best learner's; only where m* is bounded on both sides."""
+        if self.m_star is None or self.status != "closed" or not (self.floor and self.floor.m):
+            return None
+        return self.m_star / self.floor.m
+
+
+def stated(found: Estimate, target: float = TARGET) -> str:
+    """What an estimate says about m*, in a few words."""
+    if found.low is not None and found.high is not None:
+        return "closed"
+    if found.levelled:
+        return f"does not reach {target:.0%} for any m tried".replace("%", " %")
+    if found.low is not None:
+        return f"> {found.low - 1}"
+    return "open" if found.high is None else f"<= {found.high}"
+
+
+def threshold_of(
+    panel: str, T: int, counts: Counts, *, target: float = TARGET, floor: Floor | None = None
+) -> Threshold:
+    """m* of the outcomes at one T."""
+    fall = falling(counts)
+    rising = counts if fall is None else counts.up_to(fall.peak)
+    result = estimate(CurveGrid.fitted(rising, target), rising)
+    return Threshold(
+        panel=panel,
+        T=T,
+        m_star=result.m_star,
+        low=result.low,
+        high=result.high,
+        status=stated(result, target),
+        floor=floor,
+        trials=counts.trials,
+        isotonic=isotonic_threshold(rising, target),
+        plateau=result.plateau,
+        peak=None if fall is None else fall.peak,
+        target=target,
+        counts=counts,
+    )
 
 
 def threshold_panel(experiment: Experiment, name: str | None = None) -> Panel:
     """The panel called `name`, or the first that searches for a threshold."""
     for panel in experiment.panels:
-        search = panel.search
-        searches = isinstance(search, AdaptiveSearch) or len(set(search.m)) >= _LEAST_VALUES
-        if panel.name == name or (name is None and searches):
+        if panel.name == name or (name is None and searches_for_threshold(panel)):
             return panel
     known = ", ".join(panel.name for panel in experiment.panels)
     wanted = "one that searches over m" if name is None else f"{name!r}"
     raise InputError(f"panel: wanted {wanted}, got the panels {known}")
 
 
-def thresholds(store: Store, panel: str | None = None) -> tuple[Threshold, ...]:
+def searches_for_threshold(panel: Panel) -> bool:
+    """Does the panel ask for m*? Not with fresh samples, kept models, or a few values of m."""
+    if panel.training.get("mode") == "online" or panel.keep_parameters:
+        return False
+    search = panel.search
+    return isinstance(search, AdaptiveSearch) or len(set(search.m)) >= _LEAST_VALUES
+
+
+def thresholds(
+    store: Store, panel: str | None = None, *, floors: bool = True
+) -> tuple[Threshold, ...]:
     """m*(T) at every T of a panel that has finished trials, in the order of T.
 
+    `floors`: also what the best learner needs, which takes a simulation.
     Raises `InputError` when the store holds no such panel or no finished trial of it.
     """
     chosen = threshold_panel(store.experiment, panel)
@@ -57,35 +121,24 @@ def thresholds(store: Store, panel: str | None = None) -> tuple[Threshold, ...]:
     for T in sorted(chosen.T):
         known = store.known(chosen.name, T)
         if known:
-            found.append(_threshold(chosen, T, Counts.of([(m, s) for (m, _), s in known.items()])))
+            counts = Counts.of([(m, s) for (m, _), s in known.items()])
+            found.append(
+                threshold_of(
+                    chosen.name,
+                    T,
+                    counts,
+                    target=panel_target(chosen),
+                    floor=panel_floor(chosen, T) if floors else None,
+                )
+            )
     if not found:
         raise InputError(f"{store.path}: wanted finished trials of {chosen.name}, got none yet")
     return tuple(found)
 
 
-def _threshold(panel: Panel, T: int, counts: Counts) -> Threshold:
-    result = estimate(_grid(panel), counts)
-    return Threshold(
-        panel=panel.name,
-        T=T,
-        m_star=result.m_star,
-        low=result.low,
-        high=result.high,
-        floor=panel_floor(panel, T),
-        trials=counts.trials,
-        isotonic=isotonic_threshold(counts),
-        sigma=result.sigma,
-        lapse=result.lapse,
-        counts=counts,
-    )
-
-
-def _grid(panel: Panel) -> CurveGrid:
-    """Where m* may lie: the range of the search, or the grid's range with a margin."""
-    search = panel.search
-    if isinstance(search, AdaptiveSearch):
-        return CurveGrid.fine(search.m_low, search.m_high, search.target)
-    return CurveGrid.fine(max(1, int(min(search.m) / 1.5)), int(max(search.m) * 1.5) + 1)
+def panel_target(panel: Panel) -> float:
+    """The success probability that a panel asks for."""
+    return panel.search.target if isinstance(panel.search, AdaptiveSearch) else TARGET
 
 
 def panel_task(panel: Panel, T: int, m: int = 1) -> TaskSpec | None:
@@ -93,10 +146,20 @@ def panel_task(panel: Panel, T: int, m: int = 1) -> TaskSpec | None:
     return None if panel.family == "simulated" else TaskSpec(**panel.task, T=T, m=m)
 
 
-def panel_floor(panel: Panel, T: int) -> int | None:
-    """The best possible learner's threshold on the panel's task."""
+def panel_protocol(panel: Panel, task: TaskSpec) -> Protocol:
+    """How a trial of the panel is judged, as far as a floor must know."""
+    return Protocol(
+        guesses=panel.restarts,
+        rejection=task.reject_ambiguous,
+        noise=task.noise,
+        largest_T=max(panel.T),
+    )
+
+
+def panel_floor(panel: Panel, T: int) -> Floor | None:
+    """The best possible learner's threshold on the panel's task, under the panel's protocol."""
     task = panel_task(panel, T)
     if task is None:
         return None
-    target = panel.search.target if isinstance(panel.search, AdaptiveSearch) else 0.8
-    return floor(task.function, T, task.probability, target)
+    protocol = panel_protocol(panel, task)
+    return floor(task.function, T, task.probability, panel_target(panel), protocol=protocol)

@@ -2,6 +2,7 @@
 
 Under a uniform prior on the placements the posterior is uniform on the version space V_m, so the
 best chance to name I exactly is E[1/|V_m|], which lies between P(|V_m| = 1) and (1 + P(..))/2.
+With K guesses of which one must be right it is E[min(1, K/|V_m|)].
 
 AND and OR are simulated exactly for any T, also 10^6: draw the m x s relevant bits; the number of
 irrelevant columns that are 1 on all n_1 positives is Binomial(T - s, p^n_1); only these can occur
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from capax.boolean.conjunctions import conjunction_placements
 from capax.boolean.disagreement import check_length
-from capax.boolean.families import conjunction
 from capax.boolean.functions import SparseFunction
 from capax.boolean.one_rule_left import probability_as_conjunction
 from capax.boolean.random_functions import Key, generator
@@ -27,7 +28,7 @@ _MAX_WORK = 20_000_000_000  # rare large draws are worth half a minute; most nee
 
 @dataclass(frozen=True)
 class BestLearner:
-    """E[1/|V_m|] and P(|V_m| = 1) from `draws` samples.
+    """E[min(1, K/|V_m|)] and P(|V_m| = 1) from `draws` samples.
 
     Version spaces larger than the limit are counted as the limit, so that `identification` is too
     large by at most `truncation`.
@@ -42,9 +43,17 @@ class BestLearner:
 
 
 def best_learner(
-    f: SparseFunction, T: int, m: int, p: float, *, draws: int = 200, limit: int = 50, key: Key
+    f: SparseFunction,
+    T: int,
+    m: int,
+    p: float,
+    *,
+    draws: int = 200,
+    limit: int = 50,
+    guesses: int = 1,
+    key: Key,
 ) -> BestLearner:
-    """Simulate |V_m| and average 1/|V_m|, counting up to `limit` placements.
+    """Simulate |V_m| and average min(1, K/|V_m|), counting up to `limit` placements.
 
     Raises `InfeasibleError` when f is neither AND nor OR and T is too large to search.
     """
@@ -53,29 +62,39 @@ def best_learner(
     require(m >= 0, "m", "a number of examples >= 0", m)
     require(draws >= 2, "draws", "at least 2", draws)
     require(limit >= 2, "limit", "at least 2", limit)
+    require(1 <= guesses <= limit, "guesses", f"1 to limit = {limit}", guesses)
     random, g = generator(key=key), f.relevant()
-    sizes = np.array([_size(g, T, m, p, limit, random) for _ in range(draws)])
-    inverse, alone = 1.0 / sizes, (sizes == 1).astype(np.float64)
+    sizes = np.array(_sizes(g, T, m, p, limit, draws, random))
+    chance, alone = np.minimum(1.0, guesses / sizes), (sizes == 1).astype(np.float64)
     return BestLearner(
-        identification=float(inverse.mean()),
-        identification_error=float(inverse.std()) / math.sqrt(draws),
+        identification=float(chance.mean()),
+        identification_error=float(chance.std()) / math.sqrt(draws),
         one_left=float(alone.mean()),
         one_left_error=float(alone.std()) / math.sqrt(draws),
-        truncation=float((sizes == limit).mean()) / limit,
+        truncation=float((sizes == limit).mean()) * guesses / limit,
         draws=draws,
     )
 
 
-def _size(
-    f: SparseFunction, T: int, m: int, p: float, limit: int, random: np.random.Generator
-) -> int:
-    """min(|V_m|, limit) for one random sample."""
+def _sizes(
+    f: SparseFunction,
+    T: int,
+    m: int,
+    p: float,
+    limit: int,
+    draws: int,
+    random: np.random.Generator,
+) -> list[int]:
+    """min(|V_m|, limit) for some random samples."""
     try:
         as_and = probability_as_conjunction(f, p)
     except InputError:
-        X = random.random((m, T)) < p
-        return count_up_to(f, X, f.on(range(f.s), T)(X), limit)
-    return _conjunction_size(T, f.s, m, as_and, limit, random)
+        placed, sizes = f.on(range(f.s), T), []
+        for _ in range(draws):
+            X = random.random((m, T)) < p
+            sizes.append(count_up_to(f, X, placed(X), limit))
+        return sizes
+    return [_conjunction_size(T, f.s, m, as_and, limit, random) for _ in range(draws)]
 
 
 def _conjunction_size(
@@ -86,7 +105,10 @@ def _conjunction_size(
     negatives = relevant[~relevant.all(axis=1)]
     alive = int(random.binomial(T - s, p ** (m - len(negatives))))
     others = random.random((len(negatives), alive)) < p
-    columns = np.concatenate([negatives, others], axis=1)
-    return count_up_to(
-        conjunction(range(s)), columns, np.zeros(len(negatives)), limit, max_work=_MAX_WORK
-    )
+    columns = np.concatenate([negatives, others], axis=1).astype(np.uint8)
+    count = 0
+    for block in conjunction_placements(s, columns, np.zeros(len(negatives)), _MAX_WORK):
+        count += len(block)
+        if count >= limit:
+            return limit
+    return count

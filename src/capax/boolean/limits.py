@@ -29,18 +29,45 @@ def label_entropy(f: SparseFunction, p: float) -> float:
     return entropy_bits(np.array([rows[f.table == v].sum() for v in np.unique(f.table)]))
 
 
-def fano(f: SparseFunction, T: int, delta: float, p: float) -> float:
-    """m >= ((1 - delta) log2 N - 1) / H(y): needed by any learner that errs w.p. at most delta.
+def fano(
+    f: SparseFunction, T: int, delta: float, p: float, *, guesses: int = 1, noise: float = 0.0
+) -> float:
+    """m >= ((1 - delta) log2(N/K) - 1) / I(y): needed by any learner that errs w.p. at most delta.
 
-    N = number of placements of f. Fano's inequality with I(I; sample) <= m H(y). Not below 0.
+    N = number of placements of f, K = rules that the learner may offer (right if one of them is),
+    I(y) = H(y) - H(noise) = bits that one label carries when it is flipped with probability
+    `noise`. Fano's inequality for lists with I(I; sample) <= m I(y). Not below 0.
     Raises `InfeasibleError` when the labels carry no information.
     """
     require(0.0 <= delta < 1.0, "delta", "0 <= delta < 1", delta)
-    bits = (1.0 - delta) * log_num_placements(f, T) / math.log(2.0) - 1.0
-    entropy = label_entropy(f, p)
-    if bits > 0.0 and entropy == 0.0:
+    require(guesses >= 1, "guesses", "at least 1", guesses)
+    require(0.0 <= noise <= 0.5, "noise", "0 <= noise <= 1/2", noise)
+    bits = (1.0 - delta) * (log_num_placements(f, T) - math.log(guesses)) / math.log(2.0) - 1.0
+    carried = label_entropy(f, p) if noise == 0.0 else noisy_label_bits(f, p, noise)
+    if bits > 0.0 and carried <= 0.0:
         raise InfeasibleError(f"p: at p = {p} the labels of f are constant, nothing can be learned")
-    return max(0.0, bits / entropy) if bits > 0.0 else 0.0
+    return max(0.0, bits / carried) if bits > 0.0 else 0.0
+
+
+def noisy_label_bits(f: SparseFunction, p: float, noise: float) -> float:
+    """I(y; x_I) = H(y) - H(noise) for a Boolean f whose label is flipped with chance `noise`."""
+    require(f.is_boolean, "function", "a Boolean function", f)
+    one = float(row_probabilities(f.s, p) @ f.table)
+    seen = one * (1.0 - noise) + (1.0 - one) * noise
+    return _binary_entropy(seen) - _binary_entropy(noise)
+
+
+def _binary_entropy(q: float) -> float:
+    return entropy_bits(np.array([q, 1.0 - q]))
+
+
+def counting_sample_size(f: SparseFunction, T: int, target: float, *, guesses: int = 1) -> int:
+    """The smallest m that `counting` allows: K values^m >= target N, K rules offered."""
+    require(0.0 < target <= 1.0, "target", "0 < target <= 1", target)
+    require(guesses >= 1, "guesses", "at least 1", guesses)
+    nats = log_num_placements(f, T) + math.log(target) - math.log(guesses)
+    values = max(2, len(np.unique(f.table)))
+    return max(0, math.ceil(nats / math.log(values) - 1e-9))
 
 
 def counting(f: SparseFunction, T: int, m: int) -> float:

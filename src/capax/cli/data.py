@@ -18,7 +18,7 @@ def data(
     seed: Annotated[int, typer.Option(help="Another seed, another draw.")] = 0,
     p: Annotated[str, typer.Option(help="P(bit = 1), or 'balanced': P(y = 1) = 1/2.")] = "balanced",
     support: Annotated[
-        str, typer.Option(help="'formula', 'random', or positions such as 2,3,10.")
+        str, typer.Option(help="'formula', 'random', 'contiguous', or positions such as 2,3,10.")
     ] = "formula",
     noise: Annotated[float, typer.Option(help="Chance that a training label is flipped.")] = 0.0,
     validation_size: Annotated[int, typer.Option(help="Number of validation examples.")] = 10_000,
@@ -72,12 +72,12 @@ def _probability(text: str) -> float | str:
 
 
 def _support(text: str) -> Any:
-    if text in ("formula", "random"):
+    if text in ("formula", "random", "contiguous"):
         return text
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        wanted = "'formula', 'random' or positions such as 2,3,10"
+        wanted = "'formula', 'random', 'contiguous' or positions such as 2,3,10"
         raise InputError(f"support: wanted {wanted}, got {text!r}") from None
 
 

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capax.cli.output import JsonFlag, emit, stderr
+from capax.cli.output import JsonFlag, emit
+from capax.cli.watching import Watch, watching
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
-
-    from capax.sweep.job import Status
 
 
 def reproduce(
@@ -21,8 +19,9 @@ def reproduce(
         str, typer.Option(help="quick (minutes on a laptop), paper or beyond.")
     ] = "quick",
     experiments: Annotated[
-        Path, typer.Option(help="Folder with figure2.toml, figure3.toml and figure4.toml.")
-    ] = Path("experiments"),
+        Path | None,
+        typer.Option(help="Folder with figure2.toml, figure3.toml, figure4.toml of your own."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Values of T in work at once.")] = 2,
     json: JsonFlag = False,
 ) -> None:
@@ -34,13 +33,15 @@ def reproduce(
     """
     started = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
-    with _progress() as progress:
-        summary = _run(_Stages(progress), out, scale, experiments, jobs)
+    with watching() as watch:
+        summary = _run(watch, out, scale, experiments, jobs)
     summary["seconds"] = round(time.perf_counter() - started, 1)
     emit(summary, json, lambda console: _show(console, summary))
 
 
-def _run(stages: "_Stages", out: Path, scale: str, experiments: Path, jobs: int) -> dict[str, Any]:
+def _run(
+    stages: Watch, out: Path, scale: str, experiments: Path | None, jobs: int
+) -> dict[str, Any]:
     with stages.single("loading"):
         from capax.report import reproduction as stage
         from capax.report.build import write_report
@@ -73,62 +74,6 @@ def _run(stages: "_Stages", out: Path, scale: str, experiments: Path, jobs: int)
         "verified": shown.verification.ok,
         "bound": shown.bound.to_json(),
     }
-
-
-class _Stages:
-    """One progress bar per stage."""
-
-    def __init__(self, progress: "Progress") -> None:
-        self._progress = progress
-
-    def single(self, title: str) -> "_Single":
-        """A stage without parts: done when its block ends."""
-        return _Single(self._progress, title)
-
-    def sweep(self, title: str) -> "_Sweep":
-        """A stage of trials: call it with every new status."""
-        return _Sweep(self._progress, title)
-
-
-class _Single:
-    def __init__(self, progress: "Progress", title: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(title, total=None, detail="")
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        done = 1 if kind is None else 0
-        self._progress.update(self._task, total=1, completed=done, refresh=True)
-        self._progress.stop_task(self._task)
-
-
-class _Sweep:
-    def __init__(self, progress: "Progress", title: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(title, total=None, detail="")
-
-    def __call__(self, status: "Status") -> None:
-        detail = f"{status.trials} trials, {status.solved} solved, {status.runs} runs"
-        finished = status.finished_jobs == status.jobs
-        total = status.trials if finished else status.most_trials
-        self._progress.update(self._task, total=total, completed=status.trials, detail=detail)
-        if finished:
-            self._progress.stop_task(self._task)
-
-
-def _progress() -> "Progress":
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    return Progress(
-        SpinnerColumn(finished_text="*"),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[detail]}"),
-        console=stderr(),
-    )
 
 
 def _show(console: "Console", summary: dict[str, Any]) -> None:

@@ -1,16 +1,17 @@
 """`capax sweep`: run an experiment file into a store; again to resume."""
 
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from capax.cli.output import JsonFlag, emit, note, stderr
+from capax.cli.output import JsonFlag, emit, note
+from capax.cli.watching import Report, watching
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
     from capax.sweep.job import Status
 
@@ -23,7 +24,9 @@ class Where(StrEnum):
 
 
 def sweep(
-    experiment: Annotated[Path, typer.Argument(help="Experiment file (TOML).")],
+    experiment: Annotated[
+        str, typer.Argument(help="Experiment file (TOML), or the name of one that ships.")
+    ],
     scale: Annotated[
         str | None, typer.Option(help="One of the file's scales; its first one by default.")
     ] = None,
@@ -40,27 +43,30 @@ def sweep(
     """Train what an experiment asks for, and keep every run in one SQLite file.
 
     Killed or interrupted, the same command goes on where it stopped: no run is lost but those in
-    flight, none is repeated.
+    flight, none is repeated. Search settings and values of T may change in between; what is known
+    is kept. Shipped experiments: figure2, figure3, figure4, smoke.
 
-    Example: `capax sweep experiments/figure2.toml --scale quick --store out/figure2.sqlite`
+    Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
     from capax.errors import InputError
     from capax.sweep.runner import run_sweep
+    from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment
     from capax.sweep.store import Store
 
     if address is not None and on is not Where.ray:
         raise InputError("address: wanted together with --on ray, got it without")
-    plan = load_experiment(experiment, scale)
+    plan = load_experiment(experiment_path(experiment), scale)
     path = store or _default_store(f"{plan.name}-{plan.scale}.sqlite")
-    with Store.create_or_resume(path, plan) as opened, _progress() as progress:
-        bar = _Bar(progress, f"{plan.name} ({plan.scale})")
+    with Store.create_or_resume(path, plan) as opened, watching() as watch:
+        report = _Counting(watch.sweep(f"{plan.name} ({plan.scale})"))
         if on is Where.ray:
             from capax.sweep.cluster import run_on_ray
 
-            status = run_on_ray(plan, opened, address=address, report=bar)
+            status = run_on_ray(plan, opened, address=address, report=report)
         else:
-            status = run_sweep(plan, opened, jobs_at_once=jobs, report=bar)
+            status = run_sweep(plan, opened, jobs_at_once=jobs, report=report)
+        unfinished = opened.unfinished()
     summary: dict[str, object] = {
         "experiment": plan.name,
         "scale": plan.scale,
@@ -68,11 +74,16 @@ def sweep(
         "trials": status.trials,
         "solved": status.solved,
         "runs": status.runs,
-        "resumed_trials": bar.resumed,
+        "resumed_trials": report.resumed,
+        "unfinished": [asdict(job) for job in unfinished],
     }
-    if bar.resumed:
-        note(f"{bar.resumed} trials were in the store already")
+    if report.resumed:
+        note(f"{report.resumed} trials were in the store already")
+    for job in unfinished:
+        note(f"{job.panel}, {job}")
     emit(summary, as_json, lambda console: _show(console, summary))
+    if status.finished_jobs and any(job.note.startswith("stopped") for job in unfinished):
+        raise typer.Exit(2)
 
 
 def _default_store(name: str) -> Path:
@@ -87,48 +98,17 @@ def _show(console: "Console", summary: dict[str, object]) -> None:
     )
 
 
-def _progress() -> "Progress":
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+class _Counting:
+    """Passes a sweep's status on; remembers how many trials were there at the start."""
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("trials, {task.fields[solved]} solved, {task.fields[running]} running"),
-        TextColumn("({task.fields[runs]} runs)"),
-        TimeElapsedColumn(),
-        TextColumn("left at most"),
-        TimeRemainingColumn(),
-        console=stderr(),
-    )
-
-
-class _Bar:
-    """Shows a sweep's status; remembers how many trials were there at the start."""
-
-    def __init__(self, progress: "Progress", title: str) -> None:
-        self._progress = progress
-        self._title = title
-        self._task = None
-        self.resumed = 0
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.resumed: int | None = None
 
     def __call__(self, status: "Status") -> None:
-        shown = {"solved": status.solved, "running": status.running, "runs": status.runs}
-        if self._task is None:
+        if self.resumed is None:
             self.resumed = status.trials
-            self._task = self._progress.add_task(
-                self._title, total=status.most_trials, completed=status.trials, **shown
-            )
-        self._progress.update(
-            self._task, total=status.most_trials, completed=status.trials, **shown
-        )
+        self._report(status)
 
 
 def register(app: typer.Typer) -> None:

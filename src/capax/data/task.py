@@ -1,6 +1,7 @@
 """A learning problem as a spec, and its data: training set, validation set, hidden support.
 
-    support     I, a uniformly random s-subset of the T positions (or fixed, or the formula's own)
+    support     I, a uniformly random s-subset of the T positions (or s neighbours, starting
+                anywhere; or fixed; or the formula's own)
     inputs      x in {0,1}^T, i.i.d. Bernoulli(p) bits
     labels      y = f(x_I); training labels are flipped with probability `noise`
     rejection   a training set that leaves more than one placement of f possible is redrawn
@@ -21,6 +22,7 @@ from capax.boolean.bias import balancing_probability
 from capax.boolean.functions import SparseFunction, check_support
 from capax.boolean.parser import parse
 from capax.boolean.random_functions import random_support
+from capax.boolean.single_swaps import has_single_swap
 from capax.boolean.version_space import is_unique
 from capax.data.distributions import bernoulli_rows
 from capax.data.specs import Spec
@@ -35,15 +37,21 @@ class TaskSpec(Spec):
 
     `function`: formula or shorthand; `T`: input length; `m`: training examples; `p`: P[bit = 1],
     or "balanced" for the p with P[y = 1] = 1/2 (nearest to 1/2 if there are several); `support`:
-    "random", "formula" (the positions written in the formula) or explicit positions; `noise`:
-    chance that a training label is flipped; `max_tries`: training sets drawn before giving up.
+    "random", "contiguous" (s neighbours, starting anywhere), "formula" (the positions written in
+    the formula) or explicit positions; `noise`: chance that a training label is flipped;
+    `max_tries`: training sets drawn before giving up.
+
+    Example:
+        >>> import capax
+        >>> capax.TaskSpec(function="maj3", T=20, m=50).probability
+        0.5
     """
 
     function: str = "and3"
     T: int = Field(ge=1, lt=2**31)
     m: int = Field(ge=1, lt=2**31)
     p: float | Literal["balanced"] = "balanced"
-    support: Literal["random", "formula"] | tuple[int, ...] = "random"
+    support: Literal["random", "contiguous", "formula"] | tuple[int, ...] = "random"
     noise: float = Field(default=0.0, ge=0.0, lt=0.5)
     validation_size: int = Field(default=10_000, ge=0, lt=2**31)
     reject_ambiguous: bool = True
@@ -52,7 +60,7 @@ class TaskSpec(Spec):
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> "TaskSpec":
-        f = _parsed(self.function)
+        f = parsed(self.function)
         require(f.s <= self.T, "T", f"T >= s = {f.s}", self.T)
         if isinstance(self.support, tuple):
             require(len(self.support) == f.s, "support", f"{f.s} positions", self.support)
@@ -70,7 +78,7 @@ class TaskSpec(Spec):
     @property
     def target(self) -> SparseFunction:
         """The function to learn, on this task's support."""
-        return _parsed(self.function).on(draw_support(self), self.T)
+        return parsed(self.function).on(draw_support(self), self.T)
 
 
 @dataclass(frozen=True)
@@ -96,21 +104,32 @@ class Task:
 
 
 def draw_task(spec: TaskSpec) -> Task:
-    """Support, training set and validation set of `spec`."""
+    """Support, training set and validation set of `spec`.
+
+    Example:
+        >>> import capax
+        >>> task = capax.draw_task(capax.TaskSpec(function="and2", T=11, m=40, seed=7))
+        >>> task.X_train.shape, task.X_validation.shape, len(task.support)
+        ((40, 11), (10000, 11), 2)
+    """
     training = draw_training(spec)
     X = validation_inputs(spec.T, spec.probability, spec.validation_size)
-    y = labels(_parsed(spec.function).on(training.support, spec.T), X)
+    y = labels(parsed(spec.function).on(training.support, spec.T), X)
     return Task(training.support, training.X, training.y, X, y, training.rejections)
 
 
 def draw_support(spec: TaskSpec) -> tuple[int, ...]:
     """The hidden positions I of `spec` (in the order of f's variables, where that matters)."""
-    f = _parsed(spec.function)
+    f = parsed(spec.function)
     if isinstance(spec.support, tuple):
         return spec.support
     if spec.support == "formula":
         return f.support
     key = key_words(_data_fields(spec), "support")
+    if spec.support == "contiguous":
+        (first,) = random_support(spec.T - f.s + 1, 1, key=key)
+        order = random_support(f.s, f.s, key=key_words(_data_fields(spec), "order"), ordered=True)
+        return tuple(first + i for i in (range(f.s) if f.is_symmetric else order))
     return random_support(spec.T, f.s, key=key, ordered=not f.is_symmetric)
 
 
@@ -120,18 +139,23 @@ def draw_training(spec: TaskSpec) -> Training:
     Ambiguity is judged on the labels before noise. Raises `InfeasibleError` when `max_tries` sets
     in a row were ambiguous, or when the version space is too large to search.
     """
-    f = _parsed(spec.function).on(draw_support(spec), spec.T)
+    f = parsed(spec.function).on(draw_support(spec), spec.T)
     key = key_words(_data_fields(spec), "train")
     for tries in range(spec.max_tries):
         X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
         y = labels(f, X)
-        if not spec.reject_ambiguous or is_unique(f, X, y):
+        if not spec.reject_ambiguous or _is_unambiguous(f, X, y):
             return Training(f.support, X, _with_noise(spec, y), tries)
     raise InfeasibleError(
         f"m: {spec.max_tries} training sets of m = {spec.m} examples all left several placements "
         f"of {spec.function} possible (T = {spec.T}, p = {spec.probability:.4g}); "
         f"wanted a larger m, or reject_ambiguous off"
     )
+
+
+def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:
+    """The nearest rivals first: they betray nearly every ambiguous set at once."""
+    return not has_single_swap(f, X) and is_unique(f, X, y)
 
 
 def validation_inputs(T: int, p: float, n: int) -> UInt8[np.ndarray, "n T"]:
@@ -156,13 +180,14 @@ def _data_fields(spec: TaskSpec) -> dict[str, object]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> SparseFunction:
+def parsed(text: str) -> SparseFunction:
+    """The function a text stands for; parsed once."""
     return parse(text)
 
 
 @functools.lru_cache(maxsize=1024)
 def _balanced(text: str) -> float:
     try:
-        return balancing_probability(_parsed(text))
+        return balancing_probability(parsed(text))
     except InputError:
         raise InputError(f"p: no p in (0, 1) balances {text}; give p as a number") from None

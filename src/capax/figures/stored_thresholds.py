@@ -6,14 +6,16 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from capax.analysis.scaling import Fit, Point, Scaling
-from capax.analysis.summary import closed_points, floor_ratio, scaling_of
-from capax.analysis.threshold import Threshold, panel_task, threshold_panel, thresholds
+from capax.analysis.curves import Curve, threshold_curves
+from capax.analysis.laws import Fit
+from capax.analysis.scaling import Scaling
+from capax.analysis.threshold import Threshold, panel_task, threshold_panel
 from capax.boolean.disagreement import union_sample_size
 from capax.boolean.one_rule_left import probability_one_left
 from capax.boolean.parser import parse
 from capax.data.task import TaskSpec
 from capax.errors import InputError
+from capax.figures.reference_band import context_of
 from capax.figures.stored_runs import describe_task
 from capax.figures.threshold_scaling import (
     TARGET,
@@ -27,7 +29,6 @@ from capax.identity import key_words
 from capax.sweep.spec import Panel
 from capax.sweep.store import Store
 
-_Z = 1.959963984540054
 _LAW_NAMES = {
     "constant": "constant",
     "log": "log T",
@@ -42,86 +43,72 @@ def threshold_scaling(store: Store, panel: str | None = None) -> ThresholdScalin
     Raises `InputError` when the store has no such panel or no finished trial of it.
     """
     chosen = threshold_panel(store.experiment, panel)
-    found = thresholds(store, chosen.name)
-    scaling = scaling_of(found)
-    task = panel_task(chosen, found[0].T)
+    return curve_scaling(threshold_curves([store], chosen.name)[0])
+
+
+def curve_scaling(curve: Curve) -> ThresholdScaling:
+    """Figure 2 of a curve."""
+    said = curve.answer
+    found = said.thresholds
+    task = panel_task(curve.panel, found[0].T)
     return ThresholdScaling(
         task=describe_task({"task": {"function": task.function}} if task else {}),
         p=task.probability if task else None,
-        points=tuple(ThresholdPoint(t.T, t.m_star, t.low, t.high, t.trials) for t in found),
+        points=tuple(_point(t) for t in found),
         rates=tuple(SuccessRates(t.T, t.counts.m, t.counts.solved, t.counts.total) for t in found),
-        laws=_laws(scaling, found) if scaling else (),
-        references=_references(chosen, found),
-        verdict=_verdict(scaling, found),
+        laws=_laws(said.scaling, found) if said.scaling else (),
+        references=_references(curve.panel, found),
+        verdict=curve.verdict,
+        status=said.scaling.status if said.scaling else "too few T",
+        left=said.scaling.left if said.scaling else None,
+        context=context_of(curve.agreement),
     )
 
 
-def _verdict(scaling: Scaling | None, found: tuple[Threshold, ...]) -> str:
-    text = scaling.verdict if scaling else "Too few closed intervals to compare laws."
-    ratio = floor_ratio(found)
-    return text if ratio is None else f"{text} m* is {ratio:.1f} times what the best learner needs."
+def _point(t: Threshold) -> ThresholdPoint:
+    return ThresholdPoint(t.T, t.m_star, t.low, t.high, t.trials, t.status, t.ratio)
 
 
 def _laws(scaling: Scaling, found: tuple[Threshold, ...]) -> tuple[FittedLaw, ...]:
     """All laws on a grid over the measured range, the best first and with its band."""
-    points = closed_points(found)
     grid = np.geomspace(found[0].T, found[-1].T, 80)
-    return tuple(_law(fit, grid, points, banded=fit is scaling.best) for fit in scaling.fits)
+    rest = [fit for fit in scaling.fits if fit is not scaling.best]
+    return (
+        _law(scaling.best, grid, scaling, banded=True),
+        *(_law(fit, grid, scaling, banded=False) for fit in rest),
+    )
 
 
-def _law(
-    fit: Fit, grid: Float[ndarray, " n"], points: tuple[Point, ...], *, banded: bool
-) -> FittedLaw:
-    m = fit.predict(grid)
-    error = prediction_error(fit, grid, points) if banded else None
+def _law(fit: Fit, grid: Float[ndarray, " n"], scaling: Scaling, *, banded: bool) -> FittedLaw:
+    band = fit.band(grid) if banded else None
     return FittedLaw(
         name=_LAW_NAMES[fit.law],
         formula=fit.formula,
         weight=fit.weight,
         parameters=fit.parameters,
         T=grid,
-        m=m,
-        low=None if error is None else m - _Z * error,
-        high=None if error is None else m + _Z * error,
+        m=fit.predict(grid),
+        low=None if band is None else band[0],
+        high=None if band is None else band[1],
+        p_fit=fit.p_fit,
+        ruled_out=fit.law in scaling.ruled_out,
     )
-
-
-def prediction_error(
-    fit: Fit, grid: Float[ndarray, " n"], points: tuple[Point, ...]
-) -> Float[ndarray, " n"] | None:
-    """Standard error of a law that is linear in its parameters; `None` for the power law.
-
-    With x(T) the columns of the law, X those at the measured T and Σ their variances, the variance
-    of the fitted m*(T) is x(T)ᵀ (Xᵀ Σ⁻¹ X)⁻¹ x(T).
-    """
-    columns = {
-        "constant": lambda T: np.stack([np.ones_like(T)], axis=1),
-        "log": lambda T: np.stack([np.ones_like(T), np.log(T)], axis=1),
-        "linear": lambda T: np.stack([np.ones_like(T), T], axis=1),
-    }.get(fit.law)
-    if columns is None:
-        return None
-    measured = columns(np.array([float(point.T) for point in points]))
-    scaled = measured / np.array([point.error for point in points])[:, None]
-    covariance = np.linalg.pinv(scaled.T @ scaled)
-    wanted = columns(grid)
-    return np.sqrt(np.einsum("ni,ij,nj->n", wanted, covariance, wanted))
 
 
 def _references(panel: Panel, found: tuple[Threshold, ...]) -> tuple[ReferenceCurve, ...]:
     """The best learner, the sample that leaves one rule, and its union bound; at the measured T."""
     tasks = [panel_task(panel, threshold.T) for threshold in found]
-    known = [(t, task) for t, task in zip(found, tasks, strict=True) if task and t.floor]
+    known = [(t.T, t.floor, task) for t, task in zip(found, tasks, strict=True) if task and t.floor]
     if not known:
         return ()
-    T = np.array([float(t.T) for t, _ in known])
-    best = np.array([float(t.floor or 0) for t, _ in known])
-    one_left = np.array([_one_rule_left(task) for _, task in known])
-    references = [ReferenceCurve("best learner", T, best)]
+    T = np.array([float(length) for length, _, _ in known])
+    best = np.array([float(floor.m) for _, floor, _ in known])
+    one_left = np.array([_one_rule_left(task) for _, _, task in known])
+    references = [ReferenceCurve(known[0][1].label, T, best)]
     if np.all(np.isfinite(one_left)):
-        references.append(ReferenceCurve("one rule left", T, one_left))
-    union = np.array([float(_union(task)) for _, task in known])
-    return (*references, ReferenceCurve("union bound", T, union))
+        references.append(ReferenceCurve("one rule left in 80%", T, one_left))
+    union = np.array([float(_union(task)) for _, _, task in known])
+    return (*references, ReferenceCurve("the same, union bound", T, union))
 
 
 def _union(task: TaskSpec) -> int:

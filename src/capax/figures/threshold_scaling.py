@@ -15,9 +15,10 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from capax.analysis.scaling import Parameter
+from capax.analysis.laws import Parameter
 from capax.errors import require
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
+from capax.figures.reference_band import Context, draw_context
 from capax.figures.style import Palette, styled
 
 TARGET = 0.8
@@ -25,17 +26,23 @@ TARGET = 0.8
 # dots show them, as large as their trials are many.
 ENOUGH_FOR_A_LINE = 5
 LEGEND_DOT = 24.0
+LINE = 0.175  # inches from one line of the verdict to the next
 
 
 @dataclass(frozen=True)
 class ThresholdPoint:
-    """m*(T) with its interval; `None` where the data leave a side open."""
+    """m*(T) with its interval; `None` where the data leave it open, `status` says what is known.
+
+    `ratio` is m* over what the best learner needs, where both are known.
+    """
 
     T: int
-    m_star: int
+    m_star: int | None
     low: int | None
     high: int | None
     trials: int
+    status: str = "closed"
+    ratio: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,8 @@ class SuccessRates:
 
 @dataclass(frozen=True)
 class FittedLaw:
-    """A law m* = g(T) on a grid of T, its weight among its rivals, and its 95% band if known."""
+    """A law m* = g(T) on a grid of T, its weight among its rivals, its 95% band if known, and
+    whether the trials rule it out."""
 
     name: str
     formula: str
@@ -60,11 +68,13 @@ class FittedLaw:
     m: Float[ndarray, " n"]
     low: Float[ndarray, " n"] | None = None
     high: Float[ndarray, " n"] | None = None
+    p_fit: float | None = None
+    ruled_out: bool = False
 
 
 @dataclass(frozen=True)
 class ReferenceCurve:
-    """What a learner without computational limits needs: drawn below the thresholds."""
+    """What a learner without computational limits needs; the name says under which protocol."""
 
     name: str
     T: Float[ndarray, " n"]
@@ -82,6 +92,9 @@ class ThresholdScaling:
     laws: tuple[FittedLaw, ...]
     references: tuple[ReferenceCurve, ...]
     verdict: str
+    status: str = "settled"
+    left: str | None = None
+    context: Context | None = None
 
     def __post_init__(self) -> None:
         require(self.points, "points", "at least one threshold", self.points)
@@ -90,12 +103,16 @@ class ThresholdScaling:
 def draw_threshold_scaling(data: ThresholdScaling, *, dark: bool = False) -> Figure:
     """Figure 2 as a Matplotlib figure."""
     with styled(dark) as palette:
-        figure = Figure(figsize=(9.4, 4.5))
+        words = textwrap.wrap(data.verdict, 125)
+        below = 1.0 + LINE * max(0, len(words) - 2)  # inches for the words under the axes
+        height = 3.5 + below
+        figure = Figure(figsize=(9.4, height))
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
-        figure.subplots_adjust(left=0.06, right=0.83, bottom=0.27, top=0.92, wspace=0.2)
+        edges = {"bottom": (below + 0.22) / height, "top": 1 - 0.36 / height}
+        figure.subplots_adjust(left=0.06, right=0.83, wspace=0.2, **edges)
         _draw_rates(left, data, palette)
         _draw_thresholds(right, data, palette)
-        _write_verdict(figure, data, palette)
+        _write_verdict(figure, data, words, (below - 0.32) / height, palette)
         for axes in (left, right):
             axes.grid(visible=False, axis="x")
     return figure
@@ -132,6 +149,8 @@ def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> No
     axes.set_xscale("log")
     laws = _draw_laws(axes, data, palette)
     references = _draw_references(axes, data, palette)
+    if data.context is not None:
+        references += draw_context(axes, data.context, palette)
     _draw_points(axes, data, palette)
     axes.set(title="Examples needed for 80% success, m*", xlabel="context length T (log scale)")
     axes.set_ylim(bottom=0)
@@ -140,18 +159,33 @@ def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> No
 
 
 def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
-    """Points with intervals; a side that the data leave open ends in an arrow head."""
+    """Points with intervals; a side that the data leave open ends in an arrow head.
+
+    A T without a number has its bar and arrow only; where no m tried suffices, words stand there.
+    """
     color = palette.series[0]
     top = axes.get_ylim()[1]
     for point in data.points:
-        low, high = point.low or 0, point.high or top
+        low, high = point.low or 0, point.high or max(top, 1.1 * (point.low or 0))
         axes.plot([point.T, point.T], [low, high], color=color, linewidth=1.6, alpha=0.6)
         for open_side, y, marker in ((point.low, low, "v"), (point.high, high, "^")):
             if open_side is None:
                 axes.plot(point.T, y, marker, color=color, markersize=4, alpha=0.6)
+        if point.status.startswith("does not reach"):
+            axes.annotate(
+                f"under 80%\nup to m = {low - 1}",
+                (point.T, low),
+                xytext=(0, -3),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize="x-small",
+                color=color,
+            )
+    known = {q.T: q.m_star for q in data.points if q.m_star is not None}
     axes.plot(
-        [q.T for q in data.points],
-        [q.m_star for q in data.points],
+        list(known),
+        list(known.values()),
         "o",
         color=color,
         markersize=5.5,
@@ -169,7 +203,7 @@ def _draw_laws(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[End
         axes.plot(law.T, law.m, color=color, linewidth=1.5 if rank == 0 else 0.9, linestyle=style)
         if rank == 0 and law.low is not None and law.high is not None:
             axes.fill_between(law.T, law.low, law.high, color=color, alpha=0.12, linewidth=0)
-        text = f"{law.name}, weight {law.weight:.2f}"
+        text = f"{law.name}, ruled out" if law.ruled_out else f"{law.name}, weight {law.weight:.2f}"
         labels.append(EndLabel(float(law.m[-1]), text, color, bold=rank == 0))
     return labels
 
@@ -182,12 +216,15 @@ def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> li
     return labels
 
 
-def _write_verdict(figure: Figure, data: ThresholdScaling, palette: Palette) -> None:
+def _write_verdict(
+    figure: Figure, data: ThresholdScaling, words: list[str], top: float, palette: Palette
+) -> None:
     trials = sum(point.trials for point in data.points)
-    text = textwrap.fill(data.verdict, 125)
     how = "Dots: area by trials. Bars and band: 95% intervals."
+    if data.context is not None:
+        how += " Squares, dotted, star: not from these trials."
     setting = f"{describe_setting(data)}; {trials} trials. {how}"
-    figure.text(0.012, 0.15, text, va="top", linespacing=1.35)
+    figure.text(0.012, top, "\n".join(words), va="top", linespacing=1.35)
     figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)
 
 

@@ -28,6 +28,7 @@ from capax.figures.style import save
 from capax.figures.threshold_scaling import draw_threshold_scaling
 from capax.sweep.job import Status
 from capax.sweep.runner import run_sweep
+from capax.sweep.shipped import shipped_experiments
 from capax.sweep.spec import load_experiment
 from capax.sweep.store import Store
 
@@ -56,8 +57,13 @@ def sweep_into(
         return run_sweep(plan, opened, jobs_at_once=jobs, report=report)
 
 
-def experiment_file(folder: Path, name: str) -> Path:
-    """The file of an experiment. Raises `InputError` when the folder does not hold it."""
+def experiment_file(folder: Path | None, name: str) -> Path:
+    """The file of an experiment: the shipped one, or the one in the user's folder.
+
+    Raises `InputError` when the folder does not hold it.
+    """
+    if folder is None:
+        return shipped_experiments()[name]
     path = folder / f"{name}.toml"
     if not path.is_file():
         raise InputError(f"--experiments: wanted a folder with {path.name}, got {folder}")

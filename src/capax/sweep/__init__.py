@@ -4,7 +4,7 @@ An experiment file says what to try; a search says which m to try next; a learne
 keeps every run. None of them knows the others' insides.
 """
 
-from capax.sweep.curve import Counts as Counts
+from capax.sweep.counts import Counts as Counts
 from capax.sweep.curve import CurveGrid as CurveGrid
 from capax.sweep.curve import Estimate as Estimate
 from capax.sweep.curve import estimate as estimate

@@ -1,22 +1,29 @@
 """The success curve: how likely a trial with m examples is to succeed, and where it crosses 0.8.
 
-With x = log m the curve is a logistic that may stop short of 1 (a trial can fail for reasons that
-more data does not cure: the lapse rate λ):
+With x = log m the curve is a step F that levels off at the plateau 1 - λ, free in (0, 1]: a trial
+can fail for reasons that more data does not cure,
 
-    ψ(x) = (1 - λ) expit( z + (x - θ)/σ ),      z = logit( τ / (1 - λ) ),
+    ψ(x) = (1 - λ) F( z + (x - θ)/σ ),      F(z) = τ / (1 - λ)   if 1 - λ > τ, else 1/2.
 
-written so that θ itself is the point where ψ reaches the target τ = 0.8; the threshold is
-m* = ceil(exp θ), the smallest whole m with success probability at least τ.
+F is one of two shapes, symmetric or quick to reach its plateau: the logistic 1/(1 + exp(-u)) and
+Weibull's 1 - exp(-exp u). Nobody knows the true one; both have the same prior weight.
 
-The likelihood is tabulated on a grid of (θ, σ, λ). θ has a flat prior over the range of the search;
-σ and λ are nuisance parameters under weak priors and are integrated out. The interval is the
-central 95% of what is left; its frequentist coverage is checked on simulated learners.
+Where the plateau lies above the target τ = 0.8, θ itself is the point where ψ reaches τ and the
+threshold is m* = ceil(exp θ), the smallest whole m with success probability at least τ. Where it
+lies below, there is no m*: θ is then the middle of the rise, and m* counts as infinite.
+
+The likelihood is tabulated on a grid of (θ, F, σ, λ). θ has a flat prior, well beyond the range
+tried on either side; λ has a flat prior through the point where m* ceases to exist, so that an
+interval closes above only where the trials themselves show a plateau above τ; log σ is normal and
+wide. The interval is the central 95% of the posterior of m* <= ∞. A side on which it leaves the
+range of the m tried is open: no trial speaks for a number there. Coverage is checked on simulated
+learners.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -24,88 +31,116 @@ from numpy import ndarray
 from scipy.special import expit, logit, logsumexp
 
 from capax.errors import require
+from capax.sweep.counts import TARGET, Counts
 
-TARGET = 0.8
 LEVEL = 0.95
+_MARGIN = 3.0
+"""θ runs this factor beyond the range of m on both sides."""
+_SIGMA = (0.02, 1.28)
+_FAR = 10.0
+"""So many nats below the best, a σ is ruled out."""
+
+
+class Nuisance(NamedTuple):
+    """All (F, σ, λ) of a grid, their log prior weight, and whether 1 - λ exceeds the target."""
+
+    weibull: Bool[ndarray, " k"]
+    sigma: Float[ndarray, " k"]
+    lapse: Float[ndarray, " k"]
+    log_prior: Float[ndarray, " k"]
+    reaches: Bool[ndarray, " k"]
 
 
 @dataclass(frozen=True)
 class CurveGrid:
-    """Grid of θ = log m*, m* between `low` and `high` examples, and of the nuisance (σ, λ)."""
+    """Grid of θ around the range `low` to `high` of m, and of the nuisance (F, σ, λ)."""
 
     low: int
     high: int
     target: float = TARGET
     num_theta: int = 121
     num_sigma: int = 9
-    num_lapse: int = 4
+    num_above: int = 8
+    num_below: int = 5
+    sigma: tuple[float, float] = _SIGMA
 
     def __post_init__(self) -> None:
         require(self.low >= 1, "m_low", "at least 1", self.low)
-        require(self.high > self.low, "m_high", f"more than m_low = {self.low}", self.high)
+        require(self.high >= self.low, "m_high", f"at least m_low = {self.low}", self.high)
         require(0 < self.target < 1, "target", "a probability in (0, 1)", self.target)
 
     @classmethod
-    def fine(cls, low: int, high: int, target: float = TARGET) -> "CurveGrid":
-        """A grid for final numbers, also with thousands of trials; a search makes do with less."""
-        return cls(low, high, target, num_theta=401, num_sigma=33, num_lapse=18)
+    def fitted(cls, counts: Counts, target: float = TARGET) -> "CurveGrid":
+        """A grid for final numbers, also with thousands of trials; a search makes do with less.
+
+        σ is tabulated where the trials do not rule it out, between powers of two: with many trials
+        they leave little, and a coarse grid would miss it.
+        """
+        coarse = cls(counts.m[0], counts.m[-1], target, num_theta=121, num_sigma=13)
+        joint = log_likelihood(coarse, counts)
+        sigma = coarse.nuisance.sigma[joint.max(axis=0) >= joint.max() - _FAR]
+        low = _SIGMA[0] * 2.0 ** math.floor(math.log2(sigma.min() / _SIGMA[0] / 1.5))
+        high = _SIGMA[0] * 2.0 ** math.ceil(math.log2(sigma.max() / _SIGMA[0] * 1.5))
+        return cls(
+            counts.m[0],
+            counts.m[-1],
+            target,
+            num_theta=241,
+            num_sigma=12,
+            num_above=12,
+            num_below=7,
+            sigma=(max(low, _SIGMA[0]), min(high, _SIGMA[1])),
+        )
 
     @cached_property
     def theta(self) -> Float[ndarray, " n"]:
-        return np.linspace(math.log(self.low), math.log(self.high), self.num_theta)
+        low, high = math.log(self.low / _MARGIN), math.log(self.high * _MARGIN)
+        return np.linspace(low, high, self.num_theta)
 
     @cached_property
-    def nuisance(self) -> tuple[Float[ndarray, " k"], Float[ndarray, " k"], Float[ndarray, " k"]]:
-        """σ, λ and the log prior weight of every pair: σ log-normal around 0.15, λ decreasing."""
-        sigma = np.geomspace(0.02, 1.2, self.num_sigma)
-        lapse = np.linspace(0.0, 0.85 * (1 - self.target), self.num_lapse)
-        log_prior_sigma = -0.5 * ((np.log(sigma) - math.log(0.15)) / 1.0) ** 2
-        log_prior_lapse = -lapse / 0.05
-        pairs = np.meshgrid(sigma, lapse, indexing="ij")
-        log_prior = log_prior_sigma[:, None] + log_prior_lapse[None, :]
-        return pairs[0].ravel(), pairs[1].ravel(), (log_prior - logsumexp(log_prior)).ravel()
+    def nuisance(self) -> Nuisance:
+        """log σ wide around log 0.2; λ uniform on (0, 1), its cells small near 0 and 1 - τ."""
+        sigma = np.geomspace(*self.sigma, self.num_sigma)
+        prior_sigma = np.exp(-0.5 * (np.log(sigma / 0.2) / 1.2) ** 2)
+        edge = 1 - self.target
+        above = edge / 2 * (1 - np.cos(np.pi * np.arange(self.num_above + 1) / self.num_above))
+        below = edge + (1 - edge) * (np.arange(self.num_below + 1) / self.num_below) ** 2
+        lapse = np.concatenate([_middles(above), _middles(below)])
+        width = np.concatenate([np.diff(above), np.diff(below)])
+        weibull, sigmas, lapses = np.meshgrid([False, True], sigma, lapse, indexing="ij")
+        prior = np.broadcast_to(prior_sigma[:, None] * width[None, :], weibull.shape).ravel()
+        return Nuisance(
+            weibull.ravel(),
+            sigmas.ravel(),
+            lapses.ravel(),
+            np.log(prior / prior.sum()),
+            lapses.ravel() < edge,
+        )
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Outcomes so far: `solved[i]` of `total[i]` trials succeeded with `m[i]` examples."""
-
-    m: tuple[int, ...]
-    solved: tuple[int, ...]
-    total: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        require(len(self.m) == len(self.solved) == len(self.total), "counts", "equal lengths", self)
-        for m, solved, total in zip(self.m, self.solved, self.total, strict=True):
-            require(m >= 1, "m", "at least 1", m)
-            require(0 <= solved <= total, "solved", f"between 0 and total = {total}", solved)
-
-    @classmethod
-    def of(cls, outcomes: Sequence[tuple[int, bool]]) -> "Counts":
-        """Count (m, solved) pairs, one per trial."""
-        values = sorted({m for m, _ in outcomes})
-        solved = dict.fromkeys(values, 0)
-        total = dict.fromkeys(values, 0)
-        for m, success in outcomes:
-            total[m] += 1
-            solved[m] += int(success)
-        return cls(tuple(values), tuple(solved.values()), tuple(total.values()))
-
-    @property
-    def trials(self) -> int:
-        return sum(self.total)
+def _middles(edges: Float[ndarray, " n"]) -> Float[ndarray, " n-1"]:
+    return (edges[1:] + edges[:-1]) / 2
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """m* with its interval; `None` where the data leave that side of the search range open."""
+    """m* with its interval; `None` where the trials leave it open.
 
-    m_star: int
+    `m_star` is `None` unless m* more likely than not lies among the m tried. `plateau` is the
+    estimated success rate with plenty of examples, `short` the probability that it misses the
+    target, `smallest` and `largest` are the m tried.
+    """
+
+    m_star: int | None
     low: int | None
     high: int | None
     trials: int
     sigma: float
-    lapse: float
+    plateau: float
+    short: float
+    smallest: int
+    largest: int
+    solved: int
 
     @property
     def log_width(self) -> float:
@@ -114,6 +149,16 @@ class Estimate:
             return math.inf
         return math.log(self.high / self.low)
 
+    @property
+    def unreached(self) -> bool:
+        """No m tried reaches the target, at the level of the interval."""
+        return self.high is None and self.low is not None and self.low > self.largest
+
+    @property
+    def levelled(self) -> bool:
+        """Unreached, and the curve has more likely levelled off than not begun to rise."""
+        return self.unreached and self.solved > 0 and self.short >= 0.5
+
 
 def success_probability(
     m: Float[ndarray, "..."],
@@ -121,51 +166,76 @@ def success_probability(
     sigma: Float[ndarray, "..."] | float,
     lapse: Float[ndarray, "..."] | float,
     target: float = TARGET,
+    *,
+    weibull: bool = False,
 ) -> Float[ndarray, "..."]:
     """ψ(log m) of the module's formula; broadcasts."""
-    z = logit(target / (1 - np.asarray(lapse)))
-    return (1 - lapse) * expit(z + (np.log(m) - theta) / sigma)
+    plateau = 1 - np.asarray(lapse, dtype=np.float64)
+    share = np.where(plateau > target, target / np.maximum(plateau, 1e-300), 0.5)
+    along = (np.log(m) - theta) / sigma
+    if weibull:
+        return plateau * -np.expm1(-np.exp(np.minimum(np.log(-np.log1p(-share)) + along, 700.0)))
+    return plateau * expit(logit(share) + along)
 
 
 @lru_cache(maxsize=8)
 def _log_tables(
     grid: CurveGrid, values: tuple[int, ...]
 ) -> tuple[Float[ndarray, "n k i"], Float[ndarray, "n k i"]]:
-    """log ψ and log(1 - ψ) at every (θ, nuisance pair, m)."""
-    sigma, lapse, _ = grid.nuisance
-    m = np.asarray(values, dtype=np.float64)
-    psi = success_probability(
-        m[None, None, :],
-        grid.theta[:, None, None],
-        sigma[None, :, None],
-        lapse[None, :, None],
-        grid.target,
-    )
+    """log ψ and log(1 - ψ) at every (θ, nuisance, m)."""
+    weibull, sigma, lapse, _, _ = grid.nuisance
+    m = np.asarray(values, dtype=np.float64)[None, None, :]
+    theta = grid.theta[:, None, None]
+    psi = np.empty((grid.num_theta, sigma.size, m.size))
+    for shape in (False, True):
+        k = weibull == shape
+        psi[:, k] = success_probability(
+            m, theta, sigma[None, k, None], lapse[None, k, None], grid.target, weibull=shape
+        )
     psi = np.clip(psi, 1e-12, 1 - 1e-9)
     return np.log(psi), np.log1p(-psi)
+
+
+@lru_cache(maxsize=16)
+def log_likelihood(
+    grid: CurveGrid, counts: Counts, values: tuple[int, ...] | None = None
+) -> Float[ndarray, "n k"]:
+    """log P[outcomes | θ, F, σ, λ] on the grid.
+
+    `values`, a superset of `counts.m`, changes nothing but speed: a search passes all its
+    candidates, so that the tables are built once.
+    """
+    values = counts.m if values is None else values
+    if not counts.m:
+        return np.zeros((grid.num_theta, grid.nuisance.sigma.size))
+    log_success, log_failure = _log_tables(grid, values)
+    where = {m: i for i, m in enumerate(values)}
+    solved = np.zeros(len(values))
+    failed = np.zeros(len(values))
+    for m, k, n in zip(counts.m, counts.solved, counts.total, strict=True):
+        solved[where[m]], failed[where[m]] = k, n - k
+    return log_success @ solved + log_failure @ failed
 
 
 @lru_cache(maxsize=4)
 def log_posterior(
     grid: CurveGrid, counts: Counts, values: tuple[int, ...] | None = None
 ) -> Float[ndarray, "n k"]:
-    """Normalised log posterior on the grid.
-
-    `values`, a superset of `counts.m`, changes nothing but speed: a search passes all its
-    candidates, so that the tables are built once.
-    """
-    values = counts.m if values is None else values
-    _, _, log_prior = grid.nuisance
-    log_joint = np.broadcast_to(log_prior, (grid.num_theta, log_prior.size))
-    if counts.m:
-        log_success, log_failure = _log_tables(grid, values)
-        where = {m: i for i, m in enumerate(values)}
-        solved = np.zeros(len(values))
-        total = np.zeros(len(values))
-        for m, k, n in zip(counts.m, counts.solved, counts.total, strict=True):
-            solved[where[m]], total[where[m]] = k, n
-        log_joint = log_joint + log_success @ solved + log_failure @ (total - solved)
+    """Normalised log posterior on the grid."""
+    log_joint = log_likelihood(grid, counts, values) + grid.nuisance.log_prior
     return log_joint - logsumexp(log_joint)
+
+
+def position_likelihood(
+    grid: CurveGrid, counts: Counts
+) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+    """log P[outcomes | θ] the rest integrated out: for plateaus above the target, and below."""
+    joint, nuisance = log_likelihood(grid, counts), grid.nuisance
+    parts = []
+    for chosen in (nuisance.reaches, ~nuisance.reaches):
+        log_prior = nuisance.log_prior[chosen]
+        parts.append(logsumexp(joint[:, chosen] + log_prior - logsumexp(log_prior), axis=1))
+    return parts[0], parts[1]
 
 
 def estimate(
@@ -178,53 +248,42 @@ def estimate(
     """Posterior median of m* and its central interval of probability `level`."""
     require(counts.trials > 0, "counts", "at least one trial", 0)
     posterior = np.exp(log_posterior(grid, counts, values))
-    marginal = posterior.sum(axis=1)
+    _, sigma, lapse, _, reaches = grid.nuisance
+    marginal = posterior[:, reaches].sum(axis=1)
     tail = (1 - level) / 2
     low, middle, high = _quantiles(grid.theta, marginal, (tail, 0.5, 1 - tail))
-    sigma, lapse, _ = grid.nuisance
+    smallest, largest = counts.m[0], counts.m[-1]
+    inside = smallest - 1e-9 <= math.exp(middle) <= largest + 1e-9
     weight = posterior.sum(axis=0)
-    edge = 0.5 * (1 - level)
     return Estimate(
-        m_star=_whole(middle),
-        low=None if marginal[:2].sum() > edge / 2 else _whole(low),
-        high=None if marginal[-2:].sum() > edge / 2 else _whole(high),
+        m_star=_whole(middle) if inside else None,
+        low=None if math.exp(low) < smallest else min(_whole(low), largest + 1),
+        high=None if math.exp(high) > largest else max(_whole(high), smallest),
         trials=counts.trials,
         sigma=float(np.exp(weight @ np.log(sigma))),
-        lapse=float(weight @ lapse),
+        plateau=float(weight @ (1 - lapse)),
+        short=float(1 - marginal.sum()),
+        smallest=smallest,
+        largest=largest,
+        solved=sum(counts.solved),
     )
 
 
 def _quantiles(
     theta: Float[ndarray, " n"], mass: Float[ndarray, " n"], levels: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """Quantiles of a density on equal cells centred at `theta`, linear inside a cell."""
+    """Quantiles of a density on equal cells centred at `theta`; what is missing to 1 lies at 700.
+
+    (exp 700 is the largest number that a float holds: as good as infinite, and still a number.)
+    """
     step = theta[1] - theta[0]
     edges = np.concatenate([theta - step / 2, theta[-1:] + step / 2])
     cumulative = np.concatenate([[0.0], np.cumsum(mass)])
-    return tuple(float(v) for v in np.interp(levels, cumulative / cumulative[-1], edges))
+    return tuple(
+        float(np.interp(q, cumulative, edges)) if q <= cumulative[-1] else 700.0 for q in levels
+    )
 
 
 def _whole(log_m: float) -> int:
     """The smallest whole m with log m >= log_m (rounding noise forgiven)."""
     return max(1, math.ceil(math.exp(log_m) - 1e-9))
-
-
-def isotonic_rates(counts: Counts) -> Float[ndarray, " i"]:
-    """Success rates pooled until they do not decrease with m: the check without a model."""
-    blocks: list[list[float]] = []
-    for solved, total in zip(counts.solved, counts.total, strict=True):
-        blocks.append([float(solved), float(total), 1.0])
-        while len(blocks) > 1 and _rate(blocks[-2]) >= _rate(blocks[-1]):
-            last = blocks.pop()
-            blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
-    return np.concatenate([np.full(int(b[2]), _rate(b)) for b in blocks] or [np.zeros(0)])
-
-
-def _rate(block: list[float]) -> float:
-    return block[0] / block[1] if block[1] else 0.0
-
-
-def isotonic_threshold(counts: Counts, target: float = TARGET) -> int | None:
-    """The smallest tried m whose isotonic success rate reaches `target`; `None` if none does."""
-    reached: Bool[ndarray, " i"] = isotonic_rates(counts) >= target
-    return counts.m[int(np.argmax(reached))] if reached.any() else None

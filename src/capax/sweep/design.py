@@ -8,7 +8,12 @@ so a batch with n_m trials at m leaves θ with variance [(J + Σ n_m I_m)^-1]_θ
 the trials already done plus that of the prior. Nobody knows the true parameters, so the relative
 reduction of this variance is averaged over draws from the posterior: a wide posterior spreads the
 batch, a narrow one gathers it around the threshold. Trials are added a few at a time, the inverse
-follows by the Sherman-Morrison formula.
+follows by the Sherman-Morrison formula. The draws are logistic curves whose plateau exceeds the
+target, as if m* existed.
+
+Whether it does is asked apart: as long as the trials leave a plateau below the target possible, a
+third of every batch goes where the curve has levelled off, to the smallest m at which 97% of the
+rise is expected. Without these trials no interval closes above, and they are the cheap ones.
 
 The cost of a trial is its expected number of restarts: a failing trial uses up all K of them, a
 solved one stops early. With q = ψ(m) and independent restarts, E[restarts] = q / (1 - (1-q)^(1/K)).
@@ -19,12 +24,16 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.special import expit, logit
 
-from capax.sweep.curve import Counts, CurveGrid, log_posterior
+from capax.sweep.counts import Counts
+from capax.sweep.curve import CurveGrid, log_posterior
 
-_PRIOR_PRECISION = np.array([1e-2, 1.0 / 1.0**2, 1.0 / 0.05**2])
-"""Prior information on (θ, log σ, λ): none to speak of, the log-normal, the scale of λ."""
+_PRIOR_PRECISION = np.array([1e-2, 1.0 / 1.2**2, 1.0 / 0.2**2])
+"""Prior information on (θ, log σ, λ): none to speak of, the log-normal, the range of λ."""
 
 
+_RISEN = 0.97
+_SURE = 0.01
+"""The plateau is known to exceed the target when it misses it with less than this probability."""
 _STEPS = 16
 """A batch is filled in at most this many steps."""
 
@@ -48,11 +57,13 @@ def next_batch(
 
     `restarts` = K is what a failing trial costs; 1 means that all trials cost the same.
     """
-    theta, sigma, lapse = _spread_draws(grid, counts, candidates, num_draws)
+    tried = tried_and_candidates(counts, candidates)
+    theta, sigma, lapse = _spread_draws(grid, counts, tried, num_draws)
+    done, _ = _scores(np.asarray(tried, dtype=np.float64), theta, sigma, lapse, grid)
+    covariance = _covariance(counts, tried, done)
     gradient, psi = _scores(np.asarray(candidates, dtype=np.float64), theta, sigma, lapse, grid)
     cost = expected_restarts(psi, restarts).mean(axis=0)
-    covariance = _covariance(counts, candidates, gradient)
-    chosen: list[int] = []
+    chosen = _plateau_trials(grid, counts, tried, candidates, size, psi, lapse)
     while len(chosen) < size:
         copies = min(-(-size // _STEPS), size - len(chosen))
         along = gradient @ covariance
@@ -66,11 +77,41 @@ def next_batch(
     return tuple(sorted(chosen))
 
 
+def _plateau_trials(
+    grid: CurveGrid,
+    counts: Counts,
+    tried: tuple[int, ...],
+    candidates: tuple[int, ...],
+    size: int,
+    psi: Float[ndarray, "d c"],
+    lapse: Float[ndarray, " d"],
+) -> list[int]:
+    """The third of a batch that asks for the plateau; none at first, none once it is known."""
+    if not counts.trials:
+        return []
+    below = ~grid.nuisance.reaches
+    if np.exp(log_posterior(grid, counts, tried))[:, below].sum() < _SURE:
+        return []
+    risen = (psi / (1 - lapse[:, None])).mean(axis=0) >= _RISEN
+    m = candidates[int(np.argmax(risen))] if risen.any() else candidates[-1]
+    return [m] * (size // 3)
+
+
+def tried_and_candidates(counts: Counts, candidates: tuple[int, ...]) -> tuple[int, ...]:
+    """The candidates and, where an earlier search had others, the m that were tried besides."""
+    return (
+        candidates if set(counts.m) <= set(candidates) else tuple(sorted({*counts.m, *candidates}))
+    )
+
+
 def _spread_draws(
     grid: CurveGrid, counts: Counts, candidates: tuple[int, ...], num_draws: int
 ) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"], Float[ndarray, " d"]]:
     """Draws from the posterior without randomness: strata along θ, golden ratio across."""
-    posterior = np.exp(log_posterior(grid, counts, candidates))
+    weibull, sigma, lapse, _, reaches = grid.nuisance
+    kept = reaches & ~weibull
+    log_kept = log_posterior(grid, counts, candidates)[:, kept]
+    posterior = np.exp(log_kept - log_kept.max())
     marginal = posterior.sum(axis=1)
     levels = (np.arange(num_draws) + 0.5) / num_draws
     rows = np.searchsorted(np.cumsum(marginal) / marginal.sum(), levels)
@@ -78,8 +119,7 @@ def _spread_draws(
     inner = np.cumsum(posterior[rows], axis=1)
     golden = (np.arange(num_draws) * 0.6180339887498949 + 0.5) % 1.0
     columns = (inner < (golden * inner[:, -1])[:, None]).sum(axis=1)
-    sigma, lapse, _ = grid.nuisance
-    return grid.theta[rows], sigma[columns], lapse[columns]
+    return grid.theta[rows], sigma[kept][columns], lapse[kept][columns]
 
 
 def _scores(

@@ -1,14 +1,26 @@
 """Families of learners: the one place where a sweep meets what it trains.
 
 A family turns a panel's settings into trials and offers a learner for them. A new architecture
-joins by `register_family("name", family)` and `family = "name"` in an experiment file; searches,
-stores and runners do not change.
+joins by `family = "mine.py:build"` in an experiment file (`capax.learners`); what needs more than
+a learner joins by `register_family("name", family)`. Searches, stores and runners do not change. A
+family needs three methods:
+
+    trial(panel, T, m, index) -> Trial      settings checked, `trial_id` a hash of all that matters
+    learner(panel, T) -> Learner            pulls trials while it has room, yields outcomes
+    prepare(panel, T)                       what can be done ahead in another thread; may do nothing
+
+and may have a fourth, `m_range(panel, T)`, where some m can have no training set. What goes wrong
+in one trial is that trial's business: `Outcome(trial, solved=False, runs=(), reason="...")` keeps
+the sweep going and the reason in the store. An error that is raised ends the sweep, except
+`InfeasibleError`, which ends the panel's work at this T and is noted there.
 """
 
 import importlib
 from typing import Protocol, runtime_checkable
 
 from capax.errors import InputError
+from capax.learners.names import entry_of, known_names
+from capax.learners.references import is_reference
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec, SimulatedTrial
 from capax.sweep.spec import SETTINGS, Experiment, Panel, check_names, nearest
 from capax.sweep.trial import Learner, Trial
@@ -28,6 +40,15 @@ class Family(Protocol):
 
     def prepare(self, panel: Panel, T: int) -> None:
         """What can be done ahead, in another thread: compile. May do nothing."""
+        ...
+
+
+@runtime_checkable
+class Ranged(Protocol):
+    """A family that knows which m make sense; those without this method take any."""
+
+    def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
+        """The least and the largest m to ask for at T (`None`: no largest). Must be repeatable."""
         ...
 
 
@@ -54,6 +75,7 @@ _FAMILIES: dict[str, Family | str] = {
     "transformer": "capax.sweep.transformer_family:TransformerFamily",
     "simulated": SimulatedFamily(),
 }
+"""A name and a family, or `module:class` of one that is loaded on first use."""
 
 
 def register_family(name: str, family: Family) -> None:
@@ -65,13 +87,32 @@ def family_of(panel: Panel) -> Family:
     """The family a panel names. Raises `InputError` with the nearest known name."""
     name = panel.family
     if name not in _FAMILIES:
-        raise InputError(f"model.family: unknown {name!r}{nearest(name, tuple(_FAMILIES))}")
+        if not is_reference(name) and name not in known_names():
+            known = (*_FAMILIES, *(n for n in known_names() if n not in _FAMILIES))
+            raise InputError(f"model.family: unknown {name!r}{nearest(name, known)}")
+        _FAMILIES[name] = _of_learner(name)
     family = _FAMILIES[name]
     if isinstance(family, str):
         module, attribute = family.split(":")
         family = getattr(importlib.import_module(module), attribute)()
         _FAMILIES[name] = family
     return family
+
+
+def _of_learner(name: str) -> Family:
+    """The family of one learner: the zoo's, or the user's at a reference."""
+    from capax.sweep.learner_family import family_of_entry
+
+    try:
+        return family_of_entry(entry_of(name))
+    except InputError as error:
+        raise InputError(f"model.family: {str(error).removeprefix('learner: ')}") from None
+
+
+def m_range(panel: Panel, T: int) -> tuple[int, int | None]:
+    """The least and the largest m that make sense for a panel at T."""
+    family = family_of(panel)
+    return family.m_range(panel, T) if isinstance(family, Ranged) else (1, None)
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -83,7 +124,7 @@ def check_experiment(experiment: Experiment) -> None:
     for panel in experiment.panels:
         for T in panel.T:
             try:
-                trial = family_of(panel).trial(panel, T, panel.search.largest_m, 0)
+                trial = family_of(panel).trial(panel, T, panel.search.at_length(T).largest_m, 0)
             except InputError as error:
                 raise InputError(f"panels.{panel.name} at T = {T}: {error}") from None
             settings = str([getattr(panel, part) for part in SETTINGS]) + f" T={T}"

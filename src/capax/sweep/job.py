@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from capax.errors import InputError
-from capax.sweep.families import family_of
-from capax.sweep.search import Cell, Progress
+from capax.errors import InfeasibleError, InputError
+from capax.sweep.families import family_of, m_range
+from capax.sweep.search import AdaptiveSearch, Cell, Progress, Search
 from capax.sweep.spec import Experiment, Panel
 from capax.sweep.store import Store
 from capax.sweep.trial import Learner, Outcome, Trial
@@ -16,13 +16,22 @@ class Stopped(Exception):
 
 
 class Job:
-    """One panel at one T: knows which trials are still wanted, and takes in outcomes."""
+    """One panel at one T: knows which trials are still wanted, and takes in outcomes.
 
-    def __init__(self, panel: Panel, T: int, known: dict[Cell, bool]) -> None:
+    `note` says what a reader of the results must know: there is no m in range, or work had to stop.
+    """
+
+    def __init__(
+        self, panel: Panel, T: int, known: dict[Cell, bool], before: set[Cell] | None = None
+    ) -> None:
         self.panel = panel
         self.T = T
         self._family = family_of(panel)
-        self.progress = Progress(panel.search, restarts=panel.restarts, known=known)
+        search, self.note = in_range(panel, T)
+        given = {cell: known[cell] for cell in before or ()}
+        new = {cell: solved for cell, solved in known.items() if cell not in given}
+        self.closed = False
+        self.progress = Progress(search, restarts=panel.restarts, known=new, given=given)
 
     @property
     def finished(self) -> bool:
@@ -46,9 +55,13 @@ class Job:
 
     def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
         """Train until the search is finished; every outcome as soon as it is known."""
-        for outcome in self.learner()(self._source(should_stop)):
-            self.record(outcome)
-            yield outcome
+        try:
+            for outcome in self.learner()(self._source(should_stop)):
+                self.record(outcome)
+                yield outcome
+        except InfeasibleError as error:
+            self.note = f"stopped: {error}"  # the other T can still be done
+            return
         if not self.finished:
             raise InputError(f"model.family: {self.panel.family!r} left trials unfinished")
 
@@ -70,6 +83,7 @@ class Status:
     runs: int
     jobs: int
     finished_jobs: int
+    at_work: str = ""
 
 
 class Tally:
@@ -85,7 +99,9 @@ class Tally:
     def status(self) -> Status:
         progress = [job.progress for job in self._jobs]
         most = [
-            job.progress.num_done if job.finished else job.panel.search.most_trials
+            job.progress.num_done
+            if job.finished or job.note
+            else job.panel.search.at_length(job.T).most_trials
             for job in self._jobs
         ]
         return Status(
@@ -95,12 +111,45 @@ class Tally:
             running=sum(p.num_running for p in progress),
             runs=self._runs,
             jobs=len(self._jobs),
-            finished_jobs=sum(job.finished for job in self._jobs),
+            finished_jobs=sum(bool(job.finished or job.note) for job in self._jobs),
+            at_work=self._at_work(),
         )
+
+    def _at_work(self) -> str:
+        """What is being trained: `T = 300, 600`, by panel where there are several."""
+        panels: dict[str, list[str]] = {}
+        for job in self._jobs:
+            if job.progress.num_running:
+                panels.setdefault(job.panel.name, []).append(str(job.T))
+        several = len({job.panel.name for job in self._jobs}) > 1
+        parts = (f"{f'{name} ' if several else ''}T = {', '.join(T)}" for name, T in panels.items())
+        return "; ".join(parts)
 
 
 def jobs_of(experiment: Experiment, store: Store) -> list[Job]:
     """All jobs of an experiment, each as far as the store remembers it."""
     return [
-        Job(panel, T, store.known(panel.name, T)) for panel in experiment.panels for T in panel.T
+        Job(panel, T, store.known(panel.name, T), store.known_before(panel.name, T))
+        for panel in experiment.panels
+        for T in panel.T
     ]
+
+
+def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:
+    """The panel's search within the m that make sense at T; no search, and why, if none does.
+
+    A list of m is taken as it is: who names an m wants to hear what happens there.
+    """
+    least, most = m_range(panel, T)
+    search = panel.search.at_length(T)
+    if not isinstance(search, AdaptiveSearch):
+        return search, ""
+    low, high = max(search.m_low, least), min(search.m_high, most or search.m_high)
+    if low >= high:
+        reason = (
+            f"out of range: of training sets with m <= {search.m_high} hardly any leaves one rule"
+            if least > search.m_low
+            else f"out of range: there are {most} examples"
+        )
+        return None, f"{reason}, and m = {least} is the least that makes sense"
+    return search.model_copy(update={"m_low": low, "m_high": high}), ""

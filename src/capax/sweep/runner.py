@@ -7,9 +7,10 @@ do for all of them. Only the calling thread touches the store. None of this chan
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
 
 from capax.machine import num_cores
 from capax.sweep.families import check_experiment
@@ -19,6 +20,19 @@ from capax.sweep.store import Store
 from capax.sweep.trial import Outcome
 
 Report = Callable[[Status], None]
+
+
+@runtime_checkable
+class Work(Protocol):
+    """What can be trained beside other work: a job, or whatever else yields outcomes."""
+
+    def prepare(self) -> None:
+        """What can be done ahead, in another thread."""
+        ...
+
+    def outcomes(self, should_stop: Callable[[], bool] = ..., /) -> Iterator[Outcome]:
+        """Train; every outcome as soon as it is known."""
+        ...
 
 
 def run_sweep(
@@ -49,15 +63,28 @@ def drive(
     jobs = jobs_of(experiment, store)
     tally = Tally(jobs, store.select("SELECT count(*) AS runs FROM runs")[0]["runs"])
     tell(tally.status())
+    at = {(job.panel.name, job.T): job for job in jobs}
+    for job in jobs:
+        _close(store, job)
     for outcome in outcomes_of([job for job in jobs if not job.finished]):
         store.add(outcome)
         tally.add(outcome)
+        _close(store, at[outcome.trial.panel, outcome.trial.T])
         tell(tally.status())
+    for job in jobs:
+        _close(store, job)
     return tally.status()
 
 
+def _close(store: Store, job: Job) -> None:
+    """Write down that a job is over, or why it stopped; once, and after its last trial."""
+    if (job.finished or job.note) and not job.closed:
+        store.close_job(job.panel.name, job.T, finished=job.finished, note=job.note)
+        job.closed = True
+
+
 @contextmanager
-def preparing(jobs: list[Job]) -> Iterator[None]:
+def preparing(jobs: Sequence["Work"]) -> Iterator[None]:
     """Prepare the coming jobs in their order; what fails here will fail, and say so, in the job."""
     threads = max(1, min(4, num_cores() // 4))
     with ThreadPoolExecutor(threads, thread_name_prefix="prepare") as pool:
@@ -69,7 +96,7 @@ def preparing(jobs: list[Job]) -> Iterator[None]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def concurrently(jobs: list[Job], at_once: int) -> Iterator[Outcome]:
+def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
     """Outcomes of all jobs as they come, `at_once` jobs in work. The first error ends it."""
     if at_once == 1:
         for job in jobs:
@@ -78,7 +105,7 @@ def concurrently(jobs: list[Job], at_once: int) -> Iterator[Outcome]:
     events: queue.Queue[Outcome | BaseException | None] = queue.Queue()
     stop = threading.Event()
 
-    def work(job: Job) -> None:
+    def work(job: Work) -> None:
         try:
             for outcome in job.outcomes(stop.is_set):
                 events.put(outcome)

@@ -6,8 +6,8 @@ in between. Hence a sweep that is killed and resumed, or spread over a cluster, 
 same trials as an undisturbed one.
 """
 
+import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
@@ -16,8 +16,9 @@ from pydantic import Field, model_validator
 
 from capax.data.specs import Spec
 from capax.errors import InputError, require
-from capax.sweep.curve import TARGET, Counts, CurveGrid, Estimate, estimate
-from capax.sweep.design import next_batch
+from capax.sweep.counts import TARGET, Counts
+from capax.sweep.curve import CurveGrid, Estimate, estimate
+from capax.sweep.design import next_batch, tried_and_candidates
 
 Cell = tuple[int, int]
 """One trial of a search: the number of examples m and the trial's number among those at this m."""
@@ -43,21 +44,29 @@ class GridSearch(Spec):
         """Trials that can run at once."""
         return self.most_trials
 
+    def at_length(self, T: int) -> "GridSearch":
+        """The same at every T."""
+        del T
+        return self
+
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """All trials at first, nothing afterwards."""
+        """At every m the trials that are missing: all of them at first, nothing afterwards."""
         del restarts
-        return (
-            ()
-            if counts.trials
-            else tuple(m for m in sorted(set(self.m)) for _ in range(self.trials))
-        )
+        done = dict(zip(counts.m, counts.total, strict=True))
+        missing = ((m, self.trials - done.get(m, 0)) for m in sorted(set(self.m)))
+        return tuple(m for m, number in missing for _ in range(number))
+
+
+_SINGLE = ("m_low", "m_high", "batch", "min_trials", "max_trials")
+"""What a single T may have of its own."""
 
 
 class AdaptiveSearch(Spec):
     """Rounds of `batch` trials where they say most about m*, until the interval is narrow enough.
 
     Stops when high / low <= `precision` (after at least `min_trials`) or after `max_trials`.
-    Candidates are whole m from `m_low` to `m_high`, `step` apart on a log scale.
+    Candidates are whole m from `m_low` to `m_high`, `step` apart on a log scale. `at` holds other
+    settings for single T: `at = { 1000 = { m_low = 40, max_trials = 24 } }`.
     """
 
     method: Literal["adaptive"] = "adaptive"
@@ -69,11 +78,28 @@ class AdaptiveSearch(Spec):
     precision: float = Field(default=1.25, gt=1.0)
     step: float = Field(default=0.05, gt=0.0, le=1.0)
     target: float = Field(default=TARGET, gt=0.0, lt=1.0)
+    at: dict[int, dict[str, int]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _range(self) -> "AdaptiveSearch":
         require(self.m_high > self.m_low, "m_high", f"more than m_low = {self.m_low}", self.m_high)
         return self
+
+    @model_validator(mode="after")
+    def _single_lengths(self) -> "AdaptiveSearch":
+        for T in self.at:
+            self.at_length(T)
+        return self
+
+    def at_length(self, T: int) -> "AdaptiveSearch":
+        """The search at one T: its own settings laid over the common ones."""
+        own = self.at.get(T)
+        if own is None:
+            return self
+        unknown = sorted(set(own) - set(_SINGLE))
+        require(not unknown, f"at.{T}", f"only {', '.join(_SINGLE)}", ", ".join(unknown))
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "at"}
+        return type(self)(**{**fields, **own})
 
     @property
     def most_trials(self) -> int:
@@ -99,7 +125,7 @@ class AdaptiveSearch(Spec):
         return CurveGrid(self.m_low, self.m_high, self.target)
 
     def estimate(self, counts: Counts) -> Estimate:
-        return estimate(self.grid, counts, values=self.candidates)
+        return estimate(self.grid, counts, values=tried_and_candidates(counts, self.candidates))
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
         """The next batch, or nothing when the interval is narrow enough or the trials are spent."""
@@ -120,16 +146,25 @@ class Progress:
     """A search under way: hands out the trials of a round, opens the next when all are in.
 
     `known` are outcomes of an earlier, interrupted sweep: they count as if they came in just now.
+    `given` are outcomes that another search asked for: they are there before the first round.
+    Without a search nothing is asked for.
     """
 
-    def __init__(self, search: Search, *, restarts: int, known: dict[Cell, bool]) -> None:
+    def __init__(
+        self,
+        search: Search | None,
+        *,
+        restarts: int,
+        known: dict[Cell, bool],
+        given: dict[Cell, bool] | None = None,
+    ) -> None:
         self._search = search
         self._restarts = restarts
         self._known = known
-        self._outcomes: dict[Cell, bool] = {}
+        self._outcomes: dict[Cell, bool] = dict(given or {})
         self._waiting: list[Cell] = []
         self._open: set[Cell] = set()
-        self.num_solved = 0
+        self.num_solved = sum(self._outcomes.values())
         self.finished = False
         self._advance()
 
@@ -168,7 +203,8 @@ class Progress:
 
     def _advance(self) -> None:
         while not (self._waiting or self._open or self.finished):
-            batch = self._search.next_round(self.counts, self._restarts)
+            search = self._search
+            batch = search.next_round(self.counts, self._restarts) if search else ()
             self.finished = not batch
             self._settle(numbered(batch, self._outcomes))
 
@@ -181,10 +217,10 @@ class Progress:
 
 
 def numbered(batch: Iterable[int], done: Iterable[Cell]) -> list[Cell]:
-    """Give every m of a batch the next free trial number at that m."""
-    used = Counter(m for m, _ in done)
-    cells = []
+    """Give every m of a batch the smallest trial number at that m that is free."""
+    used, cells = set(done), []
     for m in batch:
-        cells.append((m, used[m]))
-        used[m] += 1
+        number = next(n for n in itertools.count() if (m, n) not in used)
+        used.add((m, number))
+        cells.append((m, number))
     return cells

@@ -16,43 +16,56 @@ from pydantic import Field
 
 from capax.data.specs import Spec
 from capax.identity import digest, key_words
-from capax.sweep.curve import TARGET
+from capax.sweep.counts import TARGET
 from capax.sweep.trial import Outcome, Run, Trial
 
 
 class SimulatedSpec(Spec):
-    """A learner whose threshold is `threshold + growth · ln T` examples, and whose curve is known.
+    """A learner whose threshold is `threshold + growth (T^c - 1)/c` examples, c = `exponent`.
 
-    `shape`: logistic in log m, weibull in m, or normal in m (the last two are not what the
-    estimator assumes). `spread` is the width on that scale, relative to the threshold.
+    c = 0 is the log law, 1 the linear one. `shape`: logistic in log m, weibull in m, or normal in
+    m. `spread` is the width on that scale, relative to the threshold. Success levels off at
+    1 - `lapse`; where that misses the target, the threshold is the middle of the rise. Beyond twice
+    the threshold success loses the share `fall`.
     """
 
     shape: Literal["logistic", "weibull", "normal"] = "logistic"
     threshold: float = Field(default=40.0, gt=0)
     growth: float = 0.0
+    exponent: float = 0.0
     spread: float = Field(default=0.2, gt=0)
     lapse: float = Field(default=0.0, ge=0, lt=1)
+    fall: float = Field(default=0.0, ge=0, le=1)
     seconds: float = Field(default=0.0, ge=0)
 
+    def centre(self, T: int = 1) -> float:
+        """Where the curve of T lies: its threshold, if the plateau exceeds the target."""
+        c = self.exponent
+        return self.threshold + self.growth * (math.log(T) if c == 0 else (T**c - 1) / c)
+
     def success(self, m: int, T: int = 1) -> float:
-        """ψ(m): probability that a trial succeeds; equals 0.8 at the threshold (if λ < 0.2)."""
-        centre = self.threshold + self.growth * math.log(T)
-        reached = TARGET / (1 - self.lapse)
+        """ψ(m): probability that a trial succeeds; 0.8 at the centre (if λ < 0.2, without fall)."""
+        plateau, centre = 1 - self.lapse, self.centre(T)
+        reached = TARGET / plateau if plateau > TARGET else 0.5
+        lost = self.fall / (1 + (2 * centre / m) ** 6)
+        return (1 - lost) * plateau * self._step(m, centre, reached)
+
+    def _step(self, m: int, centre: float, reached: float) -> float:
+        """A step from 0 to 1 with the value `reached` at the centre."""
         if self.shape == "logistic":
             z = math.log(reached / (1 - reached)) + math.log(m / centre) / self.spread
-            return (1 - self.lapse) / (1 + math.exp(-max(-700.0, z)))
+            return 1 / (1 + math.exp(-max(-700.0, z)))
         if self.shape == "weibull":
-            power = (m / centre) ** (1 / self.spread)
-            return (1 - self.lapse) * -math.expm1(power * math.log1p(-reached))
-        z = NormalDist().inv_cdf(reached) + (m - centre) / (self.spread * centre)
-        return (1 - self.lapse) * NormalDist().cdf(z)
+            power = min((m / centre) ** (1 / self.spread), 1e6)
+            return -math.expm1(power * math.log1p(-reached))
+        return NormalDist().cdf(
+            NormalDist().inv_cdf(reached) + (m - centre) / (self.spread * centre)
+        )
 
-    def true_threshold(self, T: int = 1) -> int:
-        """The smallest m with ψ(m) >= 0.8."""
-        m = 1
-        while self.success(m, T) < TARGET:
-            m += 1
-        return m
+    def true_threshold(self, T: int = 1) -> int | None:
+        """The smallest m with ψ(m) >= 0.8; `None` if there is none up to ten times the centre."""
+        most = math.ceil(10 * self.centre(T))
+        return next((m for m in range(1, most) if self.success(m, T) >= TARGET), None)
 
 
 class SimulatedTrial(Spec):

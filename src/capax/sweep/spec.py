@@ -1,4 +1,10 @@
-"""An experiment: a small TOML file that says what to try, at several scales, and nothing else.
+"""An experiment: a small TOML file that says what to try, and nothing else. The smallest one:
+
+    function = "and3"
+    family = "transformer"
+    T = [100, 300, 1000]
+
+Everything can be said in more detail, and at several scales:
 
     name = "figure2"
     claim = "the number of examples needed grows like log T"
@@ -7,6 +13,7 @@
     [model]           # family = "transformer" and the fields of its model, without T
     [optimiser]
     [training]        # steps, evaluations, restarts
+    [axes]            # heads = [1, 4, 16]: the same for every variant (`capax.sweep.axes`)
 
     [panels.threshold]
     T = [50, 100]
@@ -21,6 +28,7 @@ is checked, also those of the family, before anything runs; the nearest valid na
 
 import difflib
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,11 +37,16 @@ from pydantic import Field
 from capax.data.specs import Spec
 from capax.errors import InputError, require
 from capax.identity import digest
+from capax.sweep.axes import SETTINGS, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
-SETTINGS = ("task", "model", "optimiser", "training")
-_FILE_FIELDS = ("name", "claim", *SETTINGS, "panels", "scales")
 _PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", *SETTINGS)
+_SHORT = {"function": "task", "family": "model"}
+"""Fields that may stand at the top of a file, and the table they belong to."""
+_FILE_FIELDS = ("name", "claim", *_SHORT, "T", "search", *SETTINGS, "axes", "panels", "scales")
+_ONLY_PANEL, _ONLY_SCALE = "threshold", "default"
+_RESTARTS = {"transformer": 5}
+"""Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
 
 Table = dict[str, Any]
 
@@ -47,7 +60,7 @@ class Panel(Spec):
 
     name: str
     T: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
-    search: Search
+    search: Search = AdaptiveSearch()
     keep_parameters: bool = False
     whole_curves: bool = False
     task: Table = Field(default_factory=dict)
@@ -61,7 +74,12 @@ class Panel(Spec):
 
     @property
     def restarts(self) -> int:
-        return self.training.get("restarts", 1)
+        return self.training.get("restarts", _RESTARTS.get(self.family, 1))
+
+    @property
+    def identity(self) -> Table:
+        """What a trial is: task, model and protocol. How m is searched, and at which T, is not."""
+        return self.model_dump(mode="json", exclude={"T", "search"})
 
 
 class Experiment(Spec):
@@ -74,8 +92,8 @@ class Experiment(Spec):
 
     @property
     def digest(self) -> str:
-        """Identity of everything that determines results (the wording of the claim does not)."""
-        return digest(self.model_dump(mode="json", exclude={"claim"}))
+        """Identity of everything that determines results: every panel's, and the name."""
+        return digest({"name": self.name, "panels": [panel.identity for panel in self.panels]})
 
 
 def load_experiment(path: Path | str, scale: str | None = None) -> Experiment:
@@ -91,7 +109,7 @@ def load_experiment(path: Path | str, scale: str | None = None) -> Experiment:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"{source}: not a readable TOML file ({reason})") from None
     try:
-        return build_experiment(fields, scale)
+        return build_experiment({"name": source.stem, **fields}, scale)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
 
@@ -99,29 +117,54 @@ def load_experiment(path: Path | str, scale: str | None = None) -> Experiment:
 def build_experiment(fields: Table, scale: str | None = None) -> Experiment:
     """The experiment a parsed file describes, at `scale`."""
     check_names(fields, _FILE_FIELDS, "the experiment file")
-    scales = table(fields, "scales")
-    require(scales, "scales", "at least one table [scales.NAME]", fields.get("scales"))
+    scales = table(fields, "scales") or {_ONLY_SCALE: {}}
     chosen = scale if scale is not None else next(iter(scales))
     if chosen not in scales:
         raise InputError(f"scale: unknown scale {chosen!r}{nearest(chosen, tuple(scales))}")
     over = table(scales, chosen)
-    check_names(over, (*SETTINGS, "panels"), f"scales.{chosen}")
-    merged = laid_over({k: v for k, v in fields.items() if k != "scales"}, over)
-    panels = table(merged, "panels")
-    require(panels, "panels", "at least one table [panels.NAME]", fields.get("panels"))
+    check_names(over, (*SETTINGS, "axes", "panels"), f"scales.{chosen}")
+    merged = laid_over(_spelt_out({k: v for k, v in fields.items() if k != "scales"}), over)
     return Experiment(
         name=merged.get("name", ""),
         claim=merged.get("claim", ""),
         scale=chosen,
-        panels=tuple(_panel(name, table(panels, name), merged) for name in panels),
+        panels=tuple(_panels(merged)),
     )
 
 
-def _panel(name: str, fields: Table, experiment: Table) -> Panel:
+def _spelt_out(fields: Table) -> Table:
+    """A file with its short forms in their tables: `T` makes the one panel of a small file."""
+    full = {k: v for k, v in fields.items() if k not in (*_SHORT, "T", "search")}
+    for name, part in _SHORT.items():
+        if name in fields:
+            require(name not in table(full, part), name, f"once, got it in [{part}] too", name)
+            full[part] = {**table(full, part), name: fields[name]}
+    if "T" in fields or "search" in fields:
+        require("panels" not in fields, "T", "either at the top or in [panels.NAME]", "both")
+        full["panels"] = {_ONLY_PANEL: {k: fields[k] for k in ("T", "search") if k in fields}}
+    return full
+
+
+def _panels(experiment: Table) -> Iterator[Panel]:
+    """Every panel in every variant; a lone panel of several variants goes by their names."""
+    panels = table(experiment, "panels")
+    require(panels, "panels", "T = [...], or at least one table [panels.NAME]", None)
+    combinations = variants(table(experiment, "axes"))
+    for name in panels:
+        for variant, settings in combinations:
+            lone = variant and len(panels) == 1
+            full = variant if lone else "/".join(filter(None, (name, variant)))
+            yield _panel(full, table(panels, name), experiment, settings)
+
+
+def _panel(name: str, fields: Table, experiment: Table, variant: Table) -> Panel:
     check_names(fields, _PANEL_FIELDS, f"panels.{name}")
     own = {k: v for k, v in fields.items() if k not in SETTINGS}
     for part in SETTINGS:
         own[part] = laid_over(table(experiment, part), table(fields, part))
+        own[part] = laid_over(own[part], table(variant, part))
+    if isinstance(own.get("T"), int):
+        own["T"] = (own["T"],)
     own["search"] = _search(table(fields, "search"))
     return Panel(name=name, **own)
 

@@ -7,25 +7,44 @@ second sweep out; the operating system drops it when its owner dies, however it 
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from capax.errors import CapaxError, InputError
+from capax.errors import InputError
 from capax.files import check_writable
 from capax.sweep.lock import Lock
 from capax.sweep.search import Cell
 from capax.sweep.spec import Experiment
-from capax.sweep.store_schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+from capax.sweep.store_file import StoreError as StoreError
+from capax.sweep.store_file import (
+    adopt,
+    check_intact,
+    check_kind,
+    connect,
+    create,
+    explained,
+    is_empty,
+    now,
+)
+from capax.sweep.store_identity import difference
 from capax.sweep.trial import Outcome, Run
 from capax.sweep.versions import versions
 
 
-class StoreError(CapaxError):
-    """A store that cannot be read or written; what is in it stays as it was."""
+@dataclass(frozen=True)
+class Unfinished:
+    """A panel at one T whose search is not finished: trials so far, and why, if there is a why."""
+
+    panel: str
+    T: int
+    trials: int
+    note: str = ""
+
+    def __str__(self) -> str:
+        how_far = f"{self.trials} trials so far" if self.trials else "no trial yet"
+        return f"T = {self.T} ({self.note or how_far})"
 
 
 class Store:
@@ -36,20 +55,22 @@ class Store:
         self._connection = connection
         self._lock = lock
         self._session: int | None = None
+        self._searches: dict[str, int] = {}
 
     @classmethod
     def create_or_resume(cls, path: Path | str, experiment: Experiment) -> "Store":
         """Open `path` for writing, creating it if needed, for this experiment and no other.
 
-        Raises `InputError` when another process writes it or it belongs to another spec,
-        `StoreError` when it is damaged.
+        Values of T, search settings and panels may differ from those the store has seen; what is
+        known is kept. Raises `InputError` when another process writes it or it belongs to another
+        spec, `StoreError` when it is damaged.
         """
         target = Path(path)
         check_writable(target)
         lock = Lock(target)
         try:
-            store = cls(target, _connect(target, "rwc"), lock)
-            with _explained(target):
+            store = cls(target, connect(target, "rwc"), lock)
+            with explained(target):
                 store._prepare(experiment)
         except BaseException:
             lock.release()
@@ -62,9 +83,9 @@ class Store:
         target = Path(path)
         if not target.is_file():
             raise InputError(f"{target}: wanted a store made by `capax sweep`, got no such file")
-        store = cls(target, _connect(target, "ro"), None)
-        with _explained(target):
-            store._check_kind()
+        store = cls(target, connect(target, "ro"), None)
+        with explained(target):
+            check_kind(target, store._connection)
         return store
 
     def __enter__(self) -> "Store":
@@ -92,12 +113,12 @@ class Store:
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment this store belongs to."""
+        """The experiment this store belongs to: all panels and T it holds, the latest searches."""
         return Experiment(**json.loads(self.meta("experiment")))
 
     def meta(self, key: str) -> str:
         """A fact about the whole store: experiment, digest, created."""
-        with _explained(self.path):
+        with explained(self.path):
             row = self._connection.execute(
                 "SELECT value FROM meta WHERE key = ?", (key,)
             ).fetchone()
@@ -112,9 +133,41 @@ class Store:
         )
         return {(row["m"], row["number"]): bool(row["solved"]) for row in rows}
 
+    def known_before(self, panel: str, T: int) -> set[Cell]:
+        """Those of the known trials that an earlier search, with other settings, asked for."""
+        now = self._searches.get(panel, 0)
+        rows = self.select(
+            "SELECT m, number FROM trials WHERE panel = ? AND T = ? AND search < ?", panel, T, now
+        )
+        return {(row["m"], row["number"]) for row in rows}
+
+    def unfinished(self) -> tuple[Unfinished, ...]:
+        """The panels and T without a finished search, or with a note; in the experiment's order."""
+        query = """
+            SELECT j.panel, j.T, j.finished, j.note FROM jobs j
+            WHERE j.search = (SELECT max(number) FROM searches s WHERE s.panel = j.panel)
+        """
+        closed = {(row["panel"], row["T"]): row for row in self.select(query)}
+        found = []
+        for panel in self.experiment.panels:
+            for T in sorted(set(panel.T)):
+                row = closed.get((panel.name, T))
+                if row is None or row["note"] or not row["finished"]:
+                    note = "" if row is None else row["note"]
+                    found.append(Unfinished(panel.name, T, len(self.known(panel.name, T)), note))
+        return tuple(found)
+
+    def close_job(self, panel: str, T: int, *, finished: bool = True, note: str = "") -> None:
+        """Remember that the search of a panel at T is finished, or why it could not go on."""
+        with explained(self.path), self._connection:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?)",
+                (panel, T, self._searches.get(panel, 0), finished, note),
+            )
+
     def select(self, query: str, *values: object) -> list[sqlite3.Row]:
         """Rows of a query, with columns by name."""
-        with _explained(self.path):
+        with explained(self.path):
             return self._connection.execute(query, values).fetchall()
 
     def parameters(self, run_id: str) -> bytes | None:
@@ -128,10 +181,10 @@ class Store:
         Raises `StoreError` when the disk is full; what was written before stays.
         """
         trial = outcome.trial
-        with _explained(self.path), self._connection:
+        with explained(self.path), self._connection:
             session = self._session or self._new_session()
             self._connection.execute(
-                "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     trial.trial_id,
                     trial.panel,
@@ -139,7 +192,9 @@ class Store:
                     trial.m,
                     trial.index,
                     outcome.solved,
-                    _now(),
+                    outcome.reason,
+                    self._searches.get(trial.panel, 0),
+                    now(),
                 ),
             )
             for run in outcome.runs:
@@ -157,103 +212,24 @@ class Store:
         """A row for the versions this process runs with."""
         cursor = self._connection.execute(
             "INSERT INTO sessions (started, versions) VALUES (?, ?)",
-            (_now(), json.dumps(versions(), sort_keys=True)),
+            (now(), json.dumps(versions(), sort_keys=True)),
         )
         return cursor.lastrowid or 0
 
     def _prepare(self, experiment: Experiment) -> None:
         """Create the tables of a new file, or check that an old one is ours and intact."""
-        empty = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if empty and self._connection.execute("PRAGMA page_count").fetchone()[0] <= 1:
-            self._create(experiment)
-        self._check_kind()
-        verdict = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if verdict != "ok":
-            raise StoreError(
-                f"{self.path}: damaged store ({verdict}); restore a copy or start anew"
-            )
-        if self.meta("digest") != experiment.digest:
-            edit = difference(self.experiment, experiment)
+        if is_empty(self._connection):
+            create(self._connection, experiment)
+        check_intact(self.path, self._connection)
+        edit = self.meta("digest") != experiment.digest and difference(self.experiment, experiment)
+        if edit:
             raise InputError(
                 f"{self.path}: belongs to another spec ({edit}); "
                 "undo the edit or choose another --store"
             )
         self._connection.execute("PRAGMA journal_mode = WAL")
-
-    def _create(self, experiment: Experiment) -> None:
         with self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            for statement in SCHEMA:
-                self._connection.execute(statement)
-            facts = {
-                "experiment": experiment.model_dump_json(),
-                "digest": experiment.digest,
-                "created": _now(),
-            }
-            self._connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
-            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def _check_kind(self) -> None:
-        kind = self._connection.execute("PRAGMA application_id").fetchone()[0]
-        if kind != APPLICATION_ID:
-            raise StoreError(f"{self.path}: wanted a Capax store, got another SQLite database")
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if version != SCHEMA_VERSION:
-            raise StoreError(
-                f"{self.path}: has schema version {version}, this Capax reads {SCHEMA_VERSION}; "
-                "use the Capax that wrote it"
-            )
-
-
-def difference(old: Experiment, new: Experiment) -> str:
-    """The first field in which two experiments differ, as `panels.x.T: (50,) became (50, 100)`."""
-    before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
-    for name in sorted({*before, *after} - {"claim"}):
-        if before.get(name) != after.get(name):
-            return f"{name}: {before.get(name)} became {after.get(name)}"
-    return "settings differ"
-
-
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    if isinstance(value, dict):
-        pairs = value.items()
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        pairs = [(entry.get("name", str(i)), entry) for i, entry in enumerate(value)]
-    else:
-        return {name: value}
-    return {k: v for n, x in pairs for k, v in _flat(x, f"{name}.{n}".lstrip(".")).items()}
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    with _explained(path):
-        uri = f"{path.absolute().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(uri, uri=True, timeout=30.0)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-    return connection
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into one line that says what happened to the store."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise StoreError(f"{path}: refused a run it already has ({error})") from error
-    except sqlite3.DatabaseError as error:
-        text = str(error)
-        if "full" in text or "disk I/O" in text:
-            raise StoreError(
-                f"{path}: could not be written ({text}); finished trials are safe, "
-                "free some space and run the same command again"
-            ) from error
-        raise StoreError(f"{path}: not a readable Capax store ({text})") from error
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._searches = adopt(self._connection, self.experiment, experiment)
 
 
 def _run_row(run: Run, trial_id: str, session: int) -> tuple[object, ...]:

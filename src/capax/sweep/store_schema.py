@@ -3,7 +3,7 @@
 APPLICATION_ID = 0x43415058
 """SQLite's mark for the kind of file: the letters CAPX."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 SCHEMA = (
     """CREATE TABLE meta (
@@ -15,6 +15,21 @@ SCHEMA = (
         started TEXT NOT NULL,
         versions TEXT NOT NULL      -- JSON: packages, Python, device
     ) STRICT""",
+    """CREATE TABLE searches (
+        panel TEXT NOT NULL,
+        number INTEGER NOT NULL,    -- 0 for the first; grows when the settings of a search change
+        settings TEXT NOT NULL,     -- JSON
+        since TEXT NOT NULL,
+        PRIMARY KEY (panel, number)
+    ) STRICT""",
+    """CREATE TABLE jobs (
+        panel TEXT NOT NULL,
+        T INTEGER NOT NULL,
+        search INTEGER NOT NULL,    -- the search that is finished, or that stopped with `note`
+        finished INTEGER NOT NULL CHECK (finished IN (0, 1)),
+        note TEXT NOT NULL,         -- what a reader must know: no m in range, no memory
+        PRIMARY KEY (panel, T)
+    ) STRICT""",
     """CREATE TABLE trials (
         trial_id TEXT PRIMARY KEY,
         panel TEXT NOT NULL,
@@ -22,6 +37,8 @@ SCHEMA = (
         m INTEGER NOT NULL,
         number INTEGER NOT NULL,    -- among the trials of this panel at (T, m)
         solved INTEGER NOT NULL CHECK (solved IN (0, 1)),
+        reason TEXT NOT NULL,       -- why a trial ended without a verdict of training; mostly empty
+        search INTEGER NOT NULL,    -- number of the panel's search that asked for it
         finished TEXT NOT NULL,
         UNIQUE (panel, T, m, number)
     ) STRICT""",

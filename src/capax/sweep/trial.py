@@ -48,11 +48,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial ended: the best of its restarts, with every run that was made."""
+    """How a trial ended: the best of its restarts, with every run that was made.
+
+    `reason` says why a trial is unsolved where no training decided it: no unambiguous training set
+    was found, a user's learner raised an error. Such a trial may have no runs; it counts as a
+    failure like any other, and its reason is kept in the store.
+    """
 
     trial: Trial
     solved: bool
     runs: tuple[Run, ...]
+    reason: str = ""
 
 
 @runtime_checkable

@@ -10,25 +10,28 @@ import jax
 import numpy as np
 
 from capax.data.task import Training
+from capax.errors import InfeasibleError
 from capax.training.hardware import Hardware
 from capax.training.program import SUBSET, Program
 from capax.training.record import Record
 from capax.training.results import RunResult
-from capax.training.seeds import seed_for
+from capax.training.seeds import Seed, seed_for
 from capax.training.shape import with_rows
 from capax.training.slots import Slots
 from capax.training.specs import RunSpec
 
-Event = tuple["Job", RunResult] | BaseException
+Event = tuple["Job", RunResult | InfeasibleError] | BaseException
+"""A finished run, a run that cannot have a training set, or the end of a worker."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run that waits for a slot, its trial's number, and its training set being drawn."""
+    """A run that waits for a slot, its trial's number, and what will enter the slot being made."""
 
     trial: int
     spec: RunSpec
     training: "Future[Training | None]"
+    seed: "Future[Seed]"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Orders:
     width: int
     keep: str
     early_exit: bool
-    full_validation: bool
+    examine_from: float  # share right of the first rows that has the whole pool examined
 
 
 class Desk:
@@ -60,13 +63,20 @@ class Desk:
             self._change.notify()
 
     def take(self, most: int, wait: bool) -> list[Job] | None:
-        """Up to `most` jobs; waits for one if `wait`; None when closed."""
+        """Up to `most` jobs: those that can start at once; with `wait` all, ready or not.
+
+        Who has nothing to train waits for a full house; who trains does not wait for anybody.
+        None when closed.
+        """
         with self._change:
             while wait and not self._jobs and not self._closed:
                 self._change.wait()
             if self._closed:
                 return None
-            return [self._jobs.popleft() for _ in range(min(most, len(self._jobs)))]
+            taken = [job for job in self._jobs if wait or job.seed.done()][:most]
+            for job in taken:
+                self._jobs.remove(job)
+            return taken
 
     def close(self) -> None:
         """No more jobs; workers leave after the chunk they are in."""
@@ -92,7 +102,7 @@ def _serve(orders: Orders, device: jax.Device, desk: Desk) -> None:
             return
         if jobs:
             slots = _with_room(slots, orders, device, max(job.spec.task.m for job in jobs))
-            _admit(jobs, slots, active)
+            _admit(jobs, slots, active, desk)
         if slots is not None and active:
             _advance(slots, active, orders)
             _retire(slots, active, orders, desk)
@@ -109,26 +119,38 @@ def _with_room(slots: Slots | None, orders: Orders, device: jax.Device, m: int) 
     return wider
 
 
-def _admit(jobs: list[Job], slots: Slots, active: dict[int, tuple[Job, Record]]) -> None:
-    free = [slot for slot in range(slots.width) if slot not in active]
+def _admit(
+    jobs: list[Job], slots: Slots, active: dict[int, tuple[Job, Record]], desk: Desk
+) -> None:
+    """Start jobs in free slots; one that can have no training set goes back unsolved."""
+    free = (slot for slot in range(slots.width) if slot not in active)
     seeds = {}
-    for slot, job in zip(free, jobs, strict=False):
-        seeds[slot] = seed_for(job.spec, job.training.result(), slots.program)
+    for job in jobs:
+        try:
+            seed = job.seed.result()
+        except InfeasibleError as error:
+            desk.events.put((job, error))
+            continue
+        if len(seed[0].data.y) not in (0, slots.program.rows):  # the program has grown meanwhile
+            seed = seed_for(job.spec, job.training.result(), slots.program)
+        seeds[next(free)] = seed, job
+    for slot, (_, job) in seeds.items():
         active[slot] = (job, Record(job.spec))
-    slots.admit(seeds)
+    if seeds:
+        slots.admit({slot: seed for slot, (seed, _) in seeds.items()})
 
 
 def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
-    """One chunk for all slots; the whole pool only for slots with a perfect first part."""
-    measured = slots.advance()
+    """One chunk for all slots; the whole pool only for slots with a good enough first part."""
+    measured = slots.advance(active)
     n = len(orders.pool)
     part = min(SUBSET, n)
     correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)
     seen = np.full(slots.width, part)
-    perfect = [i for i in active if n > part and (correct[i] == part or orders.full_validation)]
-    if perfect:
-        correct[perfect], mass[perfect] = slots.examine(perfect)
-        seen[perfect] = n
+    chosen = [i for i in active if n > part and correct[i] >= orders.examine_from * part]
+    if chosen:
+        correct[chosen], mass[chosen] = slots.examine(chosen)
+        seen[chosen] = n
     for i, (_, record) in active.items():
         share = correct[i] / seen[i]
         loss, train = float(measured.loss[i]), float(measured.train_accuracy[i])

@@ -1,0 +1,153 @@
+"""Does success fall where it should rise? Tested, because the success curve assumes that it rises.
+
+With a fixed number of steps a learner may do worse with more examples, or level off lower as T
+grows. Both are tested, and said.
+
+    with m   The largest difference, in standard errors, between the success rate of a block of
+             neighbouring m and that of a later block. Its distribution when success never falls is
+             simulated from the isotonic fit, the closest rates that do not fall.
+    with T   Likelihood ratio of a plateau that is the same at every T against one that falls
+             linearly in log T; the other parameters of each curve are integrated out.
+
+Where success falls with m, the curve is fitted up to the peak: m* is the smallest m that reaches
+the target, and what comes after the peak says nothing about it.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.special import logsumexp, xlogy
+from scipy.stats import chi2
+
+from capax.identity import key_words
+from capax.sweep.counts import Counts, isotonic_rates
+from capax.sweep.curve import CurveGrid, log_likelihood
+
+LEVEL = 0.01
+_MOST_BINS = 12
+_DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Fall:
+    """Success rises up to `peak` examples and falls afterwards."""
+
+    peak: int
+    p_value: float
+
+
+def falling(counts: Counts, level: float = LEVEL) -> Fall | None:
+    """The fall of success with m, if it is significant at `level`."""
+    if len(counts.m) < 2 or counts.trials < 4:
+        return None
+    bins = _bins(counts)
+    solved = np.array([sum(counts.solved[i:j]) for i, j in bins], dtype=np.float64)
+    total = np.array([sum(counts.total[i:j]) for i, j in bins], dtype=np.float64)
+    rates = isotonic_rates(
+        Counts(tuple(range(1, len(bins) + 1)), *(tuple(int(x) for x in v) for v in (solved, total)))
+    )
+    observed = float(_largest_drop(solved[None], total)[0])
+    if observed < 2.0:  # never significant: the largest of many differences is larger by chance
+        return None
+    random = np.random.default_rng(key_words([counts.m, counts.solved, counts.total], "falling"))
+    drawn = random.binomial(total.astype(np.int64), rates, size=(_DRAWS, total.size))
+    as_large = int((_largest_drop(drawn.astype(np.float64), total) >= observed - 1e-9).sum())
+    p_value = (1 + as_large) / (1 + _DRAWS)
+    return Fall(_peak(counts), p_value) if p_value < level else None
+
+
+def _bins(counts: Counts) -> list[tuple[int, int]]:
+    """At most twelve runs of neighbouring m with about the same number of trials."""
+    done = np.cumsum(counts.total)
+    number = np.minimum((done - 0.5) * _MOST_BINS / done[-1], _MOST_BINS - 1).astype(int)
+    starts = [i for i in range(len(number)) if i == 0 or number[i] != number[i - 1]]
+    return list(zip(starts, [*starts[1:], len(number)], strict=True))
+
+
+def _largest_drop(
+    solved: Float[ndarray, "d n"], total: Float[ndarray, " n"]
+) -> Float[ndarray, " d"]:
+    """Largest z of (rate of a block) - (rate of a later block), over all pairs of blocks."""
+    n = total.size
+    blocks = [(i, j) for i, j in itertools.combinations(range(n + 1), 2)]
+    member = np.array([[float(i <= k < j) for k in range(n)] for i, j in blocks])
+    pairs = [
+        (a, b)
+        for a, (_, end) in enumerate(blocks)
+        for b, (start, _) in enumerate(blocks)
+        if end <= start
+    ]
+    first, later = (np.array(side) for side in zip(*pairs, strict=True))
+    hits, trials = solved @ member.T, member @ total
+    pooled = (hits[:, first] + hits[:, later]) / (trials[first] + trials[later])
+    variance = pooled * (1 - pooled) * (1 / trials[first] + 1 / trials[later])
+    drop = hits[:, first] / trials[first] - hits[:, later] / trials[later]
+    return np.where(variance > 0, drop / np.sqrt(np.maximum(variance, 1e-300)), 0.0).max(axis=1)
+
+
+def _peak(counts: Counts) -> int:
+    """The largest m up to which rates rise and from which they fall, by maximum likelihood."""
+    backward = Counts(tuple(range(1, len(counts.m) + 1)), counts.solved[::-1], counts.total[::-1])
+    best, peak = -math.inf, counts.m[-1]
+    for n in range(1, len(counts.m) + 1):
+        up = isotonic_rates(counts.up_to(counts.m[n - 1]))
+        down = isotonic_rates(backward.up_to(len(counts.m) - n))[::-1]
+        fit = _log_likelihood(counts, np.concatenate([up, down]))
+        if fit >= best - 1e-9:  # the top itself may count as the end or as the start: the end
+            best, peak = fit, counts.m[n - 1]
+    return peak
+
+
+def _log_likelihood(counts: Counts, rates: Float[ndarray, " i"]) -> float:
+    solved, total = np.array(counts.solved), np.array(counts.total)
+    return float((xlogy(solved, rates) + xlogy(total - solved, 1 - rates)).sum())
+
+
+@dataclass(frozen=True)
+class PlateauFall:
+    """The plateau falls with T, from `first` at the smallest to `last` at the largest T."""
+
+    first: float
+    last: float
+    p_value: float
+
+
+def plateau_falling(
+    curves: tuple[tuple[int, Counts], ...], level: float = LEVEL
+) -> PlateauFall | None:
+    """The fall of the plateau with T, if it is significant at `level`."""
+    if len({T for T, _ in curves}) < 2:
+        return None
+    log_T = np.log([float(T) for T, _ in curves])
+    along = (log_T - log_T.min()) / (log_T.max() - log_T.min())
+    ends = np.linspace(0.01, 1.0, 100)
+    total = np.zeros((ends.size, ends.size))
+    for share, (_, counts) in zip(along, curves, strict=True):
+        plateau, value = _plateau_likelihood(counts)
+        at = (1 - share) * ends[:, None] + share * ends[None, :]
+        total += np.interp(at, plateau, value)
+    common = float(np.diag(total).max())
+    below = np.where(ends[:, None] > ends[None, :], total, -math.inf)
+    gain = 2 * (float(below.max()) - common)
+    p_value = 0.5 * float(chi2.sf(max(gain, 0.0), 1))
+    if p_value >= level:
+        return None
+    first, last = np.unravel_index(int(np.argmax(below)), below.shape)
+    return PlateauFall(float(ends[first]), float(ends[last]), p_value)
+
+
+def _plateau_likelihood(counts: Counts) -> tuple[Float[ndarray, " l"], Float[ndarray, " l"]]:
+    """log P[outcomes | plateau], by increasing plateau, all else integrated out."""
+    grid = CurveGrid.fitted(counts)
+    nuisance = grid.nuisance
+    joint = logsumexp(log_likelihood(grid, counts), axis=0) + nuisance.log_prior
+    lapses = np.unique(nuisance.lapse)
+    value = [
+        logsumexp(joint[nuisance.lapse == x]) - logsumexp(nuisance.log_prior[nuisance.lapse == x])
+        for x in lapses
+    ]
+    return 1 - lapses[::-1], np.array(value)[::-1]

@@ -1,0 +1,220 @@
+"""Four laws of m*(T), each fitted by one likelihood over all trials.
+
+    constant   m* = a
+    log        m* = a + b ln T
+    linear     m* = a + b T
+    power      m* = a + b (T^c - 1)/c        (c -> 0 is the log law, c = 1 the linear one)
+
+Every T has a success curve of its own; a law says only where these curves cross the target. With
+ℓ_T(θ) the log likelihood of the trials at T when the crossing lies at log m = θ (steepness, shape
+and plateau of the curve integrated out, `capax.analysis.positions`),
+
+    ℓ(law) = max over its parameters of  sum_T ℓ_T( log m*(T) ),      AIC = 2k - 2 ℓ(law).
+
+No threshold is estimated on the way, so none is thrown away: a T where every trial failed says that
+m* lies higher, and how surely. Beside the laws stands the fit with every θ_T free (or at infinity,
+where the plateau misses the target). Goodness of fit of a law with k parameters at n values of T:
+
+    D = 2 (ℓ(free) - ℓ(law)),  compared with χ² of n - k degrees of freedom;
+
+a law inside the power law is also compared with that one, by χ² of 3 - k degrees.
+
+A law is searched by its values A and B at the smallest and the largest T, in between
+A + (B - A) w with w the rising part scaled to [0, 1]: a grid over (log A, log B) that zooms in on
+what the likelihood does not rule out. 95% intervals and bands are read off the points with
+2 (ℓ(law) - ℓ) <= 3.84.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.stats import chi2
+
+from capax.analysis.positions import Position
+
+LAWS = ("constant", "log", "linear", "power")
+FORMULAS = {
+    "constant": "m* = a",
+    "log": "m* = a + b ln T",
+    "linear": "m* = a + b T",
+    "power": "m* = a + b (T^c - 1)/c",
+}
+_EXPONENTS = (-1.0, 2.0)
+_CHI2 = float(chi2.isf(0.05, 1))
+_KEPT = 12.0  # a zoom keeps what lies this far in 2ℓ below the best
+_CELLS = 24
+_ZOOMS = 4
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A fitted parameter and its 95% interval; `None` where the side is open."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One law fitted to all trials. `p_fit`: goodness of fit, `p_power`: against the power law.
+
+    Both are `None` where no degree of freedom is left.
+    """
+
+    law: str
+    formula: str
+    parameters: tuple[Parameter, ...]
+    log_likelihood: float
+    deviance: float
+    p_fit: float | None
+    p_power: float | None = None
+    weight: float = 0.0
+    accepted: "Accepted | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def aic(self) -> float:
+        return 2 * len(self.parameters) - 2 * self.log_likelihood
+
+    def predict(self, T: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+        """m* of the fitted law at T."""
+        values = {p.name: p.value for p in self.parameters}
+        return values["a"] + values.get("b", 0.0) * rising(self.law, T, values.get("c", 1.0))
+
+    def band(
+        self, T: Float[ndarray, " n"]
+    ) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]] | None:
+        """Smallest and largest m*(T) among the parameters that the trials do not rule out (95%)."""
+        if self.accepted is None:
+            return None
+        a, b, c = (column[:, None] for column in self.accepted)
+        curves = a + b * rising(self.law, T[None, :], c)
+        return curves.min(axis=0), curves.max(axis=0)
+
+
+Accepted = tuple[Float[ndarray, " k"], Float[ndarray, " k"], Float[ndarray, " k"]]
+"""(a, b, c) of the points of a search that the 95% interval keeps."""
+
+
+def rising(
+    law: str, T: Float[ndarray, "..."] | float, c: Float[ndarray, "..."] | float
+) -> Float[ndarray, "..."]:
+    """What b is multiplied with; broadcasts."""
+    T, c = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(c, dtype=np.float64))
+    if law == "constant":
+        return np.zeros_like(T)
+    if law == "linear":
+        return T.copy()
+    flat = (np.abs(c) < 1e-9) | (law == "log")
+    safe = np.where(flat, 1.0, c)
+    return np.where(flat, np.log(T), np.expm1(safe * np.log(T)) / safe)
+
+
+def fit_law(law: str, positions: tuple[Position, ...]) -> Fit:
+    """The best parameters of one law, their intervals, and its goodness of fit."""
+    found = _search_exponents(positions) if law == "power" else _search(law, positions, np.ones(1))
+    best = int(np.argmax(found.log_likelihood))
+    keep = 2 * (found.log_likelihood[best] - found.log_likelihood) <= _CHI2
+    names = {"constant": "a", "power": "abc"}.get(law, "ab")
+    columns = {"a": found.a, "b": found.b, "c": found.c}
+    at_edge = bool(found.edge[keep].any())
+    parameters = tuple(
+        _parameter(name, columns[name][best], columns[name][keep], open_ends=at_edge)
+        for name in names
+    )
+    top = float(found.log_likelihood[best])
+    deviance = max(0.0, 2 * (sum(p.free for p in positions) - top))
+    freedom = len({p.T for p in positions}) - len(names)
+    return Fit(
+        law=law,
+        formula=FORMULAS[law],
+        parameters=parameters,
+        log_likelihood=top,
+        deviance=deviance,
+        p_fit=float(chi2.sf(deviance, freedom)) if freedom > 0 else None,
+        accepted=(found.a[keep], found.b[keep], found.c[keep]),
+    )
+
+
+def _parameter(
+    name: str, value: float, kept: Float[ndarray, " k"], *, open_ends: bool
+) -> Parameter:
+    low, high = float(kept.min()), float(kept.max())
+    if name == "c":
+        ends = (low <= _EXPONENTS[0] + 1e-9, high >= _EXPONENTS[1] - 1e-9)
+    else:
+        ends = (open_ends, open_ends)
+    return Parameter(name, float(value), None if ends[0] else low, None if ends[1] else high)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """All points of the last zoom: parameters, likelihood, and whether they lie at the edge."""
+
+    a: Float[ndarray, " k"]
+    b: Float[ndarray, " k"]
+    c: Float[ndarray, " k"]
+    log_likelihood: Float[ndarray, " k"]
+    edge: ndarray
+
+
+def _search_exponents(positions: tuple[Position, ...]) -> _Found:
+    """The power law: first all exponents from -1 to 2, then those that are left, finely."""
+    coarse = np.linspace(*_EXPONENTS, 25)
+    found = _search("power", positions, coarse)
+    near = 2 * (found.log_likelihood.max() - found.log_likelihood) <= _KEPT
+    low, high = _around(coarse, np.isin(coarse, found.c[near]), *_EXPONENTS)
+    return _search("power", positions, np.linspace(low, high, 37))
+
+
+def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray, " e"]) -> _Found:
+    """Zoom in on the (log A, log B) that 2ℓ leaves within 12 of the best, for all exponents."""
+    T = np.array([p.T for p in positions], dtype=np.float64)
+    low = min(float(p.theta[0]) for p in positions)
+    high = max(float(p.theta[-1]) for p in positions)
+    flat = law == "constant"
+    first = rising(law, T.min(), exponents)
+    width = np.ones_like(first) if flat else rising(law, T.max(), exponents) - first
+    shares = [(rising(law, t, exponents) - first) / width for t in T]
+    log_A = np.linspace(low, high, _CELLS + 1)
+    log_B = log_A[:1] if flat else log_A
+    total = _on_grid(positions, shares, log_A, log_B)
+    for _ in range(_ZOOMS - 1):
+        near = 2 * (total.max() - total) <= _KEPT
+        log_A = np.linspace(*_around(log_A, near.any(axis=(0, 2)), low, high), _CELLS + 1)
+        if not flat:
+            log_B = np.linspace(*_around(log_B, near.any(axis=(0, 1)), low, high), _CELLS + 1)
+        total = _on_grid(positions, shares, log_A, log_B)
+    A, B = np.exp(log_A)[:, None], np.exp(log_B)[None, :]
+    rise = (0.0 if flat else B - A) / width[:, None, None]
+    at_A, at_B = (np.isclose(v, low) | np.isclose(v, high) for v in (log_A, log_B))
+    edge = at_A[:, None] | (at_B[None, :] & (not flat))
+    parts = (A - rise * first[:, None, None], rise, exponents[:, None, None], total, edge)
+    return _Found(*(np.broadcast_to(part, total.shape).ravel() for part in parts))
+
+
+def _on_grid(
+    positions: tuple[Position, ...],
+    shares: list[Float[ndarray, " e"]],
+    log_A: Float[ndarray, " i"],
+    log_B: Float[ndarray, " j"],
+) -> Float[ndarray, "e i j"]:
+    """sum_T ℓ_T at m* = A + (B - A) share, for every exponent, A and B."""
+    A, B = np.exp(log_A)[:, None], np.exp(log_B)[None, :]
+    values = [
+        p.at(np.log(A + (B - A) * share[:, None, None]))
+        for p, share in zip(positions, shares, strict=True)
+    ]
+    return np.sum(values, axis=0)
+
+
+def _around(
+    values: Float[ndarray, " n"], near: ndarray, low: float, high: float
+) -> tuple[float, float]:
+    """The range of the values marked `near`, one cell wider on both sides."""
+    step = values[1] - values[0]
+    kept = values[near]
+    return float(max(low, kept[0] - step)), float(min(high, kept[-1] + step))

@@ -1,0 +1,131 @@
+"""Reference results that travel with the package: stores without their runs.
+
+A reference is a store in which every trial kept its T, m, seed and outcome, and whose runs (curves,
+specs, parameters) were left out. It opens like any store, so thresholds, laws and figures come from
+the same functions; what it adds are the command that makes it again, and the machine it ran on.
+"""
+
+import json
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from capax.errors import InputError, require
+from capax.files import write_atomically
+from capax.sweep.spec import nearest
+from capax.sweep.store import Store
+
+FOLDER = Path(str(files("capax") / "reference"))
+_ID_LENGTH = 16
+"""Characters kept of a trial's hash: enough to tell trials apart and to find one again."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is known about a reference without computing anything from it."""
+
+    name: str
+    path: Path
+    experiment: str
+    scale: str
+    T: tuple[int, ...]
+    trials: int
+    runs: int
+    command: str
+    made: str
+    versions: dict[str, str]
+
+    @property
+    def device(self) -> str:
+        return self.versions.get("device", "unknown device")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.trials} trials on {self.device})"
+
+
+def references(folder: Path = FOLDER) -> tuple[Reference, ...]:
+    """All references in a folder, in the order of their names."""
+    return tuple(_described(path) for path in sorted(folder.glob("*.sqlite")))
+
+
+def reference(name: str, folder: Path = FOLDER) -> Reference:
+    """The reference called `name`. Raises `InputError` with the nearest known name."""
+    known = {found.name: found for found in references(folder)}
+    if name not in known:
+        raise InputError(f"reference: unknown {name!r}{nearest(name, tuple(known) or ('none',))}")
+    return known[name]
+
+
+def add_reference(
+    store: Path, name: str, *, command: str | None = None, folder: Path = FOLDER
+) -> Reference:
+    """Distil a finished store into the reference `name`; replaces one of that name, whole or not.
+
+    Raises `InputError` for a name that is no plain word, or a store with an unfinished T.
+    """
+    plain = name and all(c.isalnum() or c in "-_" for c in name)
+    require(plain, "name", "letters, digits, - and _", name)
+    with Store.read(store) as opened:
+        left = opened.unfinished()
+        experiment = opened.experiment
+    if left:
+        raise InputError(f"{store}: wanted a finished store, got {left[0].panel}, {left[0]}")
+    command = command or f"capax sweep {experiment.name} --scale {experiment.scale}"
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.sqlite"
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "copy.sqlite"
+        _copied(store, copy)
+        _distil(copy, command)
+        write_atomically(target, lambda file: file.write(copy.read_bytes()))
+    return _described(target)
+
+
+def _copied(store: Path, copy: Path) -> None:
+    """A consistent copy, also while a sweep writes."""
+    uri = f"{store.absolute().as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(uri, uri=True)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+
+
+def _distil(path: Path, command: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA foreign_keys = OFF")
+        runs, made = connection.execute(
+            "SELECT (SELECT count(*) FROM runs), (SELECT max(finished) FROM trials)"
+        ).fetchone()
+        with connection:
+            for table in ("parameters", "runs"):
+                connection.execute(f"DELETE FROM {table}")
+            connection.execute(
+                f"UPDATE trials SET finished = '', trial_id = substr(trial_id, 1, {_ID_LENGTH})"
+            )
+            facts = {"command": command, "runs": str(runs), "made": made}
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
+        connection.execute("VACUUM")
+
+
+def _described(path: Path) -> Reference:
+    with Store.read(path) as store:
+        experiment = store.experiment
+        (row,) = store.select("SELECT count(*) AS trials FROM trials")
+        sessions = store.select("SELECT versions FROM sessions ORDER BY session DESC LIMIT 1")
+        return Reference(
+            name=path.stem,
+            path=path,
+            experiment=experiment.name,
+            scale=experiment.scale,
+            T=tuple(sorted({T for panel in experiment.panels for T in panel.T})),
+            trials=row["trials"],
+            runs=int(store.meta("runs")),
+            command=store.meta("command"),
+            made=store.meta("made"),
+            versions=json.loads(sessions[0]["versions"]) if sessions else {},
+        )

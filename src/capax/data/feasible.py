@@ -1,0 +1,85 @@
+"""The smallest m worth asking for, where ambiguous training sets are drawn again.
+
+With too few examples nearly every training set leaves several placements, and no patience helps.
+Below `smallest_m` fewer than one set in `ODDS` is unambiguous. The quick upper bound by single
+swaps finds a first m at any T; a few sets drawn there in earnest confirm it, or the search goes on
+upwards (as for parity, where far rules survive as easily as near ones).
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+from capax.boolean.disagreement import union_sample_size
+from capax.boolean.functions import SparseFunction
+from capax.boolean.parser import parse
+from capax.boolean.single_swaps import has_single_swap, most_unambiguous
+from capax.boolean.version_space import is_unique
+from capax.data.distributions import bernoulli_rows
+from capax.data.task import TaskSpec
+from capax.errors import InfeasibleError
+from capax.identity import key_words
+
+ODDS = 20
+_TRIED = 3 * ODDS  # sets without a single unambiguous one: the odds are worse, with 95% confidence
+_WORK = (
+    30_000_000  # words for one m; where sets are large, fewer are tried and m may come out larger
+)
+
+
+def smallest_m(task: TaskSpec) -> int:
+    """The least m at which about one training set in 20 leaves one placement of f, or more do.
+
+    1 when ambiguous sets are kept. Depends on function, T and p alone.
+    """
+    if not task.reject_ambiguous:
+        return 1
+    return _smallest(task.function, task.T, task.probability)
+
+
+@functools.lru_cache(maxsize=256)
+def _smallest(function: str, T: int, p: float) -> int:
+    f = parse(function).relevant()
+    if f.s == 0:
+        return 1
+    f = f.on(range(f.s), T)
+    try:
+        enough = union_sample_size(f, T, 0.5, p)  # at least half of the sets are unambiguous
+    except InfeasibleError:
+        return 1
+    first = _lowest(lambda m: _bound(f, T, m, p) >= 1 / ODDS, 0, enough)
+    if _confirmed(f, T, first, p):
+        return first
+    return _lowest(lambda m: _confirmed(f, T, m, p), first, enough)
+
+
+def _bound(f: SparseFunction, T: int, m: int, p: float) -> float:
+    return most_unambiguous(f, T, m, p, key=key_words([T, m, p], "single swaps"))
+
+
+def _confirmed(f: SparseFunction, T: int, m: int, p: float) -> bool:
+    """Is one of a few sets of m examples unambiguous? A search too large to finish says no."""
+    key = key_words([f.table.tolist(), T, m, p], "smallest m")
+    work = max(m * T, 8 * math.comb(T, f.s - 1) if _is_searched(f) else 0)
+    for stream in range(min(_TRIED, max(4, _WORK // work))):
+        X = bernoulli_rows(m, T, p, key=key, stream=stream)
+        if not has_single_swap(f, X):
+            try:
+                if is_unique(f, X, f(X)):
+                    return True
+            except InfeasibleError:
+                return False
+    return False
+
+
+def _is_searched(f: SparseFunction) -> bool:
+    """Not an AND, OR or the like, whose table has one exceptional row and which needs no search."""
+    return int(f.table.sum()) not in (1, len(f.table) - 1)
+
+
+def _lowest(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest m in (low, high] where `holds`, taken to be monotone and true at `high`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

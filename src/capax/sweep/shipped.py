@@ -1,0 +1,28 @@
+"""Experiments that come with the package, by name: `capax sweep figure2`."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from capax.errors import InputError
+from capax.sweep.spec import nearest
+
+FOLDER = Path(str(files("capax") / "experiments"))
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """Name and file of every experiment in the package, in the order of their names."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def experiment_path(text: str | Path) -> Path:
+    """A file of the user's, or the shipped experiment of that name.
+
+    Raises `InputError` with the nearest shipped name when there is neither.
+    """
+    path, known = Path(text), shipped_experiments()
+    if path.exists():
+        return path
+    if str(text) in known:
+        return known[str(text)]
+    hint = nearest(path.stem, tuple(known))
+    raise InputError(f"experiment: wanted a file or a shipped name, got {str(text)!r}{hint}")

@@ -1,0 +1,57 @@
+"""Success that falls where it should rise is found, and not where it does not."""
+
+import numpy as np
+
+from capax.analysis.falling import falling, plateau_falling
+from capax.analysis.threshold import threshold_of
+from capax.sweep.counts import Counts
+from capax.sweep.simulated import SimulatedSpec
+
+SIZES = (20, 28, 40, 56, 80, 112, 160, 224)
+
+
+def drawn(learner, trials, rng, T=1, sizes=SIZES):
+    solved = [int(rng.binomial(trials, learner.success(m, T))) for m in sizes]
+    return Counts(sizes, tuple(solved), (trials,) * len(sizes))
+
+
+def test_rising_curves_are_rarely_said_to_fall():
+    """Level 0.01 in 150 sweeps of three kinds: 6 or more alarms have probability below 0.005."""
+    rng, alarms = np.random.default_rng(5), 0
+    kinds = ({}, {"lapse": 0.3}, {"shape": "weibull", "lapse": 0.1})
+    for fields in kinds:
+        learner = SimulatedSpec(threshold=45.0, **fields)
+        alarms += sum(falling(drawn(learner, 20, rng)) is not None for _ in range(50))
+    assert alarms < 6
+
+
+def test_a_fall_is_found_and_m_star_lies_before_it():
+    rng = np.random.default_rng(6)
+    learner = SimulatedSpec(threshold=40.0, fall=0.8)
+    truth = learner.true_threshold()
+    found = [threshold_of("p", 9, drawn(learner, 40, rng)) for _ in range(20)]
+    assert sum(t.peak is not None and 40 <= t.peak <= 112 for t in found) >= 19
+    assert sum((t.low or 0) <= truth <= (t.high or 10**9) for t in found) >= 17
+    assert all(t.rising.m[-1] == t.peak for t in found if t.peak is not None)
+
+
+def test_too_little_to_fall():
+    assert falling(Counts((20,), (3,), (9,))) is None
+    assert falling(Counts((20, 30), (1, 0), (1, 1))) is None
+
+
+def test_a_plateau_that_falls_with_T():
+    rng = np.random.default_rng(7)
+    falls = tuple(
+        (T, drawn(SimulatedSpec(threshold=40.0, lapse=lapse), 30, rng))
+        for T, lapse in ((10, 0.0), (100, 0.15), (1000, 0.3))
+    )
+    found = plateau_falling(falls)
+    assert found is not None and found.first > 0.9 and 0.6 < found.last < 0.8
+    steady = SimulatedSpec(threshold=40.0, lapse=0.1)
+    alarms = sum(
+        plateau_falling(tuple((T, drawn(steady, 20, rng)) for T in (10, 100, 1000))) is not None
+        for _ in range(40)
+    )
+    assert alarms <= 2
+    assert plateau_falling(falls[:1]) is None

@@ -1,0 +1,75 @@
+"""Progress: nothing that matters is cut at 80 columns, and a log hears from us every minute."""
+
+import io
+import re
+import time
+
+import pytest
+from rich.console import Console
+
+from capax.cli import watching as module
+from capax.cli.watching import InBars, InLines, _bars
+from capax.sweep.job import Status
+from capax.training.progress import Stopwatch, clock, every_minute
+
+
+def status(trials, finished=0):
+    return Status(trials, 2800, 1234, 128, 7023, 7, finished, "T = 300, 600")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_counts_and_times_are_never_cut(width, monkeypatch):
+    page = io.StringIO()
+    console = Console(file=page, width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr(Stopwatch, "elapsed", 4321.0)
+    with _bars(console) as progress:
+        report = InBars(progress).sweep("an experiment with a very long name (beyond)")
+        report(status(0))
+        report(status(1400))
+        with InBars(progress).single("[bold]writing the report"):
+            pass
+        progress.refresh()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", page.getvalue())
+    last = [line for line in shown.splitlines() if "1400" in line][-1]
+    assert "1400/2800, 1234 solved, 1:12:01, left <= 1:12:01" in last
+    assert len(last.rstrip()) <= width
+    assert "[bold]writing" in shown
+
+
+def test_a_log_gets_a_line_now_and_then_also_without_news(capsys):
+    with every_minute(0.05) as lines:
+        watch = InLines(lines)
+        with watch.single("loading"):
+            pass
+        report = watch.sweep("figure2 (quick)")
+        report(status(0))
+        report(status(7))
+        time.sleep(0.18)
+        report(status(2800, finished=7))
+        time.sleep(0.1)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "loading" and told[1] == "figure2 (quick): 0 of at most 2800 trials"
+    middle, last = told[2:-1], told[-1]
+    assert 2 <= len(middle) <= 4
+    wanted = "7 of at most 2800 trials, 1234 solved, 7023 runs, at work: T = 300, 600, 0:00"
+    assert all(wanted in line and " left" in line for line in middle)
+    assert "2800 of at most 2800" in last and " left" not in last  # and nothing after the end
+
+
+def test_a_pipe_gets_lines_and_a_terminal_bars(monkeypatch):
+    with module.watching() as watch:
+        assert isinstance(watch, InLines)
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr(module, "stderr", lambda: terminal)
+    with module.watching() as watch:
+        assert isinstance(watch, InBars)
+
+
+def test_clock():
+    assert [clock(s) for s in (0.0, 59.6, 61.0, 3600.0, 45296.0)] == [
+        "0:00",
+        "1:00",
+        "1:01",
+        "1:00:00",
+        "12:34:56",
+    ]
