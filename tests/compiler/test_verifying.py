@@ -135,6 +135,15 @@ def test_a_false_claim_is_named(tmp_path: Path, field: str, value: object):
     assert named in {claim.name for claim in verdict.failed}
 
 
+@pytest.mark.parametrize("field", ["eps", "notes", "selection", "margin", "statements"])
+def test_a_missing_field_is_refuted(tmp_path: Path, field: str):
+    path = saved(tmp_path, "x1 & x4", 30)
+    verdict = verify(
+        rewrite(path, None, lambda content: content["metadata"]["certificate"].pop(field))
+    )
+    assert field in {claim.name for claim in verdict.failed}
+
+
 def test_unusable_files_are_one_line_errors(tmp_path: Path):
     path = saved(tmp_path, "x1 & x4", 30)
     (tmp_path / "empty").write_bytes(b"")

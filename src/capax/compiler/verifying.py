@@ -18,7 +18,7 @@ import numpy as np
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
 from capax.compiler.fields import description_claims, paper_claims, size_claims
-from capax.compiler.proof.certificate import function_from
+from capax.compiler.proof.certificate import Certificate, function_from
 from capax.compiler.proof.claims import Claim, at_least, at_most, equal, is_number, near, stated
 from capax.compiler.proof.float32 import Float32Margin, float32_margin
 from capax.compiler.proof.norm_table import measured_norms, norm_error
@@ -28,6 +28,7 @@ from capax.compiler.proof.worst_case import WorstCase, worst_case
 from capax.compiler.weights_file import WeightsFile, load_compiled
 from capax.errors import CapaxError, InputError
 
+FIELDS = (*Certificate.__dataclass_fields__, "sample_size_for")
 NormTable = dict[str, dict[str, float]]
 ARITHMETIC = "real arithmetic on the stored float64 weights"
 
@@ -118,6 +119,8 @@ def all_claims(
         *sample_claims(claims, model, tables, f, found),
         equal("fingerprint of the file", "as saved", "as saved" if file.intact else "changed"),
     ]
+    missing = [name for name in FIELDS if name not in claims]
+    done += [Claim(name, "=", None, "no such field", "refuted") for name in missing]
     names = {claim.name.split(".")[0] for claim in done}
     rest = [name for name in claims if name not in names]
     return [*done, *(stated(name, claims[name]) for name in rest)]
