@@ -16,8 +16,8 @@ from capax.analysis.positions import positions
 from capax.analysis.scaling import Scaling, fit_scaling
 from capax.analysis.threshold import threshold_of
 from capax.sweep.counts import Counts
-from capax.sweep.shipped import experiment_path
 from capax.sweep.search import AdaptiveSearch
+from capax.sweep.shipped import experiment_path
 from capax.sweep.simulated import SimulatedSpec
 from capax.sweep.spec import load_experiment
 
@@ -72,7 +72,7 @@ def intervals(repeats: int) -> None:
 
 
 def wrong(name: str, found: Scaling) -> bool:
-    """The true law is ruled out, another is named, or the exponent 1/2 of the power law excluded."""
+    """The true law is ruled out, another is named, or the true exponent 1/2 is excluded."""
     c = found.fit("power").parameters[2]
     excluded = not (-9 if c.low is None else c.low) <= 0.5 <= (9 if c.high is None else c.high)
     misnamed = found.law is not None and found.law != name
