@@ -1,7 +1,8 @@
 """How does the threshold grow with T? Four laws, weighed and tested on all trials at once.
 
-A law is ruled out when its fit is refuted (level 0.005), or when a power law with a free exponent
-fits clearly better (level 0.01). Of constant, log and linear,
+A law is ruled out when its fit is refuted (level 0.001), or when a power law with a free exponent
+fits clearly better (level 0.005). The levels are low because trials that stop once an interval is
+narrow are a little less certain than they look (simulated). Of constant, log and linear,
 
     one is left         settled; by name if the free exponent comes within 1/2 of its own (95%)
     none is left        a power of T, or "none of these laws fits" if that is refuted too
@@ -23,8 +24,8 @@ from capax.analysis.positions import Position
 from capax.errors import require
 
 NAMED = ("constant", "log", "linear")
-REFUTED = 0.005
-BEATEN = 0.01
+REFUTED = 0.001
+BEATEN = 0.005
 LEAST_LENGTHS = 3
 
 

@@ -1,0 +1,116 @@
+"""Simulated learners of known law and curve: do intervals cover, are verdicts right, how often?
+
+    python benchmarks/verdicts.py intervals 100     # coverage, closed intervals; grids of m
+    python benchmarks/verdicts.py laws 50           # wrong verdicts for every law and shape
+    python benchmarks/verdicts.py quick 30          # power of figure2's quick scale
+
+The last argument is the number of simulated sweeps per line. Nothing is trained.
+"""
+
+import sys
+from collections import Counter
+
+import numpy as np
+
+from capax.analysis.positions import positions
+from capax.analysis.scaling import Scaling, fit_scaling
+from capax.analysis.threshold import threshold_of
+from capax.sweep.counts import Counts
+from capax.sweep.search import AdaptiveSearch
+from capax.sweep.shipped import experiment_path
+from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.spec import load_experiment
+
+SHAPES = (("logistic", 0.2), ("weibull", 0.3), ("normal", 0.3))
+GRIDS = {
+    "40 trials, 10 sizes": ((30, 40, 50, 60, 70, 80, 90, 100, 120, 150), 40),
+    "8 trials, 8 sizes": ((20, 30, 40, 50, 60, 80, 100, 140), 8),
+}
+LAWS = {
+    "constant": SimulatedSpec(threshold=60.0),
+    "log": SimulatedSpec(threshold=4.5, growth=10.9),
+    "linear": SimulatedSpec(threshold=40.0, growth=0.06, exponent=1.0),
+    "power": SimulatedSpec(threshold=20.0, growth=1.5, exponent=0.5),
+}
+TS = (10, 30, 100, 300, 1000)
+SIZES = (15, 22, 30, 40, 55, 75, 100, 140)
+MEASURED = SimulatedSpec(threshold=4.5, growth=10.9, spread=0.2, lapse=0.02)
+
+
+def drawn(learner: SimulatedSpec, sizes: tuple[int, ...], trials: int, T: int, random) -> Counts:
+    solved = tuple(int(random.binomial(trials, learner.success(m, T))) for m in sizes)
+    return Counts(sizes, solved, (trials,) * len(sizes))
+
+
+def intervals(repeats: int) -> None:
+    for name, (sizes, trials) in GRIDS.items():
+        for shape, spread in SHAPES:
+            for plateau, fall in (
+                (1, 0),
+                (0.9, 0),
+                (0.85, 0),
+                (0.79, 0),
+                (0.7, 0),
+                (0.6, 0),
+                (1, 0.8),
+            ):
+                learner = SimulatedSpec(
+                    shape=shape, spread=spread, lapse=1 - plateau, fall=fall, threshold=45.0
+                )
+                truth, random = learner.true_threshold() or np.inf, np.random.default_rng(1)
+                found = [
+                    threshold_of("p", 9, drawn(learner, sizes, trials, 9, random))
+                    for _ in range(repeats)
+                ]
+                covered = sum((t.low or 0) <= truth <= (t.high or np.inf) for t in found)
+                closed = sum(t.status == "closed" for t in found)
+                print(
+                    f"{name}, {shape}, plateau {plateau}, fall {fall}: m* = {truth}, "
+                    f"covered {covered}, closed {closed} of {repeats}",
+                    flush=True,
+                )
+
+
+def wrong(name: str, found: Scaling) -> bool:
+    """The true law is ruled out, another is named, or the true exponent 1/2 is excluded."""
+    c = found.fit("power").parameters[2]
+    excluded = not (-9 if c.low is None else c.low) <= 0.5 <= (9 if c.high is None else c.high)
+    misnamed = found.law is not None and found.law != name
+    return name in found.ruled_out or misnamed or (name == "power" and excluded)
+
+
+def laws(repeats: int) -> None:
+    for name, base in LAWS.items():
+        for shape, spread in SHAPES:
+            learner = base.model_copy(update={"shape": shape, "spread": spread, "lapse": 0.05})
+            said, bad = Counter(), 0
+            for seed in range(repeats):
+                random = np.random.default_rng(seed)
+                curves = [(T, drawn(learner, SIZES, 12, T, random)) for T in TS]
+                found = fit_scaling(positions(curves))
+                said[found.status] += 1
+                bad += wrong(name, found)
+            print(f"{name}, {shape}: {dict(said)}, wrong {bad} of {repeats}", flush=True)
+
+
+def searched(search: AdaptiveSearch, T: int, random: np.random.Generator) -> Counts:
+    outcomes: list[tuple[int, bool]] = []
+    while batch := search.next_round(Counts.of(outcomes), 5):
+        outcomes += [(m, bool(random.random() < MEASURED.success(m, T))) for m in batch]
+    return Counts.of(outcomes)
+
+
+def quick(repeats: int) -> None:
+    panel = load_experiment(experiment_path("figure2"), "quick").panels[0]
+    out: Counter[str] = Counter()
+    for seed in range(repeats):
+        random = np.random.default_rng(seed)
+        curves = [(T, searched(panel.search.at_length(T), T, random)) for T in sorted(panel.T)]
+        found = fit_scaling(positions(curves))
+        out.update(found.ruled_out)
+        out["constant and linear"] += {"constant", "linear"} <= set(found.ruled_out)
+    print(f"ruled out, of {repeats}: {dict(out)}")
+
+
+if __name__ == "__main__":
+    {"intervals": intervals, "laws": laws, "quick": quick}[sys.argv[1]](int(sys.argv[2]))
