@@ -98,13 +98,13 @@ def _two_sided(
     rows = rows_of(bits, f.support)
     below, above = outputs
     wanted = targets(f, signed=signed)[rows]
-    away = np.maximum(np.maximum(below - wanted, wanted - above), 0.0)
+    away = np.nan_to_num(np.maximum(np.maximum(below - wanted, wanted - above), 0.0), nan=0.0)
     worst = int(np.argmax(away))
     nearest = None
     if margin is not None:
         cut = 0.0 if signed else 0.5
         reach = np.where(f.table[rows] > 0.5, above - cut, cut - below)
-        nearest = float(np.nextafter(reach, np.inf).min())
+        nearest = float(np.nextafter(np.nan_to_num(reach, nan=np.inf), np.inf).min())
     least = max(0.0, float(np.nextafter(away[worst], -np.inf)))
     return WorstCase(method, low, high, least, error, margin, nearest, bits[worst])
 
