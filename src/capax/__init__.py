@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any
 from capax.doors import opened
 
 if TYPE_CHECKING:
+    from capax.analysis.reading import thresholds_of as thresholds  # noqa: F401
+    from capax.analysis.scaling import Scaling as Scaling
+    from capax.analysis.threshold import Threshold as Threshold
     from capax.audit.auditing import audit as audit
     from capax.boolean.functions import SparseFunction as SparseFunction
     from capax.boolean.parser import parse as parse
     from capax.capacity.bound import Bound as Bound
+    from capax.capacity.certificates.bounding import bound as bound
+    from capax.capacity.certificates.certificate import certify as certify
+    from capax.capacity.certificates.portfolio import Certificate as Certificate
     from capax.capacity.covers.cover import cover as cover
     from capax.capacity.covers.covering_sets import Cover as Cover
     from capax.cards.card import card as card
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
     from capax.decompile.decompiling import decompile as decompile
     from capax.errors import CapaxError as CapaxError
     from capax.errors import InputError as InputError
+    from capax.figures.figure import figure as figure
+    from capax.report.build import report as report
+    from capax.sweep.sweeping import sweep as sweep
     from capax.training.one_model import Trained as Trained
     from capax.training.one_model import train_model as train  # noqa: F401
 
@@ -37,7 +46,13 @@ _DOORS: dict[str, str] = {
     "compile": "capax.compiler.compiling:compile",
     "verify": "capax.compiler.verifying:verify",
     "cover": "capax.capacity.covers.cover:cover",
+    "bound": "capax.capacity.certificates.bounding:bound",
+    "certify": "capax.capacity.certificates.certificate:certify",
     "draw_task": "capax.data.task:draw_task",
+    "sweep": "capax.sweep.sweeping:sweep",
+    "thresholds": "capax.analysis.reading:thresholds_of",
+    "figure": "capax.figures.figure:figure",
+    "report": "capax.report.build:report",
     "train": "capax.training.one_model:train_model",
     "audit": "capax.audit.auditing:audit",
     "card": "capax.cards.card:card",
@@ -48,6 +63,9 @@ _DOORS: dict[str, str] = {
     "Card": "capax.cards.results:Card",
     "Bound": "capax.capacity.bound:Bound",
     "Decompiled": "capax.decompile.decompiled:Decompiled",
+    "Certificate": "capax.capacity.certificates.portfolio:Certificate",
+    "Threshold": "capax.analysis.threshold:Threshold",
+    "Scaling": "capax.analysis.scaling:Scaling",
     "Compiled": "capax.compiler.compiling:Compiled",
     "Verification": "capax.compiler.verifying:Verification",
     "Trained": "capax.training.one_model:Trained",

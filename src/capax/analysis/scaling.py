@@ -22,6 +22,7 @@ from scipy.stats import chi2
 from capax.analysis.laws import LAWS, Fit, Parameter, fit_law
 from capax.analysis.positions import Position
 from capax.errors import require
+from capax.notebook import html_table
 
 NAMED = ("constant", "log", "linear")
 REFUTED = 0.001
@@ -36,6 +37,24 @@ class Scaling:
     `status` is "settled", "not settled" or "none fits". `left` is the one law of constant, log and
     linear (or else the power) that a settled comparison leaves; `law` is the same, but `None` where
     the free exponent is not close enough to call the growth by its name.
+
+    Example:
+        >>> import capax, tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "known.toml").write_text('''
+        ... name = "known"
+        ... [model]
+        ... family = "simulated"
+        ... [panels.threshold]
+        ... T = [10, 100, 1000]
+        ... [panels.threshold.search]
+        ... method = "grid"
+        ... m = [8, 16, 32, 64, 128]
+        ... trials = 8
+        ... ''')
+        >>> said = capax.thresholds(capax.sweep(folder / "known.toml", folder / "known.sqlite"))
+        >>> "log" in [fit.law for fit in said.scaling.fits]
+        True
     """
 
     fits: tuple[Fit, ...]
@@ -44,6 +63,21 @@ class Scaling:
     left: str | None
     ruled_out: tuple[str, ...]
     verdict: str
+
+    def _repr_html_(self) -> str:
+        """The laws in a notebook, with the verdict below."""
+        rows = [
+            (fit.law, f"{fit.weight:.3f}", f"{(fit.p_fit or 0.0):.2g}", fit.formula) for fit in self.fits
+        ]
+        head = ("law", "weight", "fit p", "formula")
+        return html_table(rows, head=head, title=f"Scaling: {self.status}", notes=[self.verdict])
+
+    def _repr_latex_(self) -> str:
+        """The law that is left, or the best one, as a formula."""
+        shown = {"constant": "a", "log": r"a + b \ln T", "linear": "a + b T"}
+        law = shown.get(self.best.law, r"a + b\,(T^c - 1)/c")
+        values = r",\; ".join(f"{p.name} = {p.value:.4g}" for p in self.best.parameters)
+        return rf"$m^*(T) = {law},\quad {values}$"
 
     @property
     def best(self) -> Fit:

@@ -6,6 +6,7 @@ from capax.analysis.falling import falling
 from capax.analysis.floor import Floor, Protocol, floor
 from capax.data.task import TaskSpec
 from capax.errors import InputError
+from capax.notebook import html_table
 from capax.sweep.counts import TARGET, Counts, isotonic_threshold
 from capax.sweep.curve import CurveGrid, Estimate, estimate
 from capax.sweep.search import AdaptiveSearch
@@ -26,6 +27,24 @@ class Threshold:
     estimated success rate with plenty of examples. `isotonic` is m* without a model of the curve;
     `floor` what the best possible learner needs (`None` for learners without a task); `counts` the
     outcomes behind it all.
+
+    Example:
+        >>> import capax, tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "known.toml").write_text('''
+        ... name = "known"
+        ... [model]
+        ... family = "simulated"
+        ... [panels.threshold]
+        ... T = [10, 100, 1000]
+        ... [panels.threshold.search]
+        ... method = "grid"
+        ... m = [8, 16, 32, 64, 128]
+        ... trials = 8
+        ... ''')
+        >>> said = capax.thresholds(capax.sweep(folder / "known.toml", folder / "known.sqlite"))
+        >>> said.thresholds[0].T
+        10
     """
 
     panel: str
@@ -53,6 +72,24 @@ class Threshold:
         if self.m_star is None or self.status != "closed" or not (self.floor and self.floor.m):
             return None
         return self.m_star / self.floor.m
+
+    def _repr_html_(self) -> str:
+        """m*(T) in a notebook, with its interval and what stands behind it."""
+        ends = [("open" if end is None else str(end)) for end in (self.low, self.high)]
+        rows = (
+            ("T", self.T),
+            ("m*", "none" if self.m_star is None else self.m_star),
+            ("95% interval", f"{ends[0]} to {ends[1]} ({self.status})"),
+            ("trials", self.trials),
+            ("floor", "none" if self.floor is None else f"{self.floor.m} ({self.floor.label})"),
+        )
+        return html_table(rows, title=f"Threshold at {100 * self.target:g} % success")
+
+    def _repr_latex_(self) -> str:
+        """m*(T) as a formula."""
+        star = r"\text{none}" if self.m_star is None else str(self.m_star)
+        low, high = ("?" if end is None else str(end) for end in (self.low, self.high))
+        return rf"$m^*({self.T}) = {star}\quad[{low}, {high}]$"
 
 
 def stated(found: Estimate, target: float = TARGET) -> str:

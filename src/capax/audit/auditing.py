@@ -81,6 +81,14 @@ def audit(
     "tokenizer", or "spaces" for text already in pieces; lines: every line is read alone.
     options: fields of `Options` (heads, kv_heads, head_width, scale, norm, family, init_std,
     context) for what the file does not say. Raises InputError for what cannot be used.
+
+    Example:
+        >>> import capax
+        >>> try:
+        ...     capax.audit("no/such/folder")
+        ... except capax.InputError as error:
+        ...     print(str(error).split(":")[0])
+        no/such/folder
     """
     known = {field.name for field in fields(Options)}
     unknown = sorted(set(options) - known)

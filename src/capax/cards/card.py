@@ -36,6 +36,14 @@ def card(
     resumed if it exists; in the cache by default. references: rows of the reference learners are
     added where the package has them. Other keywords are fields of `capax.cards.plan.Plan`.
     Raises `InputError` for what cannot be measured.
+
+    Example:
+        >>> import capax
+        >>> try:
+        ...     capax.card("no_such_learner", T=[20])
+        ... except capax.InputError as error:
+        ...     print("no_such_learner" in str(error))
+        True
     """
     plan = Plan(T=tuple(T), targets=tuple(targets), **protocol)
     entries = distinct(tuple(entry_of(learner) for learner in learners or FIVE))

@@ -57,7 +57,13 @@ class CurveRow:
 
 @dataclass(frozen=True)
 class Card:
-    """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*."""
+    """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*.
+
+    Example:
+        >>> import capax
+        >>> capax.Card((), ()).rows
+        ()
+    """
 
     rows: tuple[Row, ...]
     laws: tuple[LawRow, ...]

@@ -12,17 +12,44 @@ from capax.compiler.construction.families import Construction
 from capax.compiler.construction.selection import EncodingName
 from capax.compiler.proof.certificate import Certificate, certify, table_text
 from capax.errors import require
+from capax.notebook import html_table
 
 MAX_T = 10**8
 """Arrays of T numbers are formed; beyond this they no longer fit a small machine."""
 
 
 class Compiled(NamedTuple):
-    """A network that computes the function on all inputs, its certificate, and how it was made."""
+    """A network that computes the function on all inputs, its certificate, and how it was made.
+
+    Example:
+        >>> import capax
+        >>> compiled = capax.compile("x0 & x2", T=5)
+        >>> compiled.certificate.wrong_decisions
+        0
+    """
 
     model: Model
     certificate: Certificate
     construction: Construction
+
+    def _repr_html_(self) -> str:
+        """The network in a notebook: what it computes, how well, what it weighs."""
+        claims = self.certificate
+        margin = "none" if claims.margin is None else f">= {claims.margin:.4g}"
+        norms = ", ".join(f"{k} {v['frobenius']:.4g}" for k, v in claims.norms.items())
+        rows = (
+            ("function", claims.function),
+            ("T", claims.T),
+            ("construction", f"{claims.family}, {claims.mlp_units} MLP units"),
+            ("margin", margin),
+            ("error on all inputs", f"<= {claims.worst_case_error:.4g}"),
+            ("Frobenius norms", norms),
+        )
+        return html_table(rows, title="Compiled head")
+
+    def _repr_latex_(self) -> str:
+        """The function it computes."""
+        return self.construction.function._repr_latex_()
 
 
 def compile(
@@ -43,6 +70,12 @@ def compile(
     uniform error of the output (None: exact mode, every decision right); `dim` = length of
     incoherent codes; `dtype` of the model (default: float64 where JAX has it on, else float32; the
     certificate is about float64). Raises `InputError` with the reason when something does not fit.
+
+    Example:
+        >>> import capax, numpy as np
+        >>> compiled = capax.compile("x0 & x2", T=5)
+        >>> float(compiled.model(np.array([1, 0, 1, 0, 0]))) > 0
+        True
     """
     f = understood(function, T)
     construction = choose(f, encoding, family, eps, dim)

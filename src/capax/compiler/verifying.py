@@ -40,6 +40,13 @@ class Verification:
     `worst_case_error`, `margin` = the numbers that are proved (an upper and a lower end);
     `attacked_error` = the error on an actual input, at least; `float32` = what is left of the
     margin when the forward pass runs in float32.
+
+    Example:
+        >>> import capax, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "and.safetensors"
+        >>> _ = capax.compiler.save_compiled(path, capax.compile("x0 & x2", T=5))
+        >>> capax.verify(path).T
+        5
     """
 
     ok: bool
@@ -78,7 +85,15 @@ def finite(content: Any) -> Any:
 
 
 def verify(path: Path | str) -> Verification:
-    """Recompute everything that `path` claims. Raises `InputError` for an unusable file."""
+    """Recompute everything that `path` claims. Raises `InputError` for an unusable file.
+
+    Example:
+        >>> import capax, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "and.safetensors"
+        >>> _ = capax.compiler.save_compiled(path, capax.compile("x0 & x2", T=5))
+        >>> capax.verify(path).ok
+        True
+    """
     file = load_compiled(path)
     try:
         f = function_from(file.claims.get("support"), file.claims.get("table"), file.model.T)

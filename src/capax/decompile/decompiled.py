@@ -37,7 +37,13 @@ class Influence:
 
 @dataclass(frozen=True)
 class Decompiled:
-    """The formula of a network and how true it is; see `decompile` for what is asked how."""
+    """The formula of a network and how true it is; see `decompile` for what is asked how.
+
+    Example:
+        >>> import capax
+        >>> capax.decompile(capax.compile("x1 & x4", T=6).model).formula
+        'x1 & x4'
+    """
 
     formula: Formula
     function: SparseFunction

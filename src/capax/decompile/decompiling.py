@@ -52,6 +52,12 @@ def decompile(
     support, for each row of the table, and for the agreement. prove: try all inputs, with at most
     `cells` cells of them enclosed (more prove more, and take longer). routes: with
     data, also bounds by hold-out and by norms.
+
+    Example:
+        >>> import capax
+        >>> found = capax.decompile(capax.compile("x1 ^ x4", T=6).model)
+        >>> found.support
+        (1, 4)
     """
     asked = oracle(model, T, threshold)
     _check(asked, data, p, delta, max_support, pairs, fillers, fresh)

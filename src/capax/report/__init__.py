@@ -5,3 +5,7 @@
 runs, `page` puts everything into one self-contained file with the hand-written styles and scripts
 of `assets`, and `build` does it all for a list of stores.
 """
+
+from capax.doors import open_door
+
+open_door(__name__, "capax.report.build:report")

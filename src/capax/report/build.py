@@ -33,6 +33,23 @@ from capax.sweep.store import Store
 TITLE = "What self-attention needs to learn a sparse rule"
 
 
+def report(*stores: str | Path, out: str | Path = "report.html") -> Path:
+    """One self-contained HTML page from stores made by `capax sweep`; the path of the page.
+
+    Raises `InputError` for a store that cannot be read or a place that cannot be written.
+
+    Example:
+        >>> import capax
+        >>> try:
+        ...     capax.report("nowhere.sqlite")
+        ... except capax.InputError as error:
+        ...     print(str(error).split(":")[0])
+        nowhere.sqlite
+    """
+    write_report([Path(store) for store in stores], Path(out))
+    return Path(out)
+
+
 def write_report(
     stores: Sequence[Path],
     out: Path,

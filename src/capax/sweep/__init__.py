@@ -4,6 +4,7 @@ An experiment file says what to try; a search says which m to try next; a learne
 keeps every run. None of them knows the others' insides.
 """
 
+from capax.doors import open_door
 from capax.sweep.counts import Counts as Counts
 from capax.sweep.curve import CurveGrid as CurveGrid
 from capax.sweep.curve import Estimate as Estimate
@@ -15,3 +16,5 @@ from capax.sweep.trial import Learner as Learner
 from capax.sweep.trial import Outcome as Outcome
 from capax.sweep.trial import Run as Run
 from capax.sweep.trial import Trial as Trial
+
+open_door(__name__, "capax.sweep.sweeping:sweep")

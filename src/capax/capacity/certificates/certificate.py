@@ -163,6 +163,13 @@ def certify(
     described: (bits, training errors) of a described (rounded, pruned) version, for Occam; a
     predictor of its own. holdout: (errors, examples) of the model on data it never saw, see
     `holdout_errors`. tries: training sets drawn until this one was accepted. more: further routes.
+
+    Example:
+        >>> import capax
+        >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
+        >>> found = capax.certify(trained.model, trained.task.X_train, trained.task.y_train)
+        >>> 0 < found.best.value
+        True
     """
     with jax.enable_x64(True):  # float64 weights must not be narrowed while they are measured
         measured = measure(model)

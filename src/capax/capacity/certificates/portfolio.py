@@ -29,6 +29,7 @@ from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.a_posteriori import GRID, round_up
 from capax.capacity.weights.measured import Measured
 from capax.errors import require
+from capax.notebook import html_table
 
 Answer = Bound | tuple[Bound, ...] | str
 Route = Callable[[float, float], Answer]
@@ -42,6 +43,12 @@ class Certificate:
     """Bounds that hold together with probability 1 - delta, and the smallest on `predictor`.
 
     skipped: routes that were asked and have no bound, with the reason; their share is spent.
+
+    Example:
+        >>> import capax
+        >>> found = capax.bound("W_QK=2,v=1", T=1000, m=100_000, margin=0.5)
+        >>> found.delta, len(found.entries) >= 2
+        (0.05, True)
     """
 
     entries: tuple[Bound, ...]
@@ -58,6 +65,20 @@ class Certificate:
         known = all(entry.delta is not None for entry in self.entries)
         fits = known and spent <= self.delta * (1 + 1e-9)
         require(fits, "entries", f"shares that add up to delta = {self.delta:g}", spent)
+
+    def _repr_html_(self) -> str:
+        """One table in a notebook: route, value, status, predictor, delta spent."""
+        rows = [
+            (entry.statement, entry.verdict, entry.status, entry.predictor, f"{entry.delta:.3g}")
+            for entry in self.entries
+        ]
+        first = f"with probability {1 - self.delta:g}: error <= {self.best.verdict}"
+        head = ("route", "error <=", "kind", "about", "delta spent")
+        return html_table(rows, head=head, title=first, notes=self.skipped)
+
+    def _repr_latex_(self) -> str:
+        """The smallest bound as a formula."""
+        return self.best._repr_latex_()
 
     @property
     def best(self) -> Bound:

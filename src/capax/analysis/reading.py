@@ -1,0 +1,35 @@
+"""What a store says about m*(T), in one call."""
+
+from pathlib import Path
+
+from capax.analysis.summary import Answer, answer
+from capax.analysis.threshold import thresholds
+from capax.sweep.store import Store
+
+
+def thresholds_of(store: str | Path, panel: str | None = None) -> Answer:
+    """m*(T) with intervals, the laws compared on all trials, and a verdict.
+
+    store: a file made by `capax sweep`; panel: one of its panels (the first that searches over m).
+    Raises `InputError` for a file that is no store, or one without finished trials.
+
+    Example:
+        >>> import capax, tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "known.toml").write_text('''
+        ... name = "known"
+        ... [model]
+        ... family = "simulated"
+        ... [panels.threshold]
+        ... T = [10, 100]
+        ... [panels.threshold.search]
+        ... method = "grid"
+        ... m = [8, 16, 32, 64, 128]
+        ... trials = 8
+        ... ''')
+        >>> said = capax.thresholds(capax.sweep(folder / "known.toml", folder / "known.sqlite"))
+        >>> [threshold.T for threshold in said.thresholds], said.verdict[:7]
+        ([10, 100], 'Too few')
+    """
+    with Store.read(Path(store)) as opened:
+        return answer(thresholds(opened, panel))
