@@ -219,15 +219,17 @@ def others(_folder, _number):
     step = 0
     while step < 3000:
         step += 1
-        X = rng.integers(0, 2, (128, 20)).astype(np.uint8)
+        p = min(0.5, 0.12 + 0.0004 * step)  # rare ones first: at p = 1/2 xor gives no slope
+        X = (rng.random((128, 20)) < p).astype(np.uint8)
         y = torch.tensor(f(X), dtype=torch.float32)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             model(torch.tensor(X).float()), y
         )
         optimiser.zero_grad()
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        if loss.item() < 2e-3:
+        if p == 0.5 and loss.item() < 2e-3:
             break
     found = decompile(model, T=20)
     say(part="lstm", steps=step, loss=loss.item(), formula=found.formula.text,
