@@ -162,6 +162,7 @@ def certificates(_folder, number):
     from capax.training import TrialSpec, train
 
     X = (np.arange(1 << 20)[:, None] >> np.arange(20) & 1).astype(np.uint8)
+    some = X[np.random.default_rng(1).choice(len(X), 1 << 14, replace=False)]
     trials = (
         TrialSpec(
             task=TaskSpec(function="and3", T=20, m=30, p=0.5, seed=i, reject_ambiguous=False),
@@ -178,8 +179,10 @@ def certificates(_folder, number):
         drawn = draw_training(task)
         found = decompile(run.parameters, TrainingData(drawn.X, drawn.y), p=0.5, routes=False,
                           prove=False, pairs=600, fresh=4000)  # fmt: skip
-        wrong = oracle(run.parameters)(X) != (task.target(X) > 0.5)
-        error = float(wrong.mean())
+        asked, f = oracle(run.parameters), task.target
+        error = float((asked(some) != (f(some) > 0.5)).mean())
+        if error + 0.05 > found.certificate.bound.value:  # near: on all inputs
+            error = float((asked(X) != (f(X) > 0.5)).mean())
         violated += error > found.certificate.bound.value
         values.append(found.certificate.bound.value)
         errors.append(error)
@@ -202,8 +205,8 @@ def others(_folder, _number):
     class Reader(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.lstm = torch.nn.LSTM(21, 32, batch_first=True)
-            self.out = torch.nn.Linear(32, 1)
+            self.lstm = torch.nn.LSTM(21, 24, batch_first=True)
+            self.out = torch.nn.Linear(24, 1)
 
         def forward(self, x):
             place = torch.eye(20).expand(len(x), 20, 20)
@@ -212,19 +215,21 @@ def others(_folder, _number):
 
     f = parse("x3 ^ x12", 20)
     rng, model = np.random.default_rng(0), Reader()
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     step = 0
     while step < 3000:
         step += 1
-        X = rng.integers(0, 2, (256, 20)).astype(np.uint8)
+        p = min(0.5, 0.12 + 0.0004 * step)  # rare ones first: at p = 1/2 xor gives no slope
+        X = (rng.random((128, 20)) < p).astype(np.uint8)
         y = torch.tensor(f(X), dtype=torch.float32)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             model(torch.tensor(X).float()), y
         )
         optimiser.zero_grad()
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
-        if loss.item() < 2e-3:
+        if p == 0.5 and loss.item() < 2e-3:
             break
     found = decompile(model, T=20)
     say(part="lstm", steps=step, loss=loss.item(), formula=found.formula.text,
