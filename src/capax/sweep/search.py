@@ -9,7 +9,7 @@ same trials as an undisturbed one.
 import itertools
 import math
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -98,8 +98,10 @@ class AdaptiveSearch(Spec):
             return self
         unknown = sorted(set(own) - set(_SINGLE))
         require(not unknown, f"at.{T}", f"only {', '.join(_SINGLE)}", ", ".join(unknown))
-        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "at"}
-        return type(self)(**{**fields, **own})
+        names = (name for name in type(self).model_fields if name != "at")
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names}
+        fields.update(own)
+        return type(self)(**fields)
 
     @property
     def most_trials(self) -> int:
