@@ -1,16 +1,17 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make reproduce   venv, install, the paper's figures, a compiled function, a bound, a report in out/
 #   make test        venv, install, formatting, lint, types, docs, tests
+# and for daily work: make check (lint, types, the tests of what changed), make format, make bench
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: reproduce test format lint types docs pytest bench clean
+.PHONY: reproduce test check wheel format bench clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '2,4p' Makefile
+	@sed -n '2,5p' Makefile
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "capax needs Python 3.11 or newer")'
@@ -23,6 +24,8 @@ $(VENV)/.run-installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.test-installed: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch,ray]'
+	# real checkpoints for the tests of the audit: their weights alone, none of what they require
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps rxnmapper sceptr
 	@touch $@ $(VENV)/.run-installed
 
 reproduce: $(VENV)/.run-installed
@@ -34,6 +37,20 @@ test: $(VENV)/.test-installed
 	$(BIN)/pyrefly check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# Daily work, in a minute or so: the tests of what changed since the last commit, or the quick ones.
+check: $(VENV)/.test-installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyrefly check
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $$($(BIN)/python tests/changed.py)
+
+# The package alone: built, installed from the registry and used in a clean environment, for each
+# interpreter in PYTHONS.
+PYTHONS ?= $(PYTHON)
+wheel: $(VENV)/.test-installed
+	$(BIN)/python -m hatchling build -t wheel -d $(OUT)/dist
+	for python in $(PYTHONS); do sh tests/clean_environment.sh $$python $(OUT)/dist || exit 1; done
 
 format: $(VENV)/.test-installed
 	$(BIN)/ruff format .

@@ -50,7 +50,7 @@ def gpt2_like(d: int, n: int, layers: int) -> dict[str, np.ndarray]:
 
 
 def whole_checkpoint(weights: dict[str, np.ndarray], sample: Sample) -> object:
-    blocks = checkpoint_blocks(weights)
+    blocks = checkpoint_blocks(weights, 12)
     return head_table(blocks, sample), whole_network(blocks).cover(sample, 1.0)
 
 

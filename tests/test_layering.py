@@ -28,15 +28,25 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "sweep": (".",),
     "analysis": (".",),
     "cards": (".",),
-    "audit": (".",),
+    "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".",),
     "report": (".",),
     "cli": (".",),
 }
 ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
 # Folders that hold one piece of their layer and stand in no order to the files beside them.
-ALCOVES = {"training": {"fused"}}
-ROOT_MODULES = {"errors", "files", "identity", "machine"}
+ALCOVES = {"training": {"fused"}, "learners": {"zoo"}}
+ROOT_MODULES = {
+    "doors",
+    "errors",
+    "files",
+    "foreign",
+    "identity",
+    "machine",
+    "notebook",
+    "reading",
+    "terminal",
+}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -6,16 +6,13 @@ from contextlib import redirect_stderr, redirect_stdout
 from subprocess import CompletedProcess
 from unittest.mock import patch
 
-from capax.cli.main import main
+from capax.cli.entry import run_command
 
 
 def typed(*arguments: object) -> CompletedProcess[str]:
     """What `capax arguments` prints and returns; each command is also run for real somewhere."""
     command = ["capax", *map(str, arguments)]
-    out, err, code = io.StringIO(), io.StringIO(), None
+    out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), patch.object(sys, "argv", command):
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
+        code = run_command()
     return CompletedProcess(command, code, out.getvalue(), err.getvalue())

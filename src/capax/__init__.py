@@ -1,31 +1,74 @@
 """Capax: what self-attention prefers to learn, how much data it needs, how much a head can hold.
 
-Names are loaded on first use, so that `import capax` and `capax --help` stay quick.
+`import capax` is the product: each name below is loaded on first use, so importing takes no time.
+The folders (`capax.attention`, `capax.capacity`, ..) are there too, for those who build on them.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# public name -> module that defines it
-_EXPORTS: dict[str, str] = {
-    "CapaxError": "capax.errors",
-    "InputError": "capax.errors",
-    "SparseFunction": "capax.boolean.functions",
-    "parse": "capax.boolean.parser",
-    "TaskSpec": "capax.data.task",
-    "draw_task": "capax.data.task",
-    "compile": "capax.compiler.compiling",
-    "verify": "capax.compiler.verifying",
+from capax.doors import opened
+
+if TYPE_CHECKING:
+    from capax.audit.auditing import audit as audit
+    from capax.boolean.functions import SparseFunction as SparseFunction
+    from capax.boolean.parser import parse as parse
+    from capax.capacity.bound import Bound as Bound
+    from capax.capacity.covers.cover import cover as cover
+    from capax.capacity.covers.covering_sets import Cover as Cover
+    from capax.cards.card import card as card
+    from capax.cards.results import Card as Card
+    from capax.compiler.compiling import Compiled as Compiled
+    from capax.compiler.compiling import compile as compile
+    from capax.compiler.verifying import Verification as Verification
+    from capax.compiler.verifying import verify as verify
+    from capax.data.task import TaskSpec as TaskSpec
+    from capax.data.task import draw_task as draw_task
+    from capax.decompile.decompiled import Decompiled as Decompiled
+    from capax.decompile.decompiling import decompile as decompile
+    from capax.errors import CapaxError as CapaxError
+    from capax.errors import InputError as InputError
+    from capax.training.one_model import Trained as Trained
+    from capax.training.one_model import train_model as train  # noqa: F401
+
+# public name -> "module:name" that defines it; the list above says the same to type checkers
+_DOORS: dict[str, str] = {
+    "parse": "capax.boolean.parser:parse",
+    "compile": "capax.compiler.compiling:compile",
+    "verify": "capax.compiler.verifying:verify",
+    "cover": "capax.capacity.covers.cover:cover",
+    "draw_task": "capax.data.task:draw_task",
+    "train": "capax.training.one_model:train_model",
+    "audit": "capax.audit.auditing:audit",
+    "card": "capax.cards.card:card",
+    "decompile": "capax.decompile.decompiling:decompile",
+    "SparseFunction": "capax.boolean.functions:SparseFunction",
+    "TaskSpec": "capax.data.task:TaskSpec",
+    "Cover": "capax.capacity.covers.covering_sets:Cover",
+    "Card": "capax.cards.results:Card",
+    "Bound": "capax.capacity.bound:Bound",
+    "Decompiled": "capax.decompile.decompiled:Decompiled",
+    "Compiled": "capax.compiler.compiling:Compiled",
+    "Verification": "capax.compiler.verifying:Verification",
+    "Trained": "capax.training.one_model:Trained",
+    "CapaxError": "capax.errors:CapaxError",
+    "InputError": "capax.errors:InputError",
 }
+_FOLDERS = (
+    "boolean", "data", "attention", "capacity", "compiler", "training", "learners", "decompile",
+    "sweep", "analysis", "cards", "audit", "figures", "report", "cli",
+)  # fmt: skip
 
-__all__ = sorted(_EXPORTS)
+__all__ = sorted(_DOORS)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'capax' has no attribute {name!r}")
-    return getattr(importlib.import_module(_EXPORTS[name]), name)
+    if name in _FOLDERS:  # first: a folder that is also a verb can be called
+        return importlib.import_module(f"capax.{name}")
+    if name in _DOORS:
+        return opened(_DOORS[name])
+    raise AttributeError(f"module 'capax' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_EXPORTS]
+    return __all__

@@ -4,15 +4,32 @@ Every mistake a user can make ends in one of these, with a message of one line t
 argument, what was wanted and what came. The command line prints it without a traceback.
 """
 
+from capax.foreign import one_line
+
 
 class CapaxError(Exception):
-    """Base of every error Capax raises on purpose. `exit_code` is what the command line returns."""
+    """Base of every error Capax raises on purpose. `exit_code` is what the command line returns.
+
+    Example:
+        >>> import capax
+        >>> issubclass(capax.InputError, capax.CapaxError), capax.CapaxError.exit_code
+        (True, 2)
+    """
 
     exit_code: int = 2
 
 
 class InputError(CapaxError, ValueError):
-    """An argument, a file or a specification that cannot be used as given."""
+    """An argument, a file or a specification that cannot be used as given.
+
+    Example:
+        >>> import capax
+        >>> try:
+        ...     capax.parse("x1 &")
+        ... except capax.InputError as error:
+        ...     print(str(error).split(":")[0])
+        formula
+    """
 
 
 class InfeasibleError(CapaxError):
@@ -27,5 +44,4 @@ def require(condition: object, argument: str, wanted: str, got: object) -> None:
 
 def shown(value: object, limit: int = 80) -> str:
     """`repr(value)` on one line and at most `limit` characters long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return one_line(repr(value), limit)

@@ -24,7 +24,12 @@ def digest(fields: object) -> str:
 
 def key_words(fields: object, purpose: str) -> tuple[int, int]:
     """Two 32-bit words for a threefry key; different purposes give independent keys."""
-    raw = hashlib.sha256(f"{purpose}\0{canonical_json(fields)}".encode()).digest()
+    return words_of(canonical_json(fields), purpose)
+
+
+def words_of(text: str, purpose: str) -> tuple[int, int]:
+    """The same from the canonical text, for several purposes of one spec."""
+    raw = hashlib.sha256(f"{purpose}\0{text}".encode()).digest()
     return int.from_bytes(raw[:4], "big"), int.from_bytes(raw[4:8], "big")
 
 

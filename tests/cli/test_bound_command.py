@@ -88,7 +88,10 @@ def test_transformer_checkpoint(tmp_path):
     save(tmp_path / "model.safetensors", model, {})
     payload = json.loads(run(tmp_path / "model.safetensors", "--json"))
     assert payload["kind_of_model"] == "Transformer (1 layer)"
-    assert payload["vacuous"]
+    # weights this small cannot give a margin of 1 to two labels: a promise about nothing
+    refuted = [a["text"] for a in payload["assumptions"] if a["holds"] is False]
+    assert refuted == ["some function of the class has this margin on two labels"]
+    assert "NOT TRUE" in run(tmp_path / "model.safetensors")
 
 
 def test_gpt2_file(tmp_path):
@@ -186,3 +189,60 @@ def test_bad_input_is_one_line(arguments, message):
 def test_unknown_statement():
     with pytest.raises(InputError, match="number: wanted part of one of"):
         CliRunner().invoke(app, ["theorems", "9.9"], catch_exceptions=False)
+
+
+def test_what_capax_data_writes_is_what_capax_bound_reads(tmp_path):
+    """One file, both parts: noise and tries travel with it; a plain file with X and y does too."""
+    from capax.cli import data as data_command
+
+    tool = typer.Typer()
+    data_command.register(tool)
+    task, model = tmp_path / "task.npz", tmp_path / "head.safetensors"
+    drawn = CliRunner().invoke(
+        tool, ["x1 & x3", "-T", "5", "-m", "80", "--noise", "0.2", "--out", str(task)],
+        catch_exceptions=False,
+    )  # fmt: skip
+    assert drawn.exit_code == 0
+    d = 8
+    W_Q, kappa, W_V = np.zeros((d, 1)), np.zeros((d, 1)), np.zeros((d, 1))
+    kappa[[1, 3]], kappa[6], kappa[7] = 6.0, -5.0, 4.0
+    W_Q[-1], W_V[[1, 3]], W_V[-1] = 1.0, -1.0, 1.0
+    arrays = (jnp.asarray(x, jnp.float32) for x in (W_Q, kappa, W_V, np.ones((1, 1)), np.ones(1)))
+    save(model, ClsScalar(DeterministicPositions(5), *arrays), {})
+    asked = ("--data", task, "--holdout", task, "--family", "and2", "--frozen")
+    payload = json.loads(run(model, *asked, "--json"))
+    assert payload["examples"] == {"data": 80, "holdout": 10_000}
+    assert payload["conditioning"]["tries"] >= 1
+    rows = {row["statement"]: row for row in payload["portfolio"]}
+    assert (
+        rows["Hold-out (binomial tail)"]["predictor"] == "the model, judged on labels without noise"
+    )
+    assert rows["Hold-out (binomial tail)"]["value"] < 0.01
+    assert rows["Occam (binomial tail)"]["predictor"] == "and2 on x1, x3"
+    assert "Linear read-out (direct Rademacher)" in rows
+    spent = sum(row["delta"] for row in payload["portfolio"]) + payload["conditioning"]["delta"]
+    assert spent <= 0.05 * (1 + 1e-9)
+    assert payload["predictor"] == "the model"
+    assert payload["value"] == min(
+        row["value"] for row in rows.values() if row["predictor"] == "the model"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.zeros((3, 5))}, "wanted arrays X and y"),
+        ({"X": np.zeros((3, 5)), "y": np.zeros(2)}, "y: wanted 3 labels"),
+        ({"X": np.full((3, 5), 2), "y": np.zeros(3)}, "X: wanted bits"),
+        ({"X": np.zeros((0, 5)), "y": np.zeros(0)}, "at least one example"),
+        ({"X": np.array([None] * 3), "y": np.zeros(3)}, "wanted an .npz file"),
+    ],
+)
+def test_a_bad_data_file_is_one_line(tmp_path, arrays, message):
+    from capax.data.examples import read_examples
+
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(InputError) as caught:
+        read_examples(tmp_path / "bad.npz", "train")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -10,5 +10,7 @@ from capax.cli.thresholds import _show
 def test_an_open_interval_in_the_verdict_is_not_taken_for_a_style():
     page = io.StringIO()
     verdict = "A power law has c = 2 [open, open]."
-    _show(Console(file=page), {"thresholds": [], "fit": {"laws": [], "verdict": verdict}})
+    curve = {"name": "[red]", "thresholds": [], "fit": {"laws": []}, "verdict": verdict}
+    _show(Console(file=page), {"curves": [curve, curve]})
+    assert "[red]" in page.getvalue()
     assert verdict in page.getvalue()

@@ -79,3 +79,12 @@ def test_another_process_draws_the_same_task():
         arrays = (t.X_train, t.y_train, t.X_validation, t.y_validation)
         name = hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest()
         assert ran.stdout.strip() == f"{name} {t.support}"
+
+
+def test_large_draws_in_threads_are_the_same_stretch_of_the_stream(monkeypatch):
+    """Many short parts drawn side by side, against Philox's own raw words."""
+    monkeypatch.setattr("capax.data.distributions._WORDS_AT_ONCE", 64)
+    raw = np.random.Philox(counter=np.array([0, 0, 0, 3], np.uint64), key=(7 << 32) | 9)
+    words = np.asarray(raw.random_raw(500), "<u8").view("<u4")
+    wanted = (words[: 31 * 29] < word_threshold(0.3)).reshape(31, 29)
+    assert np.array_equal(bernoulli_rows(31, 29, 0.3, key=(7, 9), stream=3), wanted)

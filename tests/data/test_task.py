@@ -119,7 +119,7 @@ def test_rejections_are_counted_and_bounded():
         ({"support": (1, 2)}, "support: wanted 3 positions"),
         ({"support": (1, 2, 19)}, "x19: out of range for T = 19; positions are 0-based"),
         ({"support": (1, 2, 2)}, "support: wanted distinct"),
-        ({"support": "rnd"}, "support: .*'random' or 'formula'"),
+        ({"support": "rnd"}, "support: .*'random', 'contiguous' or 'formula'"),
         ({"noise": 0.5}, "noise: .*less than 0.5"),
         ({"max_tries": 0}, "max_tries: "),
         ({"seed": -1}, "seed: "),
@@ -186,3 +186,13 @@ def test_files_that_cannot_be_written(tmp_path):
     with pytest.raises(InputError, match="too wide"):
         write_task(tmp_path / "d.csv", small(T=20_001), task)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_contiguous_supports_are_neighbours_that_start_anywhere():
+    specs = [TaskSpec(T=11, m=5, support="contiguous", seed=s, function="and3") for s in range(60)]
+    supports = {draw_support(spec) for spec in specs}
+    assert {support[0] for support in supports} == set(range(9))
+    assert all(support == tuple(range(support[0], support[0] + 3)) for support in supports)
+    mixed = {"function": "x0 & !x1", "p": 0.5, "support": "contiguous"}
+    placed = {draw_support(TaskSpec(T=7, m=5, seed=seed, **mixed)) for seed in range(90)}
+    assert all(abs(a - b) == 1 for a, b in placed) and len(placed) == 12  # both orders, 6 places

@@ -104,7 +104,7 @@ def attention_map(num_heads: int, examples: int, *, T: int = 41) -> AttentionMap
         T=T,
         m=300,
         support=support,
-        heads=tuple(int(h) for h in order),
+        heads=tuple(f"head {h}" for h in order),
         weights=weights[order],
         bits=bits,
         share=mass.mean(axis=1)[order],

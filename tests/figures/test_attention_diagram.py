@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from capax.boolean import parse
 from capax.errors import InputError
 from capax.figures.attention_diagram import (
     OUTPUT,
     TOKEN,
     draw_attention_diagram,
     edge_color,
-    figure_1,
 )
-from capax.figures.attention_examples import and_by_zero_detection, attention_panels
+from capax.figures.attention_examples import attention_panels, bits_from, cls_scalar
 from capax.figures.style import DARK, LIGHT, check_destination, palette_for, save, styled
 from typed_command import typed
 
@@ -46,11 +46,23 @@ def test_what_the_heads_look_for():
     assert scalar.weights[0].argmax() == 1  # the relevant zero
 
 
-def test_the_cls_example_computes_and():
-    model = and_by_zero_detection(5)
-    for x1, x3 in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        f = float(model(np.array([1, x1, 0, x3, 1])))
-        assert (f < 0) == bool(x1 and x3)
+@pytest.mark.parametrize("formula, T", [("x1 & x3", 5), ("x0 ^ x2", 4), ("maj(x2,x7,x30)", 40)])
+def test_the_cls_panel_is_the_users_function(formula, T):
+    f = parse(formula, T)
+    for bits in (bits_from(None, T), (0,) * T, (1,) * T):
+        panel = cls_scalar(bits, formula)
+        value = float(panel.value.strip("$").removeprefix("f="))
+        assert (value > 0) == bool(f(np.array(bits)))
+        assert ("true" in panel.remark) == bool(f(np.array(bits)))
+        assert panel.weights.sum() == pytest.approx(1.0, abs=1e-5)  # also with many in one token
+        assert {f"$x_{{{i}}}$" for i in f.support} <= set(panel.tokens)
+
+
+def test_positions_are_counted_from_zero():
+    head, layer, scalar = panels()
+    for panel in (head, layer, scalar):
+        assert panel.tokens[0] == "$x_{0}$"
+    assert layer.outputs[0] == "$y_0$"
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -119,18 +131,16 @@ def test_style_leaves_matplotlib_as_it_was():
     [
         (lambda: check_destination("figure.gif"), "out"),
         (lambda: check_destination("no/such/folder/figure.png"), "no/such/folder"),
-        (lambda: attention_panels((1, 0)), "bits"),
-        (lambda: attention_panels((1,) * 9), "bits"),
+        (lambda: attention_panels("x0", (1, 0)), "bits"),
+        (lambda: attention_panels("x9"), "x9"),
+        (lambda: bits_from("10a", None), "bits"),
+        (lambda: bits_from("101", 4), "bits"),
+        (lambda: bits_from(None, 2), "T"),
     ],
 )
 def test_mistakes_are_named(make, named):
     with pytest.raises(InputError, match=f"^{named}"):
         make()
-
-
-def test_figure_1_takes_no_store(tmp_path):
-    with pytest.raises(InputError, match="store: wanted nothing"):
-        figure_1(tmp_path, False)
 
 
 def capax(*arguments):
@@ -151,3 +161,16 @@ def test_the_command_refuses_in_one_line(tmp_path):
     done = typed("figure", "9", "--out", str(tmp_path / "x.png"))
     assert done.returncode == 2
     assert done.stderr.startswith("error: number: wanted") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("1", "--store", "x.sqlite"), "store: wanted nothing"),
+        (("2", "--function", "x0"), "function: wanted Figure 1"),
+        (("1", "--bits", "12"), "bits: wanted zeros and ones"),
+    ],
+)
+def test_options_that_do_not_belong_are_named(tmp_path, arguments, named):
+    done = typed("figure", *arguments, "--out", str(tmp_path / "x.png"))
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {named}")

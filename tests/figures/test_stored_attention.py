@@ -13,12 +13,11 @@ from capax.errors import InputError
 from capax.figures.attention_weights import draw_attention_weights
 from capax.figures.head_dependence import (
     cross_entropy,
-    head_contributions,
     head_dependence,
+    head_writes,
     share_on,
-    without_head,
 )
-from capax.figures.stored_attention import attention_maps, stored_model
+from capax.figures.stored_attention import attention_maps, head_name, stored_model
 from capax.sweep.store import Store
 
 T, HEADS = 11, 3
@@ -48,10 +47,30 @@ def test_contributions_of_the_heads_add_up_to_the_attention_output():
     def both():
         first, last = network.blocks
         x, _ = first(network.tokens(bits), network.tokens(bits))
-        return last.attention(x[-1:], x)[0][0], head_contributions(network, bits)
+        return last.attention(x[-1:], x)[0][0]
 
-    read, contributions = both()
+    read = both()
+    contributions = head_writes(network, bits[None])[-1][0, :, 0]  # [H, d] of the last layer
     assert np.allclose(contributions.sum(axis=0) + network.blocks[-1].b_O, read)
+
+
+def without_head(network: Transformer, h: int, mean) -> Transformer:
+    """The model whose head h of the last layer always writes `mean`."""
+    block = network.blocks[-1]
+    changed = (block.W_O.at[h].set(0.0), block.b_O + mean)
+    return eqx.tree_at(lambda m: (m.blocks[-1].W_O, m.blocks[-1].b_O), network, changed)
+
+
+def test_every_head_of_every_layer_is_measured():
+    network = model(layers=2)
+    X, y = examples()
+    found = head_dependence(network, X, y, (2, 7))
+    assert found.heads == tuple((layer, h) for layer in range(2) for h in range(HEADS))
+    assert found.weights.shape == (2 * HEADS, len(X), T + 1) and found.effect.shape == (2 * HEADS,)
+    assert head_name((1, 2), 2) == "layer 2, head 2" and head_name((0, 2)) == "head 2"
+    # a head of the first layer that writes nothing changes nothing when it is cut
+    idle = eqx.tree_at(lambda m: m.blocks[0].W_O, network, network.blocks[0].W_O.at[1].set(0.0))
+    assert head_dependence(idle, X, y, (2, 7)).effect[1] == pytest.approx(0, abs=1e-12)
 
 
 def test_effect_is_the_rise_of_the_loss_without_the_head():
@@ -59,7 +78,7 @@ def test_effect_is_the_rise_of_the_loss_without_the_head():
     X, y = examples()
     found = head_dependence(network, X, y, (2, 7))
     bits = jnp.asarray(X, jnp.int32)
-    mean = jax.vmap(lambda b: head_contributions(network, b))(bits).mean(axis=0)
+    mean = head_writes(network, bits)[-1][:, :, 0].mean(axis=0)
     run = eqx.filter_jit(lambda net: jax.vmap(lambda b: net(b, return_weights=True))(bits))
     logits, (weights,) = run(network)
     target = y.astype(float)
@@ -93,7 +112,7 @@ def test_maps_of_a_store_are_ordered_by_effect_and_prefer_solved_runs(tmp_path):
             stored_model(store, "0" * 64)
     assert attention.support == (2, 5, 7) and attention.m == 19
     assert list(attention.effect) == sorted(attention.effect, reverse=True)
-    assert sorted(attention.heads) == list(range(HEADS))
+    assert sorted(attention.heads) == [f"head {h}" for h in range(HEADS)]
     assert np.array_equal(loaded.w, model().w)
     draw_attention_weights((attention,))
 
@@ -119,3 +138,25 @@ def test_a_store_without_parameters_says_so(tmp_path):
         pytest.raises(InputError, match="kept parameters"),
     ):
         attention_maps(store)
+
+
+def test_export_says_what_kept_models_compute(tmp_path):
+    import pandas as pd
+
+    from capax.analysis.formulas import formulas_of
+    from capax.analysis.frames import export
+    from capax.boolean import parse
+
+    narrow = TransformerSpec(T=T, d=12, heads=HEADS, mlp_width=7, init_scale=0.8)
+    weights = save(tmp_path / "m.safetensors", Transformer.init(narrow, key=jax.random.key(3)))
+    run = store_cases.stored_run(T, 19, 0, 0, store_cases.accuracy_curves(0.5, 0.6), task={})
+    kept = [store_cases.with_parameters(run, weights.read_bytes())]
+    wanted = store_cases.experiment(maps=store_cases.grid([19], T=[T], keep_parameters=True))
+    path = store_cases.write(tmp_path / "k.sqlite", wanted, [("maps", T, 19, 0, kept)])
+    with Store.read(path) as store:
+        columns = formulas_of(store)
+        assert export(store, tmp_path / "runs.csv", columns) == 1
+    (row,) = pd.read_csv(tmp_path / "runs.csv").to_dict("records")
+    assert str(row["formula"]) == columns[row["run_id"]]["formula"]
+    assert parse(str(row["formula"]), T).T == T
+    assert 0.5 <= row["formula_agreement"] <= 1

@@ -63,7 +63,11 @@ def page() -> Page:
         lead="Made-up numbers.",
         findings=(Finding("63 [56, 71]", "examples at T = 307"), Finding("19 of 20", "seeds")),
         sections=(
-            threshold_section(cases.threshold_scaling(), store="figure2", anchor="figure-2"),
+            threshold_section(
+                cases.threshold_scaling(),
+                trace={"store": "figure2"},
+                anchor="figure-2",
+            ),
             learning_section(cases.learning_curves(), anchor="figure-3-left"),
             attention_section(maps, anchor="figure-3-right"),
             parity_section(cases.parity_transition(), anchor="figure-4"),

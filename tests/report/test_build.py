@@ -1,6 +1,8 @@
 """A report from stores: the right parts, honest findings, and the commands that write it."""
 
+import contextlib
 import dataclasses
+import html
 import json
 import subprocess
 import sys
@@ -14,6 +16,8 @@ from capax.errors import InputError
 from capax.figures.stored_runs import stored_runs
 from capax.report.build import _law_finding, build_page, write_report
 from capax.report.reproduction import experiment_file
+from capax.sweep.runner import run_sweep
+from capax.sweep.spec import build_experiment
 from capax.sweep.store import Store
 from typed_command import typed
 
@@ -66,6 +70,68 @@ def test_a_law_is_only_announced_when_its_rivals_are_far():
     found = _law_finding(clear)
     assert found.value == "log T" and "ruled out: constant" in found.meaning
     assert _law_finding(dataclasses.replace(data, status="none fits")).value == "no law fits"
+
+
+@pytest.fixture
+def variants(tmp_path):
+    """A finished store with two variants, and one that was stopped at its second T."""
+    panel = {"T": [10, 100, 1000], "search": {"method": "grid", "m": [20, 40, 60, 80], "trials": 9}}
+    fields = {"family": "simulated", "axes": {"growth": [4.0, 8.0]}, **panel}
+    paths = tmp_path / "both.sqlite", tmp_path / "half.sqlite"
+    for path, stop_after in zip(paths, (None, 40), strict=True):
+        plan = build_experiment({"name": "variants", **fields})
+        with Store.create_or_resume(path, plan) as store:
+
+            def report(status, stop_after=stop_after):
+                if stop_after is not None and status.trials == stop_after:
+                    raise KeyboardInterrupt
+
+            with contextlib.suppress(KeyboardInterrupt):
+                run_sweep(plan, store, report=report)
+    return paths
+
+
+def test_every_variant_and_store_has_its_name_in_one_picture_and_one_table(variants, tmp_path):
+    page = build_page(variants)
+    names = ["both/growth=4", "both/growth=8", "half"]
+    comparison = page.sections[0]
+    assert comparison.kicker == "Comparison"
+    marks = [series["name"] for series in comparison.charts[0]["series"] if series.get("marks")]
+    assert marks == names and all(name in comparison.html for name in names)
+    kickers = [section.kicker for section in page.sections[1:4]]
+    assert kickers == [f"Figure 2, {name}" for name in names]
+    for name in names:
+        assert any(finding.meaning.startswith(f"{name}: ") for finding in page.findings)
+    by_name = {series["name"]: series for series in comparison.charts[0]["series"]}
+    traced = by_name["both/growth=8"]["traces"][0]
+    assert traced == {"store": "both", "panel": "growth=8", "T": 10}
+
+    shown = json.loads(typed("thresholds", *map(str, variants), "--json").stdout)
+    assert [curve["name"] for curve in shown["curves"]] == names
+    for curve in shown["curves"]:  # the same verdict on the page and on the command line
+        assert html.escape(curve["verdict"]) in comparison.html
+    half = shown["curves"][2]
+    assert "Unfinished: T = 100 (4 trials so far), T = 1000 (no trial yet)." in half["verdict"]
+    assert [job["T"] for job in half["unfinished"]] == [100, 1000]
+
+    out = tmp_path / "both.svg"
+    stores = [word for path in variants for word in ("--store", str(path))]
+    done = typed("figure", "2", *stores, "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    assert [curve["name"] for curve in json.loads(done.stdout)["data"]["curves"]] == names
+    assert all(name in out.read_text() for name in ("growth=4", "half"))
+
+
+def test_one_panel_by_its_name(variants, tmp_path):
+    both, _ = map(str, variants)
+    shown = json.loads(typed("thresholds", both, "--panel", "growth=8", "--json").stdout)
+    assert [curve["panel"] for curve in shown["curves"]] == ["growth=8"]
+    refused = typed("thresholds", both, "--panel", "hh")
+    assert "panel: wanted one of growth=4, growth=8, got 'hh'" in refused.stderr
+    refused = typed(
+        "figure", "4", "--store", both, "--store", both, "--out", str(tmp_path / "f.png")
+    )
+    assert "--store: wanted one store for this figure, got 2" in refused.stderr
 
 
 def test_no_store_and_a_missing_store_are_refused(tmp_path):

@@ -99,7 +99,7 @@ def test_store_payload_rebuilds_the_spec_of_every_run():
 
 def test_chart_data_are_the_figure_data():
     data = cases.threshold_scaling()
-    chart = threshold_chart(data, id="c", store="s")
+    chart = threshold_chart(data, id="c", trace={"store": "s"})
     thresholds, law, *_ = chart["series"]
     assert thresholds["x"] == [q.T for q in data.points]
     assert thresholds["y"] == [q.m_star for q in data.points]

@@ -44,7 +44,8 @@ def test_from_an_experiment_file_to_a_table(tmp_path, monkeypatch):
     again = json.loads(typed("sweep", "typed.toml", "--json").stdout)
     assert again["resumed_trials"] == again["trials"] == summary["trials"]
 
-    found = json.loads(capax("thresholds", summary["store"], "--json", cwd=tmp_path).stdout)
+    shown = json.loads(capax("thresholds", summary["store"], "--json", cwd=tmp_path).stdout)
+    (found,) = shown["curves"]
     assert [row["T"] for row in found["thresholds"]] == [10, 30, 100, 300]
     assert {"T", "m_star", "low", "high", "floor", "trials"} <= set(found["thresholds"][0])
     assert {"law", "parameters", "weights", "verdict"} <= set(found["fit"])

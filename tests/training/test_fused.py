@@ -68,7 +68,7 @@ def test_a_kernel_that_does_not_run_is_not_used(monkeypatch):
     monkeypatch.setattr(nvrtc, "_library", no_library)
     monkeypatch.setattr(kernel, "cache_folder", lambda: kernel.resources.files("capax"))
     device = jax.devices()[0]
-    kernel._compiled.cache_clear()
+    kernel._compiled_once.cache_clear()
     assert "NVRTC was not found" in fused._trouble(TransformerSpec(T=1), OptimiserSpec(), device)
     fused._trouble.cache_clear()
 
@@ -235,3 +235,22 @@ def test_a_model_does_not_depend_on_its_neighbours():
     moved = launch([x[order] for x in leaves], *(x[order] for x in data), rates)
     for a, b in zip(there, moved, strict=True):
         np.testing.assert_array_equal(np.asarray(a)[order], np.asarray(b))
+
+
+@on_hopper
+def test_rows_without_an_example_change_nothing_and_idle_slots_stay():
+    spec, params, bits, y, weight = problem(3, 60, 101, 1, seed=5)
+    rule = OptimiserSpec()
+    rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (3, 1))
+    leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
+    source = kernel.ptx(spec, rule)
+    launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, 101, *x))
+    words = jax.vmap(fused.pack)(bits)
+    tight = launch(leaves, words, y, weight, rates)
+    more = [jnp.pad(x, ((0, 0), (0, 140), *[(0, 0)] * (x.ndim - 2))) for x in (words, y, weight)]
+    for a, b in zip(tight, launch(leaves, *more, rates), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+    idle = launch(leaves, words, y, weight.at[1].set(0.0), rates)
+    for before, a, b in zip(leaves, idle, tight, strict=True):
+        np.testing.assert_array_equal(np.asarray(a)[1], np.asarray(before)[1])
+        np.testing.assert_array_equal(np.asarray(a)[[0, 2]], np.asarray(b)[[0, 2]])

@@ -65,8 +65,10 @@ def curves_frame(store: Store) -> "pd.DataFrame":
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def export(store: Store, path: Path | str) -> int:
+def export(store: Store, path: Path | str, columns: dict[str, dict[str, str]] | None = None) -> int:
     """Write all runs to `path`, CSV or Parquet by its ending; the number of rows.
+
+    columns: further columns by run id, such as the formulas of kept models.
 
     Raises `InputError` for another ending, before anything is read.
     """
@@ -77,6 +79,8 @@ def export(store: Store, path: Path | str) -> int:
         )
     check_writable(target)
     frame = runs_frame(store)
+    for name in sorted({name for row in (columns or {}).values() for name in row}):
+        frame[name] = [(columns or {}).get(run, {}).get(name, "") for run in frame["run_id"]]
     if target.suffix == ".csv":
         write_atomically(target, lambda file: file.write(frame.to_csv(index=False).encode()))
     else:

@@ -47,7 +47,7 @@ class Reference:
 
 
 def references(folder: Path = FOLDER) -> tuple[Reference, ...]:
-    """All references, in the order of their names; what is not one is left out."""
+    """All references in a folder, in the order of their names."""
     return tuple(_described(path) for path in sorted(folder.glob("*.sqlite")))
 
 

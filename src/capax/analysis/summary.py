@@ -78,6 +78,13 @@ def summarise(store: Store, panel: str | None = None) -> dict[str, Any]:
         "experiment": store.experiment.name,
         "scale": store.experiment.scale,
         "panel": said.thresholds[0].panel,
+        **summarised(said),
+    }
+
+
+def summarised(said: Answer) -> dict[str, Any]:
+    """An answer as plain data: `thresholds` and `fit`."""
+    return {
         "thresholds": [_row(threshold) for threshold in said.thresholds],
         "fit": _fit(said),
     }

@@ -91,18 +91,27 @@ def threshold_of(
 def threshold_panel(experiment: Experiment, name: str | None = None) -> Panel:
     """The panel called `name`, or the first that searches for a threshold."""
     for panel in experiment.panels:
-        search = panel.search
-        searches = isinstance(search, AdaptiveSearch) or len(set(search.m)) >= _LEAST_VALUES
-        if panel.name == name or (name is None and searches):
+        if panel.name == name or (name is None and searches_for_threshold(panel)):
             return panel
     known = ", ".join(panel.name for panel in experiment.panels)
     wanted = "one that searches over m" if name is None else f"{name!r}"
     raise InputError(f"panel: wanted {wanted}, got the panels {known}")
 
 
-def thresholds(store: Store, panel: str | None = None) -> tuple[Threshold, ...]:
+def searches_for_threshold(panel: Panel) -> bool:
+    """Does the panel ask for m*? Not with fresh samples, kept models, or a few values of m."""
+    if panel.training.get("mode") == "online" or panel.keep_parameters:
+        return False
+    search = panel.search
+    return isinstance(search, AdaptiveSearch) or len(set(search.m)) >= _LEAST_VALUES
+
+
+def thresholds(
+    store: Store, panel: str | None = None, *, floors: bool = True
+) -> tuple[Threshold, ...]:
     """m*(T) at every T of a panel that has finished trials, in the order of T.
 
+    `floors`: also what the best learner needs, which takes a simulation.
     Raises `InputError` when the store holds no such panel or no finished trial of it.
     """
     chosen = threshold_panel(store.experiment, panel)
@@ -117,7 +126,7 @@ def thresholds(store: Store, panel: str | None = None) -> tuple[Threshold, ...]:
                     T,
                     counts,
                     target=panel_target(chosen),
-                    floor=panel_floor(chosen, T),
+                    floor=panel_floor(chosen, T) if floors else None,
                 )
             )
     if not found:

@@ -6,7 +6,6 @@ names the path of what does not fit; every defect of a file is a one-line `Input
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from capax.attention.checkpoint_structure import build, describe
 from capax.errors import InputError, require
 from capax.files import check_writable, write_atomically
 from capax.identity import canonical_json
+from capax.reading import existing, parse_json
 
 FORMAT = "capax-module-1"
 
@@ -44,7 +44,7 @@ def load(path: Path | str, *, dtype: Any = None) -> tuple[eqx.Module, dict[str, 
     """
     header, leaves = _read(Path(path))
     try:
-        content = json.loads(header["capax"])
+        content = parse_json(header["capax"], "header")
         structure, metadata = content["module"], content["metadata"]
         module = build(structure, "", dict(leaves), lambda name, leaf: _to_jax(name, leaf, dtype))
     except InputError as error:
@@ -59,7 +59,7 @@ def load(path: Path | str, *, dtype: Any = None) -> tuple[eqx.Module, dict[str, 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Header and arrays of a safetensors file with our format mark."""
-    require(path.is_file(), str(path), "a checkpoint file", "nothing there")
+    existing(path, "a checkpoint file")
     try:
         with safe_open(str(path), framework="np") as file:
             header = file.metadata() or {}

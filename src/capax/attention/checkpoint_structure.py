@@ -92,7 +92,7 @@ def _build(structure: Any, path: str, leaves: dict[str, np.ndarray], to_jax: ToJ
 def _build_module(
     structure: dict[str, Any], path: str, leaves: dict[str, np.ndarray], to_jax: ToJax
 ) -> eqx.Module:
-    kind, parts = structure["kind"], structure.get("fields", {})
+    kind, parts = str(structure["kind"]), structure.get("fields", {})
     if kind == "Transformer":
         return _build_transformer(structure, path, leaves, to_jax)
     require(kind in KINDS, path or "module", f"a kind among {', '.join(KINDS)}", kind)
@@ -130,6 +130,7 @@ def _build_transformer(
     structure: dict[str, Any], path: str, leaves: dict[str, np.ndarray], to_jax: ToJax
 ) -> Transformer:
     spec, dtype = transformer_spec(**structure["spec"]), structure["dtype"]
+    require(spec.layers <= len(leaves), _join(path, "layers"), "arrays for each", spec.layers)
     arrays = {}
     for name, shape in spec.shapes().items():
         where = _join(path, name)

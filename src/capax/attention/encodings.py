@@ -23,12 +23,18 @@ from capax.errors import require
 
 def as_bits(bits: Bits, T: int, alphabet: int = 2) -> Array:
     """Bits as int32 [T]; checks the length, and the values when they are concrete."""
-    require(bits.shape == (T,), "bits", f"{T} symbols, shape ({T},)", bits.shape)
+    require(bits.shape == (T,), "bits", wanted_shape(T, bits.shape), bits.shape)
     if not isinstance(bits, jax.core.Tracer):
         values = np.asarray(bits).astype(np.int64)
         inside = bool(np.all((values >= 0) & (values < alphabet)))
         require(inside, "bits", f"symbols from 0 to {alphabet - 1}", values)
     return jnp.asarray(bits).astype(jnp.int32)
+
+
+def wanted_shape(T: int, shape: tuple[int, ...]) -> str:
+    """What to say about bits of another shape; a batch is told how it is run."""
+    hint = "; a batch: jax.vmap(model)(bits)" if len(shape) > 1 and shape[-1] == T else ""
+    return f"{T} symbols, shape ({T},){hint}"
 
 
 def coherence(codes: Float[Array, "n d"], block: int = 1024) -> float:

@@ -13,9 +13,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from capax.errors import InputError, require
+from capax.notebook import html_table
 
 MAX_SPARSITY = 20
 """Tables have 2^s entries; beyond s = 20 we refuse instead of filling the memory."""
+_SHOWN_SPARSITY = 4  # a notebook shows the whole truth table up to 16 rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,12 @@ class SparseFunction:
     for the reader, e.g. which variables of a formula turned out not to matter.
     Raises `InputError` for repeated or negative positions, s > 20, a position >= T, or a table of
     the wrong length or with a NaN or an infinity.
+
+    Example:
+        >>> import numpy as np, capax
+        >>> f = capax.SparseFunction(support=(1, 3), table=[0, 1, 1, 0], T=5)
+        >>> f(np.array([0, 1, 0, 0, 1])).item(), f.is_symmetric
+        (1.0, True)
     """
 
     support: tuple[int, ...]
@@ -120,6 +128,35 @@ class SparseFunction:
     def __repr__(self) -> str:
         length = "" if self.T is None else f", T={self.T}"
         return f"SparseFunction(support={self.support}, table={self._table_text()}{length})"
+
+    def _repr_html_(self) -> str:
+        """The function in a notebook: where it looks, what it is, its table if that is short."""
+        kinds = {"Boolean": self.is_boolean, "symmetric": self.is_symmetric}
+        kinds["monotone"] = self.is_monotone
+        names = [f"x{i}" for i in self.support]
+        rows: list[tuple[object, ...]] = [
+            ("support", ", ".join(names) or "none"),
+            ("T", "any" if self.T is None else self.T),
+            ("kind", ", ".join(name for name, holds in kinds.items() if holds) or "real-valued"),
+        ]
+        rows += [] if self.s <= _SHOWN_SPARSITY else [("table", self._table_text())]
+        text = html_table(rows, title="Sparse function", notes=self.notes)
+        if self.s > _SHOWN_SPARSITY:
+            return text
+        bits = [[row >> i & 1 for i in range(self.s)] for row in range(1 << self.s)]
+        table = [(*b, f"{value:g}") for b, value in zip(bits, self.table.tolist(), strict=True)]
+        return text + html_table(table, head=[*names, "f"])
+
+    def _repr_latex_(self) -> str:
+        """phi of the number of ones for a symmetric function, else the list of its values."""
+        names = [rf"x_{{{i}}}" for i in self.support]
+        if self.s and self.is_symmetric:
+            values = ", ".join(f"{value:g}" for value in self._values_by_weight())
+            return rf"$f(x) = \phi({' + '.join(names)}),\quad \phi(0..{self.s}) = ({values})$"
+        listed = self.table.tolist() if self.s <= _SHOWN_SPARSITY else self.table[:8].tolist()
+        dots = "" if self.s <= _SHOWN_SPARSITY else r", \dots"
+        values = ", ".join(f"{value:g}" for value in listed)
+        return rf"$f({', '.join(names)}) = ({values}{dots})$"
 
     def _table_text(self) -> str:
         if not self.is_boolean or self.s > 8:

@@ -44,6 +44,12 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
 
     Raises `InputError` with the column of the mistake; for a position >= T; for more than 20
     distinct variables; for a text longer than 4096 characters or nested deeper than 40.
+
+    Example:
+        >>> import capax
+        >>> f = capax.parse("x2 & ~x5", T=10)
+        >>> f.support, f.table.tolist()
+        ((2, 5), [0.0, 1.0, 0.0, 0.0])
     """
     require(len(text) <= MAX_LENGTH, "formula", f"at most {MAX_LENGTH} characters", len(text))
     shorthand = _SHORTHAND.fullmatch(text.strip())
@@ -56,6 +62,11 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
     check_support(positions, T)
     rows = _Parser(tokens, _Rows(positions)).whole()
     return families.from_table(rows, positions, T).relevant()
+
+
+def is_shorthand(text: str) -> bool:
+    """Whether `text` names a family (`and3`, `thr2of5`) and no positions."""
+    return _SHORTHAND.fullmatch(text.strip()) is not None
 
 
 def _shorthand(match: re.Match[str], T: int | None) -> SparseFunction:

@@ -17,17 +17,28 @@ Key = tuple[int, int] | Any
 """Two 32-bit words (`capax.identity.key_words`) or a JAX PRNG key, which holds two as well."""
 
 
-class WordStream:
-    """An endless stream of uniform 32-bit words: the n-th word depends on (key, stream, n) only."""
+WORDS_PER_COUNT = 8
+"""Philox gives 256 bits for each value of its counter."""
 
-    def __init__(self, *, key: Key, stream: int = 0) -> None:
+
+class WordStream:
+    """An endless stream of uniform 32-bit words: the n-th word depends on (key, stream, n) only.
+
+    `start`, a multiple of 8: the first word to come.
+    """
+
+    def __init__(self, *, key: Key, stream: int = 0, start: int = 0) -> None:
+        require(start % WORDS_PER_COUNT == 0, "start", "a multiple of 8", start)
         high, low = _two_words(key)
         counter = np.array([0, 0, 0, stream], dtype=np.uint64)
-        self._generator = np.random.Philox(counter=counter, key=(high << 32) | low)
+        bits = np.random.Philox(counter=counter, key=(high << 32) | low)
+        self._generator = np.random.Generator(bits.advance(start // WORDS_PER_COUNT))
 
     def next(self, num_words: int) -> UInt32[np.ndarray, " num_words"]:
         """The next `num_words` words; an odd number skips one word."""
-        raw = np.asarray(self._generator.random_raw(-(-num_words // 2)), dtype="<u8")
+        half = -(-num_words // 2)
+        # The whole range of uint64 is the raw stream; unlike `random_raw` other threads may go on.
+        raw = self._generator.integers(0, 2**64 - 1, half, np.uint64, endpoint=True).astype("<u8")
         return raw.view("<u4")[:num_words].astype(np.uint32, copy=False)
 
 

@@ -6,13 +6,18 @@ numbers filled in and marks the term that decides the size.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from capax.capacity.magnitude import LN_10, safe_exp, safe_log, shown, shown_latex
 from capax.errors import require
+from capax.notebook import html_table, latex_text
 
 Kind = Literal["error", "log_cover", "radius"]
+MODEL = "the model"
+# rigorous: proved under the printed assumptions; comparison: a number to compare models or proofs
+Status = Literal["rigorous", "comparison"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,15 @@ class Bound:
     expected loss in [0, 1]; kind "log_cover": ln N; kind "radius": a distance or a complexity).
     log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
     which the same route reaches the target, None if not asked. latex: the formula with symbols.
-    log_value, log_log_cover: logarithms, for numbers beyond 10^308.
+    status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing).
+    log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
+    (two bounds may be compared only when it is the same). delta: failure probability spent.
+
+    Example:
+        >>> import capax
+        >>> bound = capax.capacity.occam_bound(30, m=300, delta=0.05)
+        >>> bound.vacuous, bound.kind
+        (False, 'error')
     """
 
     statement: str
@@ -88,9 +101,12 @@ class Bound:
     notes: tuple[str, ...] = ()
     formula: str = ""
     kind: Kind = "error"
+    status: Status = "rigorous"
     log_value: float = math.nan
     log_log_cover: float | None = None
     target: float | None = None
+    predictor: str = MODEL
+    delta: float | None = None
 
     def __post_init__(self) -> None:
         require(not math.isnan(self.value), "value", "a number", self.value)
@@ -125,6 +141,21 @@ class Bound:
         require(style in ("text", "latex"), "style", "'text' or 'latex'", style)
         return _explain_latex(self) if style == "latex" else _explain_text(self)
 
+    def _repr_html_(self) -> str:
+        """The bound in a notebook: value, terms, norms, assumptions."""
+        left = _LEFT_SIDE[self.kind]
+        rows: list[tuple[str, str]] = [(left, f"<= {self.verdict}")]
+        rows += [(term.name, shown(term.log_value)) for term in self.terms]
+        rows += [(name, shown(safe_log(value))) for name, value in self.norms.items()]
+        if self.m_needed is not None:
+            rows.append(("m needed", f"{self.m_needed:,}".replace(",", " ")))
+        checks = [f"[{a.mark}] {a.text}" for a in self.assumptions]
+        return html_table(rows, title=self.statement, notes=[*checks, *self.notes])
+
+    def _repr_latex_(self) -> str:
+        """The same as a formula with its numbers."""
+        return f"$$\\begin{{aligned}}\n{_latex_body(self)}\n\\end{{aligned}}$$"
+
     def to_json(self) -> dict[str, Any]:
         """Plain data: statement, log_cover, value, vacuous, terms, norms, m_needed and more."""
         cover = self.log_log_cover
@@ -132,7 +163,10 @@ class Bound:
             "statement": self.statement,
             **_magnitude("value", self.log_value),
             "kind": self.kind,
+            "status": self.status,
             "vacuous": self.vacuous,
+            "predictor": self.predictor,
+            "delta": self.delta,
             **({"log_cover": None} if cover is None else _magnitude("log_cover", cover)),
             "terms": [term.to_json() for term in self.terms],
             "norms": {name: _finite(value) for name, value in self.norms.items()},
@@ -145,6 +179,19 @@ class Bound:
             "formula": self.formula,
             "latex": self.latex,
         }
+
+
+def best_of(bounds: Iterable[Bound]) -> Bound:
+    """The smallest value; among vacuous ones, which all say nothing, the one that asks least of m.
+
+    So the bound that is explained is the one whose m is promised.
+    """
+
+    def order(bound: Bound) -> tuple[bool, float, float]:
+        samples = math.inf if bound.m_needed is None else float(bound.m_needed)
+        return bound.vacuous, samples if bound.vacuous else bound.log_value, bound.log_value
+
+    return min(bounds, key=order)
 
 
 def _finite(value: float) -> float | None:
@@ -187,7 +234,8 @@ def _term_lines(terms: tuple[Term, ...], indent: str) -> list[str]:
 
 
 def _explain_text(bound: Bound) -> str:
-    lines = [bound.statement, f"  {_LEFT_SIDE[bound.kind]} <= {bound.verdict}"]
+    first = f"{bound.statement} [{bound.status}]"
+    lines = [first, f"  {_LEFT_SIDE[bound.kind]} <= {bound.verdict}"]
     if bound.formula:
         lines.append(f"  by {bound.formula}")
     if bound.log_log_cover is not None and bound.kind != "log_cover":
@@ -219,23 +267,19 @@ def _latex_terms(terms: tuple[Term, ...]) -> list[str]:
         number = shown_latex(term.log_value)
         number = rf"\boxed{{{number}}}" if term is dominant and len(terms) > 1 else number
         middle = f" = {term.latex}" if term.latex else ""
-        name = term.name.replace("_", r"\_").replace("%", r"\%")
-        rows.append(rf"&\quad \text{{{name}}}{middle} = {number} \\")
+        rows.append(rf"&\quad {latex_text(term.name)}{middle} = {number} \\")
         rows += _latex_terms(term.parts)
     return rows
 
 
 def _explain_latex(bound: Bound) -> str:
+    head = rf"% {bound.statement} [{bound.status}]; the boxed term dominates"
+    return "\n".join([head, r"\begin{align*}", _latex_body(bound), r"\end{align*}"])
+
+
+def _latex_body(bound: Bound) -> str:
     symbols = bound.latex or r"\sum_i t_i"
     vacuous = r"\quad\text{(vacuous)}" if bound.vacuous else ""
     left = _LEFT_SIDE_LATEX[bound.kind]
-    return "\n".join(
-        [
-            rf"% {bound.statement}; the boxed term dominates",
-            r"\begin{align*}",
-            rf"{left} &\le {symbols} \\",
-            *_latex_terms(bound.terms),
-            rf"&\le {shown_latex(bound.log_value)}{vacuous}",
-            r"\end{align*}",
-        ]
-    )
+    first, last = rf"{left} &\le {symbols} \\", rf"&\le {shown_latex(bound.log_value)}{vacuous}"
+    return "\n".join([first, *_latex_terms(bound.terms), last])

@@ -73,9 +73,10 @@ STATEMENTS: tuple[Statement, ...] = (
         ("capax.capacity.weights.assumptions:assumption_4_1",),
         (
             "tests/capacity/network/test_head_bounds.py::test_normalizers_answer_whether_the_bound_applies",
+            "tests/capacity/network/test_packings.py::test_the_constant_is_that_of_the_sample",
         ),
         "||J||_1,1 <= C_Norm",
-        "||J||_inf->1 <= C_N, which is smaller",
+        "||J||_inf->1 <= C_N, which is smaller, at the T + 1 tokens of the sample",
     ),
     Statement(
         "Theorem 4.2",
@@ -118,6 +119,10 @@ STATEMENTS: tuple[Statement, ...] = (
             "::test_every_cover_grows_with_norms_radii_T_m_and_shrinks_with_eps",
             "tests/capacity/network/test_head_bounds.py"
             "::test_bound_is_above_the_packing_of_all_selection_heads",
+            "tests/capacity/network/test_packings.py"
+            "::test_no_packing_of_heads_is_larger_than_the_cover",
+            "tests/capacity/weights/test_counterexamples.py"
+            "::test_a_sparsemax_head_that_realises_all_sign_patterns_is_covered_at_its_own_T",
         ),
         "<~ ((||W_V||_2,1)^(2/3) + (||W_QK^T||_2,1 ||W_V||_2)^(2/3))^3 log(mT) / eps^2",
         "constant 2, ||W_QK||_F, recentred keys, no log T on values",
@@ -138,10 +143,26 @@ STATEMENTS: tuple[Statement, ...] = (
         "rho (bB/eps)^2 ln(2kLN + 1), rho near 1, as an exact count",
     ),
     Statement(
-        "Theorem 4.7",
-        "Depth as a recursion over layers: paper's stack, residual blocks, LayerNorm.",
+        "Covers of a whole matrix",
+        "By rank (W_QK = W_Q W_K^T of width r) and by absolute entries; neither feels m nor T.",
         (
-            "capax.capacity.network.network_bounds:paper_network",
+            "capax.capacity.linear.structured_covers:log_cover_rank",
+            "capax.capacity.linear.structured_covers:log_cover_entries",
+        ),
+        (
+            "tests/capacity/linear/test_structured_covers.py"
+            "::test_no_packing_of_low_rank_matrices_is_larger_than_the_cover",
+            "tests/capacity/linear/test_structured_covers.py"
+            "::test_some_mean_of_signed_units_is_within_eps_of_every_matrix",
+        ),
+        "not in the paper",
+        "r (d + k + 1) ln(1 + 6B/eps); ln D(dk, ceil((B/eps)^2))",
+    ),
+    Statement(
+        "Theorem 4.7",
+        "Depth as a recursion over layers: paper's stack, residual blocks, LayerNorm (pre, post).",
+        (
+            "capax.capacity.network.paper_network:paper_network",
             "capax.capacity.network.network_bounds:residual_network",
             "capax.capacity.network.stages:compose",
         ),
@@ -149,6 +170,9 @@ STATEMENTS: tuple[Statement, ...] = (
             "tests/capacity/network/test_network_bounds.py"
             "::test_amplifications_bound_the_error_of_perturbed_networks",
             "tests/capacity/network/test_network_bounds.py::test_residual_amplifications",
+            "tests/capacity/weights/test_amplification.py::test_transformers",
+            "tests/capacity/weights/test_post_layer_norm.py"
+            "::test_amplifications_of_post_layer_norm_blocks",
             "tests/capacity/network/test_network_bounds.py::test_closed_form_of_two_layers_by_hand",
         ),
         "products of (1 + 4 ||W_QK||) per layer",
@@ -189,18 +213,79 @@ STATEMENTS: tuple[Statement, ...] = (
     ),
     Statement(
         "Certificate",
-        "Norms and margins measured after training; Occam; the best of a portfolio.",
+        "Several routes at their shares of delta; a minimum only over the same predictor.",
         (
             "capax.capacity.certificates.certificate:certify",
+            "capax.capacity.certificates.portfolio:assemble",
             "capax.capacity.weights.a_posteriori:round_up",
+            "capax.capacity.certificates.rounding:evaluate_with_error",
+        ),
+        (
+            "tests/capacity/certificates/test_certificate.py"
+            "::test_a_description_of_another_predictor_never_speaks_for_the_model",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not",
+            "tests/capacity/certificates/test_margin_rounding.py"
+            "::test_the_error_bound_holds_against_sixty_digits",
+        ),
+        "not in the paper",
+        "grid over norms and margins, every share of delta shown, rounding errors subtracted",
+    ),
+    Statement(
+        "Tail inversion",
+        "Hold-out and Occam by the binomial tail itself; the price of rejected training sets.",
+        (
+            "capax.capacity.complexity.tail_inversion:binomial_upper",
+            "capax.capacity.certificates.tails:holdout_bound",
+            "capax.capacity.certificates.tails:occam_tail_bound",
+            "capax.capacity.certificates.tails:price_of_conditioning",
             "capax.capacity.certificates.occam:occam_bound",
         ),
         (
-            "tests/capacity/certificates/test_certificate.py::test_certificate_is_valid_and_names_its_parts",
-            "tests/capacity/certificates/test_margin_bounds.py::test_certificates_hold_on_simulated_data",
+            "tests/capacity/complexity/test_tail_inversion.py"
+            "::test_the_inverse_is_proved_and_tight_in_60_digits",
+            "tests/capacity/certificates/test_tails.py"
+            "::test_coverage_of_the_holdout_bound_is_exact",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
         ),
         "not in the paper",
-        "grid over norms, union cost shown, m needed solved exactly",
+        "max{p : P[Bin(m, p) <= k] >= delta 2^-bits}, below 1 for every code length",
+    ),
+    Statement(
+        "PAC-Bayes-kl",
+        "Error of a randomised predictor: a Gaussian around a network, or a version space.",
+        (
+            "capax.capacity.certificates.pac_bayes:pac_bayes_bound",
+            "capax.capacity.certificates.pac_bayes:gaussian_pac_bayes_bound",
+            "capax.capacity.certificates.pac_bayes:version_space_bound",
+            "capax.capacity.certificates.gibbs:gibbs_errors",
+            "capax.training.posterior:train_prior_and_posterior",
+        ),
+        (
+            "tests/capacity/certificates/test_pac_bayes.py::test_the_bound_is_its_formula",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
+            "tests/training/test_posterior.py::test_prior_and_posterior_give_a_certificate",
+        ),
+        "not in the paper",
+        "kl^-1(R_n, (KL + ln(2 sqrt(n)/delta))/n), sigma from a grid, the sampled error paid for",
+    ),
+    Statement(
+        "Linear read-out",
+        "Rademacher bound of a read-out on fixed features, without a detour through covers.",
+        (
+            "capax.capacity.certificates.linear_readout:linear_readout_bound",
+            "capax.capacity.certificates.linear_readout:linear_complexity",
+        ),
+        (
+            "tests/capacity/certificates/test_pac_bayes.py"
+            "::test_linear_complexity_is_above_the_exact_one",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
+        ),
+        "not in the paper",
+        "ramp loss + 2 a b/(gamma sqrt(m)) + 3 sqrt(ln(2/delta)/2m), b measured on the sample",
     ),
 )
 

@@ -1,5 +1,5 @@
-"""`python -m capax.cli` is the `capax` command."""
+"""`python -m capax.cli` is `capax`."""
 
-from capax.cli.main import main
+from capax.cli.entry import main
 
 main()

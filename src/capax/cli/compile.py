@@ -91,10 +91,11 @@ def _write(compiled: "Compiled", out: Path | None, lens: Path | None, plot: Path
 def show_certificate(console: "Console", certificate: "Certificate") -> None:
     """The certificate as two tables: what is promised, and what it weighs."""
     from rich.table import Table
+    from rich.text import Text
 
     promised = Table(title="certificate", show_header=False, title_justify="left")
     for name, value in _promises(certificate):
-        promised.add_row(name, value)
+        promised.add_row(name, Text(value))
     console.print(promised)
     weighed = Table(title="norms", title_justify="left")
     for column in ("matrix", "Frobenius", "spectral", "(2,1)", "Proposition 5", "ratio"):

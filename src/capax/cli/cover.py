@@ -72,13 +72,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _read_space(file: Path, metric: str, distances: bool) -> "FiniteSpace":
-    from capax.capacity.covers.metrics import space_from_distances, space_from_points
-    from capax.capacity.covers.point_files import read_table
+    from capax.capacity.covers.cover import space_of
 
-    table = read_table(file)
-    if distances:
-        return space_from_distances(table)
-    return space_from_points(table, metric)
+    return space_of(file, metric, distances)
 
 
 def _best_cover(space: "FiniteSpace", eps: float, time_limit: float) -> "Cover":
@@ -173,7 +169,8 @@ def _render_cover(result: dict[str, Any], console: Console) -> None:
     eps = f"{result['eps']:g}"
     size = str(result["exact"]) if "exact" in result else _interval(result)
     how = "exact" if "exact" in result else "interval: the time limit was hit"
-    console.print(f"[bold]N({eps}) = {size}[/bold]  ({how}, {result['points']} points)")
+    console.print(f"N({eps}) = {size}", style="bold", end="")
+    console.print(f"  ({how}, {result['points']} points)")
     console.print(
         f"  greedy   {result['greedy']}  (at most {result['greedy_guarantee']:.2f} times the best)"
     )

@@ -1,7 +1,6 @@
-"""Entry point: assembles the commands, and turns user mistakes into one line and exit code 2."""
+"""The command line: assembles the commands, turns user mistakes into one line and exit code 2."""
 
 import importlib
-import sys
 from typing import Annotated
 
 import typer
@@ -15,18 +14,23 @@ COMMANDS = (
     "data",
     "cover",
     "bound",
+    "audit",
     "theorems",
+    "train",
     "sweep",
     "thresholds",
+    "card",
     "reference",
     "export",
     "compile",
     "verify",
+    "decompile",
     "figure",
     "report",
     "reproduce",
     "bench",
     "doctor",
+    "cite",
 )
 
 # Typer carries its own copy of Click in some versions and imports Click in others; its public
@@ -60,8 +64,11 @@ def _capax(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an internal error.")
+    ] = False,
 ) -> None:
-    del version
+    del version, debug  # --debug is read before anything else, wherever it stands
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -70,20 +77,16 @@ for _name in COMMANDS:
     importlib.import_module(f"capax.cli.{_name}").register(app)
 
 
-def main() -> None:
+def command_line() -> int:
     """Run the command line; user mistakes become `error: ...` on stderr and exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        return int(app(standalone_mode=False) or 0)
     except CapaxError as error:
-        _fail(str(error), error.exit_code)
+        return _failed(str(error), error.exit_code)
     except ClickException as error:
-        _fail(_with_hint(error), 2)
-    except (typer.Abort, KeyboardInterrupt):
-        _fail("interrupted", 130)
-    except BrokenPipeError:
-        sys.exit(141)  # the reader of our output went away, as in `capax theorems | head`
-    except MemoryError:
-        _fail("out of memory: use a smaller T, m or sample", 2)
+        return _failed(_with_hint(error), 2)
+    except typer.Abort:
+        return _failed("interrupted", 130)
 
 
 def _with_hint(error: Exception) -> str:
@@ -92,7 +95,7 @@ def _with_hint(error: Exception) -> str:
     return f"{message} (see: {context.command_path} --help)" if context else message
 
 
-def _fail(message: str, code: int) -> None:
+def _failed(message: str, code: int) -> int:
     line = "error: " + " ".join(message.split())
-    stderr().print(line, style="bold red", markup=False, soft_wrap=True)
-    sys.exit(code)
+    stderr().print(line, style="bold red", soft_wrap=True)
+    return code

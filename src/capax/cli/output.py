@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from capax.terminal import Terminal
+
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")
 ]
@@ -14,17 +16,17 @@ JsonFlag = Annotated[
 
 def stderr() -> Console:
     """The console for progress, notes and errors."""
-    return Console(stderr=True, highlight=False)
+    return Terminal(stderr=True)
 
 
 def stdout() -> Console:
     """The console for results."""
-    return Console(highlight=False)
+    return Terminal()
 
 
 def note(text: str) -> None:
     """A remark for the reader of the terminal; never mixed into results."""
-    stderr().print(f"note: {text}", style="dim", markup=False)
+    stderr().print(f"note: {text}", style="dim")
 
 
 def emit(payload: Any, as_json: bool, render: Callable[[Console], None]) -> None:

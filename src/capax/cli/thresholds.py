@@ -9,12 +9,13 @@ from capax.cli.output import JsonFlag, emit
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def thresholds(
-    store: Annotated[Path, typer.Argument(help="Store made by `capax sweep`.")],
+    stores: Annotated[list[Path], typer.Argument(help="Stores made by `capax sweep`.")],
     panel: Annotated[
-        str | None, typer.Option(help="Panel of the experiment; the first that searches over m.")
+        str | None, typer.Option(help="Only the panels of this name; all that search over m.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -22,41 +23,60 @@ def thresholds(
 
     m* is a number only where the trials speak for one. The interval says "> 993" or "<= 16" where
     they bound one side, and that success "does not reach 80 % for any m tried" where it does not.
-    The column of the best learner names the protocol it stands for.
+    The column of the best learner names the protocol it stands for. Several stores and panels are
+    several named curves in one table.
 
-    Example: `capax thresholds out/figure2.sqlite`
+    Example: `capax thresholds out/figure2.sqlite out/heads.sqlite`
     """
-    from capax.analysis.summary import summarise
+    from contextlib import ExitStack
+
+    from capax.analysis.curves import threshold_curves
     from capax.sweep.store import Store
 
-    with Store.read(store) as opened:
-        payload = summarise(opened, panel)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Store.read(path)) for path in stores]
+        curves = [curve.to_json() for curve in threshold_curves(opened, panel)]
+    payload = {"curves": curves}
     emit(payload, as_json, lambda console: _show(console, payload))
 
 
 def _show(console: "Console", payload: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    rows = payload["thresholds"]
-    floors = [row["floor"] for row in rows if row["floor"]]
-    beside = (floors[0]["label"], "m* / that") if floors else ()
-    table = Table("T", "m*", "95% interval", *beside, "trials")
-    for row in rows:
-        star = "-" if row["m_star"] is None else str(row["m_star"])
-        cells = [str(row["T"]), star, interval_words(row)]
-        if floors:
-            ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-            cells += [str(row["floor"]["m"]) if row["floor"] else "", ratio]
-        table.add_row(*cells, str(row["trials"]))
-    console.print(table)
-    if floors and not floors[0]["is_floor"]:
+    curves = payload["curves"]
+    several = len(curves) > 1
+    console.print(_table(curves))
+    floors = [row["floor"] for curve in curves for row in curve["thresholds"] if row["floor"]]
+    if floors and not all(floor["is_floor"] for floor in floors):
         console.print(
             "No floor: ambiguous samples were redrawn, so every sample shown singles out the rule."
         )
-    fit = payload["fit"]
-    for law in fit["laws"]:
-        console.print(law_words(law, law["law"] in fit["ruled_out"]), markup=False)
-    console.print(fit["verdict"], markup=False)  # [open, 3] is an interval, not a style
+    for curve in curves:
+        if several:
+            console.print(f"\n{curve['name']}", style="bold", markup=False)
+        fit = curve["fit"]
+        for law in fit["laws"]:
+            console.print(law_words(law, law["law"] in fit["ruled_out"]), markup=False)
+        console.print(curve["verdict"], markup=False)  # [open, 3] is an interval, not a style
+
+
+def _table(curves: list[dict[str, Any]]) -> "Table":
+    """One row per curve and T; the column of the best learner where there is one."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    labels = {row["floor"]["label"] for c in curves for row in c["thresholds"] if row["floor"]}
+    beside = (labels.pop() if len(labels) == 1 else "best learner", "m* / that") if labels else ()
+    several = ("curve",) if len(curves) > 1 else ()
+    table = Table(*several, "T", "m*", "95% interval", *beside, "trials")
+    for curve in curves:
+        for row in curve["thresholds"]:
+            cells = [escape(curve["name"])] if several else []
+            star = "-" if row["m_star"] is None else str(row["m_star"])
+            cells += [str(row["T"]), star, interval_words(row)]
+            if beside:
+                ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+                cells += [str(row["floor"]["m"]) if row["floor"] else "", ratio]
+            table.add_row(*cells, str(row["trials"]))
+    return table
 
 
 def interval_words(row: dict[str, Any]) -> str:

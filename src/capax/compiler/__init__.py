@@ -7,8 +7,10 @@ the smallest that meets the wanted error (`temperature`, `heads`); codes shorter
 by a dual basis (`incoherent`). `assemble` fills in the matrices of a `capax.attention` module;
 `certificate` states the worst case, the margin, every norm (`norm_table`) and the sample size they
 imply (`sample_size`). `verifying` recomputes all of it from the weights alone: the weights become
-`tables`, whose exact range over all inputs is a linear-fractional program (`linear_fractional`,
-`output_range`), and an `adversary` searches for a counter-example. `weights_file` stores networks,
+`tables`, numbers with a proven error (`rounding`), whose range over all inputs is a
+linear-fractional program (`linear_fractional`, `dinkelbach`, `output_range`); an `adversary`
+searches for a counter-example. The promise is about real arithmetic on the stored float64 weights;
+`float32` says what is left of it in single precision. `weights_file` stores networks,
 `transformer_lens` and `torch_export` carry them elsewhere.
 """
 
@@ -21,6 +23,7 @@ from capax.compiler.construction.selection import ENCODINGS as ENCODINGS
 from capax.compiler.construction.selection import Selection as Selection
 from capax.compiler.proof.certificate import Certificate as Certificate
 from capax.compiler.proof.certificate import certify as certify
+from capax.compiler.proof.claims import Claim as Claim
 from capax.compiler.verifying import Verification as Verification
 from capax.compiler.verifying import verify as verify
 from capax.compiler.weights_file import load_compiled as load_compiled

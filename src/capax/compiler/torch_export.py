@@ -11,6 +11,7 @@ from capax.attention import (
     IncoherentCodes,
     OrthonormalBag,
     TrainablePositions,
+    Transformer,
 )
 from capax.compiler.construction.assemble import Model
 from capax.errors import InputError
@@ -79,8 +80,15 @@ class CompiledModule(torch.nn.Module):
         return torch.cat([table, torch.zeros_like(table[:1])])
 
 
-def to_torch(model: Model, dtype: Any = None) -> CompiledModule:
-    """A `torch.nn.Module` with the same outputs; `dtype` defaults to torch.float32."""
+def to_torch(model: Model | Transformer, dtype: Any = None) -> torch.nn.Module:
+    """A `torch.nn.Module` with the same outputs; `dtype` defaults to torch.float32.
+
+    Takes compiled networks and trained Transformers of any depth.
+    """
+    if isinstance(model, Transformer):
+        from capax.compiler.trained_torch import trained_to_torch
+
+        return trained_to_torch(model, dtype)
     encoding, arrays, rows = _embedding(model)
     arrays |= {name: np.asarray(getattr(model, name)) for name in ("W_Q", "W_K", "W_V")}
     if isinstance(model, ClsMLP):
@@ -93,7 +101,7 @@ def to_torch(model: Model, dtype: Any = None) -> CompiledModule:
     return CompiledModule(arrays, rows, torch.float32 if dtype is None else dtype)
 
 
-def from_torch(module: CompiledModule) -> dict[str, np.ndarray]:
+def from_torch(module: torch.nn.Module) -> dict[str, np.ndarray]:
     """The arrays of an exported module by name, ready for `safetensors`; no pickle."""
     return {name: p.detach().cpu().numpy() for name, p in module.named_parameters()}
 

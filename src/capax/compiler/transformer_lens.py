@@ -29,9 +29,11 @@ from capax.attention import (
     DeterministicPositions,
     IncoherentCodes,
     TrainablePositions,
+    Transformer,
 )
 from capax.compiler.compiling import Compiled
 from capax.compiler.construction.assemble import Model, assemble
+from capax.compiler.trained_lens import trained_to_lens
 from capax.errors import InfeasibleError, InputError, require
 from capax.files import write_atomically
 
@@ -42,12 +44,16 @@ MAX_ENTRIES = 1 << 28
 ATTENTION, MLP = "blocks.0.attn.", "blocks.0.mlp."
 
 
-def to_transformer_lens(model: Model) -> tuple[dict[str, Any], State]:
-    """(settings, arrays in float64) of a HookedTransformer that computes the same number.
+def to_transformer_lens(model: Model | Transformer) -> tuple[dict[str, Any], State]:
+    """(settings, arrays) of a HookedTransformer that computes the same number.
+
+    Trained Transformers of any depth keep their arrays; compiled networks give float64.
 
     Raises `InputError` for the bag of vectors, `InfeasibleError` when the dense embeddings would
     be larger than 2 GiB (deterministic positions need (T+1)(T+k+4) numbers).
     """
+    if isinstance(model, Transformer):
+        return trained_to_lens(model)
     symbols, positions = _embeddings(model)
     d, k = model.encoding.d, _head_width(model)
     wide = d + k + 1

@@ -1,9 +1,11 @@
 """Verification: recompute a certificate from the weights alone, and say every number.
 
-Nothing is taken from the compiler: the weights become tables of logits and values, the worst case
-over all 2^T inputs comes from running every input (T <= 16) or from the exact range of the head,
-the norms from the arrays. The claims in the file are then compared with what was found. A
-fingerprint of the file is checked too, but it is never the only witness.
+Nothing is taken from the file but its weights. The promise is about real arithmetic on exactly the
+stored float64 numbers: worst case and margin are enclosed (`worst_case`), the truth table is read
+off the weights and compared with the table *and* the formula, norms and sample sizes come from the
+arrays. Each field of the certificate becomes a `Claim`: proved, refuted, unproved, or stated and
+not checked. A fingerprint without a key shows that a file is as it was saved, never that it is
+true.
 """
 
 import math
@@ -15,186 +17,181 @@ import numpy as np
 
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
-from capax.compiler.proof.adversary import Attack, attack
-from capax.compiler.proof.certificate import error_from_range, function_from
-from capax.compiler.proof.norm_table import measured_norms
-from capax.compiler.proof.output_range import output_range
-from capax.compiler.proof.tables import HeadTables, Model, head_tables, readout_output
+from capax.compiler.fields import description_claims, paper_claims, size_claims
+from capax.compiler.proof.certificate import Certificate, function_from
+from capax.compiler.proof.claims import Claim, at_least, at_most, equal, is_number, near, stated
+from capax.compiler.proof.float32 import Float32Margin, float32_margin
+from capax.compiler.proof.norm_table import measured_norms, norm_error
+from capax.compiler.proof.sample_size import capacity_report, capacity_routes, sample_sizes
+from capax.compiler.proof.tables import HeadTables, Model, head_tables
+from capax.compiler.proof.worst_case import WorstCase, worst_case
 from capax.compiler.weights_file import WeightsFile, load_compiled
-from capax.errors import InputError, require
+from capax.errors import CapaxError, InputError
 
-EXHAUSTIVE_T = 16
-TOLERANCE = 1e-9
-"""Recomputed numbers agree with the claims to 1e-9, relative to 1 or to the number itself."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One claim beside what the weights say."""
-
-    name: str
-    claimed: Any
-    recomputed: Any
-    ok: bool
+FIELDS = (*Certificate.__dataclass_fields__, "sample_size_for")
+NormTable = dict[str, dict[str, float]]
+ARITHMETIC = "real arithmetic on the stored float64 weights"
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The verdict. `attacked_error`: the worst error a search for bad inputs found."""
+    """The verdict: `ok` when every claim that is not merely stated is proved.
+
+    `worst_case_error`, `margin` = the numbers that are proved (an upper and a lower end);
+    `attacked_error` = the error on an actual input, at least; `float32` = what is left of the
+    margin when the forward pass runs in float32.
+    """
 
     ok: bool
     path: str
     function: str
     T: int
     method: str
+    arithmetic: str
     worst_case_error: float
     margin: float | None
     attacked_error: float
-    norms: dict[str, dict[str, float]]
-    checks: tuple[Check, ...]
+    float32: Float32Margin
+    norms: NormTable
+    claims: tuple[Claim, ...]
 
     @property
-    def failed(self) -> tuple[Check, ...]:
-        """The claims that do not hold."""
-        return tuple(check for check in self.checks if not check.ok)
+    def failed(self) -> tuple[Claim, ...]:
+        """The claims that are refuted or not proved."""
+        return tuple(claim for claim in self.claims if not claim.ok)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data with the failed checks listed first under `failed`."""
-        content = asdict(self)
-        return {**content, "failed": [check.name for check in self.failed]}
+        """Plain data with the failed claims named under `failed`."""
+        content = {**asdict(self), "failed": [claim.name for claim in self.failed]}
+        return finite(content)
+
+
+def finite(content: Any) -> Any:
+    """The same with infinities and NaN as text, which JSON has no numbers for."""
+    if isinstance(content, dict):
+        return {str(key): finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    if isinstance(content, float) and not np.isfinite(content):
+        return str(content)
+    return content
 
 
 def verify(path: Path | str) -> Verification:
     """Recompute everything that `path` claims. Raises `InputError` for an unusable file."""
     file = load_compiled(path)
-    f = _claimed_function(file, path)
-    tables = head_tables(file.model)
-    method, low, high = ranges(file.model, tables, f)
-    error, margin = error_from_range(f, low, high, signed=isinstance(file.model, ClsScalar))
-    found = _attacked(file.model, tables, f, low, high)
+    try:
+        f = function_from(file.claims.get("support"), file.claims.get("table"), file.model.T)
+        tables = head_tables(file.model)
+    except InputError as error:
+        raise InputError(f"{path}: certificate: {error}") from None
+    found = worst_case(file.model, tables, f)
     norms = measured_norms(file.model)
-    checks = (
-        *_error_checks(file.claims, error, margin, found.error, f),
-        *_size_checks(file, f),
-        *_norm_checks(file.claims.get("norms"), norms),
-        Check(
-            "fingerprint of the file",
-            "as saved",
-            "as saved" if file.intact else "changed",
-            file.intact,
-        ),
-    )
+    claims = tuple(all_claims(file, tables, f, found, norms))
     return Verification(
-        ok=all(check.ok for check in checks),
+        ok=all(claim.ok for claim in claims),
         path=str(path),
         function=str(file.claims.get("function")),
         T=tables.T,
-        method=method,
-        worst_case_error=error,
-        margin=margin,
-        attacked_error=found.error,
+        method=found.method,
+        arithmetic=ARITHMETIC,
+        worst_case_error=found.error_high,
+        margin=found.margin_low,
+        attacked_error=found.error_low,
+        float32=float32_margin(file.model, tables, f),
         norms=norms,
-        checks=checks,
+        claims=claims,
     )
 
 
-def ranges(
-    model: Model, tables: HeadTables, f: SparseFunction
-) -> tuple[str, np.ndarray, np.ndarray]:
-    """How it was found, and the lowest and highest output at each pattern, over all 2^T inputs."""
-    if tables.T <= EXHAUSTIVE_T:
-        return f"exhaustive over 2^{tables.T} inputs", *exhaustive_range(model, tables, f)
-    return "exact range of the head over all inputs", *output_range(model, tables, f.support)
-
-
-def exhaustive_range(
-    model: Model, tables: HeadTables, f: SparseFunction
-) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest output at each pattern of the relevant bits, from all 2^T inputs."""
-    codes = np.arange(1 << tables.T)
-    bits = (codes[:, None] >> np.arange(tables.T) & 1).astype(np.int64)
-    outputs = readout_output(model, tables.head(bits))
-    rows = sum((bits[:, t] << i for i, t in enumerate(f.support)), np.zeros(len(bits), np.int64))
-    low, high = np.full(1 << f.s, np.inf), np.full(1 << f.s, -np.inf)
-    np.minimum.at(low, rows, outputs)
-    np.maximum.at(high, rows, outputs)
-    return low, high
-
-
-def _claimed_function(file: WeightsFile, path: Path | str) -> SparseFunction:
-    """The function the file says it computes, on the T its weights have."""
-    claims = file.claims
-    try:
-        f = function_from(claims.get("support"), claims.get("table"), file.model.T)
-    except InputError as error:
-        raise InputError(f"{path}: certificate: {error}") from None
-    return f
-
-
-def _attacked(
-    model: Model, tables: HeadTables, f: SparseFunction, low: np.ndarray, high: np.ndarray
-) -> Attack:
-    """A search for a bad input at the pattern with the largest error."""
-    targets = 2 * f.table - 1 if isinstance(model, ClsScalar) else f.table
-    worst = int(np.argmax(np.maximum(np.abs(low - targets), np.abs(high - targets))))
-
-    def readout(u: np.ndarray) -> np.ndarray:
-        return readout_output(model, u)
-
-    return attack(tables, f.support, targets, readout, rows=[worst], restarts=1)
-
-
-def _error_checks(
-    claims: dict[str, Any], error: float, margin: float | None, found: float, f: SparseFunction
-) -> tuple[Check, ...]:
-    right = margin is None or margin > 0
-    return (
-        _compare("worst_case_error", claims.get("worst_case_error"), error),
-        _compare("margin", claims.get("margin"), margin),
-        Check("attack stays below the worst case", error, found, found <= error + TOLERANCE),
-        Check("every decision is right", f.is_boolean, f.is_boolean and right, right),
-        Check("eps is met", claims.get("eps"), error, _within(claims.get("eps"), error)),
-    )
-
-
-def _size_checks(file: WeightsFile, f: SparseFunction) -> tuple[Check, ...]:
+def all_claims(
+    file: WeightsFile, tables: HeadTables, f: SparseFunction, found: WorstCase, norms: NormTable
+) -> list[Claim]:
+    """One claim for each field of the certificate, in its order where that makes sense."""
     claims, model = file.claims, file.model
-    units = 0 if isinstance(model, ClsScalar) else model.b_1.size
-    found = {"T": model.T, "s": f.s, "d": model.encoding.d, "mlp_units": units}
-    return tuple(
-        Check(name, claims.get(name), value, claims.get(name) == value)
-        for name, value in found.items()
-    )
+    signed = isinstance(model, ClsScalar)
+    done = [
+        *description_claims(claims, model, f, found.decided(signed=signed)),
+        *size_claims(claims, model, f),
+        *error_claims(claims, found),
+        *paper_claims(claims, model, f, norms),
+        *norm_claims(claims, model, norms),
+        *sample_claims(claims, model, tables, f, found),
+        equal("fingerprint of the file", "as saved", "as saved" if file.intact else "changed"),
+    ]
+    missing = [name for name in FIELDS if name not in claims]
+    done += [Claim(name, "=", None, "no such field", "refuted") for name in missing]
+    names = {claim.name.split(".")[0] for claim in done}
+    rest = [name for name in claims if name not in names]
+    return [*done, *(stated(name, claims[name]) for name in rest)]
 
 
-def _norm_checks(claimed: Any, norms: dict[str, dict[str, float]]) -> tuple[Check, ...]:
-    require(isinstance(claimed, dict), "certificate: norms", "a JSON object", claimed)
-    same = Check("matrices", sorted(claimed), sorted(norms), sorted(claimed) == sorted(norms))
-    rows = [(matrix, name, value) for matrix, row in norms.items() for name, value in row.items()]
-    compared = (
-        _compare(f"norms.{matrix}.{name}", _lookup(claimed, matrix, name), value)
-        for matrix, name, value in rows
-    )
-    return (same, *compared)
+def error_claims(claims: dict[str, Any], found: WorstCase) -> list[Claim]:
+    """Worst case, margin, wrong decisions and eps, against the two-sided answer."""
+    error = (found.error_low, found.error_high)
+    eps, margin, wrong = (claims.get(name) for name in ("eps", "margin", "wrong_decisions"))
+    done = [at_most("worst_case_error", claims.get("worst_case_error"), *error)]
+    done.append(stated("eps", eps) if eps is None else at_most("eps", eps, *error))
+    low, high = found.margin_low, found.margin_high
+    if low is None or high is None:
+        return [*done, equal("margin", margin, None), equal("wrong_decisions", wrong, None)]
+    done.append(at_least("margin", margin, low, high))
+    none = Claim("wrong_decisions", "=", wrong, 0, "proved" if wrong == 0 else "refuted")
+    some = Claim("wrong_decisions", "=", wrong, "1 or more", "refuted")
+    open_ = Claim("wrong_decisions", "=", wrong, "0 or more", "unproved")
+    return [*done, none if low > 0 else some if high <= 0 else open_]
 
 
-def _lookup(claimed: dict[str, Any], matrix: str, name: str) -> Any:
-    row = claimed.get(matrix)
-    return row.get(name) if isinstance(row, dict) else None
+def norm_claims(claims: dict[str, Any], model: Model, norms: NormTable) -> list[Claim]:
+    """Every norm of every matrix, to nine digits."""
+    claimed = claims.get("norms")
+    rows = claimed if isinstance(claimed, dict) else {}
+    done = [equal("norms", sorted(map(str, rows)), sorted(norms))]
+    for matrix, row in norms.items():
+        given = rows.get(matrix)
+        given = given if isinstance(given, dict) else {}
+        done.append(equal(f"norms.{matrix}", sorted(map(str, given)), sorted(row)))
+        for name, value in row.items():
+            room = norm_error(model) * value
+            done.append(near(f"norms.{matrix}.{name}", given.get(name), value - room, value + room))
+    return done
 
 
-def _compare(name: str, claimed: Any, found: float | None) -> Check:
-    """Agreement to `TOLERANCE`; a missing or malformed claim disagrees."""
-    if found is None:
-        return Check(name, claimed, None, claimed is None)
-    number = isinstance(claimed, int | float) and not isinstance(claimed, bool)
-    near = (
-        number
-        and math.isfinite(claimed)
-        and abs(claimed - found) <= TOLERANCE * max(1.0, abs(found))
-    )
-    return Check(name, claimed, found, bool(near))
+def sample_claims(
+    claims: dict[str, Any], model: Model, tables: HeadTables, f: SparseFunction, found: WorstCase
+) -> list[Claim]:
+    """m by route and the report on each, for the claimed margin as long as it is proved."""
+    claimed, proven = claims.get("margin"), found.margin_low
+    margin = float(claimed) if claimed is not None and is_number(claimed) else math.inf
+    holds = proven is not None and proven >= margin
+    try:
+        routes = capacity_routes(model, tables, f, margin if holds else proven)
+    except (CapaxError, ArithmeticError, ValueError):  # norms beyond what a bound can be made of
+        names = ("sample_size", "capacity")
+        return [Claim(name, "=", claims.get(name), None, "unproved") for name in names]
+    sizes, report = sample_sizes(routes), capacity_report(routes)
+    done = [_table("sample_size", claims, sizes), _table("capacity", claims, report)]
+    for route, m in sizes.items():
+        given = _inside(claims.get("sample_size")).get(route)
+        name = f"sample_size.{route}"
+        done.append(equal(name, given, m) if m is None else at_most(name, given, m, m))
+        told = _inside(_inside(claims.get("capacity")).get(route))
+        done.append(_table(f"capacity.{route}", {f"capacity.{route}": told}, report[route]))
+        for key, value in report[route].items():
+            name = f"capacity.{route}.{key}"
+            float_ = isinstance(value, float)
+            done.append(
+                near(name, told.get(key), value, value)
+                if float_
+                else equal(name, told.get(key), value)
+            )
+    return done
 
 
-def _within(eps: Any, error: float) -> bool:
-    return eps is None or (isinstance(eps, int | float) and error <= eps + TOLERANCE)
+def _table(name: str, claims: dict[str, Any], wanted: dict[str, Any]) -> Claim:
+    """The entries that should be there, and no others."""
+    return equal(name, sorted(map(str, _inside(claims.get(name)))), sorted(wanted))
+
+
+def _inside(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -6,6 +6,7 @@ fewer rows are a prefix of more rows; `bernoulli_bits` is its counterpart inside
 training on fresh samples.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from jaxtyping import UInt8
 
 from capax.boolean.random_functions import Key, WordStream
 from capax.errors import require
+from capax.machine import num_cores
 
 if TYPE_CHECKING:
     import jax
@@ -32,11 +34,20 @@ def bernoulli_rows(
     """`num_rows` inputs from Bernoulli(p)^T; different streams of a key are independent."""
     require(num_rows >= 0, "num_rows", "a number >= 0", num_rows)
     require(T >= 1, "T", "a length >= 1", T)
-    threshold, words = np.uint32(word_threshold(p)), WordStream(key=key, stream=stream)
+    threshold = np.uint32(word_threshold(p))
     bits = np.empty(num_rows * T, dtype=np.uint8)
-    for start in range(0, bits.size, _WORDS_AT_ONCE):
+
+    def draw(start: int) -> None:
         part = bits[start : start + _WORDS_AT_ONCE]
-        np.less(words.next(part.size), threshold, out=part.view(np.bool_))
+        words = WordStream(key=key, stream=stream, start=start).next(part.size)
+        np.less(words, threshold, out=part.view(np.bool_))
+
+    starts = range(0, bits.size, _WORDS_AT_ONCE)
+    if len(starts) > 1:  # every part is a stretch of one stream, so threads change nothing
+        with ThreadPoolExecutor(min(len(starts), num_cores())) as pool:
+            list(pool.map(draw, starts))
+    elif len(starts):
+        draw(0)
     return bits.reshape(num_rows, T)
 
 

@@ -17,7 +17,8 @@ MAX_TABLE_COLUMNS = 20_000
 def write_task(path: Path | str, spec: TaskSpec, task: Task) -> Path:
     """Write `task` to `path`; the ending says how.
 
-    .npz: arrays X_train, y_train, X_validation, y_validation, support, and the spec as JSON text.
+    .npz: arrays X_train, y_train, X_validation, y_validation, support, rejections (training sets
+    thrown away before this one), and the spec as JSON text; `read_examples` reads it back.
     .csv, .parquet: one row per example with columns split (train/validation), y, x0 .. x{T-1};
     the Parquet file also carries spec and support in its metadata.
     Raises `InputError` for another ending, a folder that does not exist, or a table too wide.
@@ -45,6 +46,7 @@ def _write_npz(file: IO[bytes], spec: TaskSpec, task: Task) -> None:
         X_validation=task.X_validation,
         y_validation=task.y_validation,
         support=np.array(task.support, dtype=np.int64),
+        rejections=np.array(task.rejections, dtype=np.int64),
         spec=np.array(spec.model_dump_json()),
     )
 

@@ -40,6 +40,11 @@ class TaskSpec(Spec):
     "random", "contiguous" (s neighbours, starting anywhere), "formula" (the positions written in
     the formula) or explicit positions; `noise`: chance that a training label is flipped;
     `max_tries`: training sets drawn before giving up.
+
+    Example:
+        >>> import capax
+        >>> capax.TaskSpec(function="maj3", T=20, m=50).probability
+        0.5
     """
 
     function: str = "and3"
@@ -55,7 +60,7 @@ class TaskSpec(Spec):
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> "TaskSpec":
-        f = _parsed(self.function)
+        f = parsed(self.function)
         require(f.s <= self.T, "T", f"T >= s = {f.s}", self.T)
         if isinstance(self.support, tuple):
             require(len(self.support) == f.s, "support", f"{f.s} positions", self.support)
@@ -73,7 +78,7 @@ class TaskSpec(Spec):
     @property
     def target(self) -> SparseFunction:
         """The function to learn, on this task's support."""
-        return _parsed(self.function).on(draw_support(self), self.T)
+        return parsed(self.function).on(draw_support(self), self.T)
 
 
 @dataclass(frozen=True)
@@ -99,16 +104,23 @@ class Task:
 
 
 def draw_task(spec: TaskSpec) -> Task:
-    """Support, training set and validation set of `spec`."""
+    """Support, training set and validation set of `spec`.
+
+    Example:
+        >>> import capax
+        >>> task = capax.draw_task(capax.TaskSpec(function="and2", T=11, m=40, seed=7))
+        >>> task.X_train.shape, task.X_validation.shape, len(task.support)
+        ((40, 11), (10000, 11), 2)
+    """
     training = draw_training(spec)
     X = validation_inputs(spec.T, spec.probability, spec.validation_size)
-    y = labels(_parsed(spec.function).on(training.support, spec.T), X)
+    y = labels(parsed(spec.function).on(training.support, spec.T), X)
     return Task(training.support, training.X, training.y, X, y, training.rejections)
 
 
 def draw_support(spec: TaskSpec) -> tuple[int, ...]:
     """The hidden positions I of `spec` (in the order of f's variables, where that matters)."""
-    f = _parsed(spec.function)
+    f = parsed(spec.function)
     if isinstance(spec.support, tuple):
         return spec.support
     if spec.support == "formula":
@@ -127,7 +139,7 @@ def draw_training(spec: TaskSpec) -> Training:
     Ambiguity is judged on the labels before noise. Raises `InfeasibleError` when `max_tries` sets
     in a row were ambiguous, or when the version space is too large to search.
     """
-    f = _parsed(spec.function).on(draw_support(spec), spec.T)
+    f = parsed(spec.function).on(draw_support(spec), spec.T)
     key = key_words(_data_fields(spec), "train")
     for tries in range(spec.max_tries):
         X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
@@ -168,13 +180,14 @@ def _data_fields(spec: TaskSpec) -> dict[str, object]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> SparseFunction:
+def parsed(text: str) -> SparseFunction:
+    """The function a text stands for; parsed once."""
     return parse(text)
 
 
 @functools.lru_cache(maxsize=1024)
 def _balanced(text: str) -> float:
     try:
-        return balancing_probability(_parsed(text))
+        return balancing_probability(parsed(text))
     except InputError:
         raise InputError(f"p: no p in (0, 1) balances {text}; give p as a number") from None

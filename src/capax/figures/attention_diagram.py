@@ -6,7 +6,6 @@ outputs mix the tokens.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -15,8 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch
 from matplotlib.patheffects import withStroke
 
-from capax.errors import require
-from capax.figures.attention_examples import AttentionPanel, attention_panels
+from capax.boolean import SparseFunction
+from capax.figures.attention_examples import (
+    FUNCTION,
+    AttentionPanel,
+    attention_panels,
+    bits_from,
+)
 from capax.figures.style import Palette, styled
 
 Number = float | int
@@ -47,10 +51,14 @@ def draw_attention_diagram(
     return figure
 
 
-def figure_1(store: Path | None, dark: bool) -> tuple[Figure, dict[str, Any]]:
-    """Figure 1 and the numbers in it, for the command line; it needs no stored results."""
-    require(store is None, "store", "nothing: Figure 1 needs no results", store)
-    panels = attention_panels()
+def figure_1(
+    function: str | SparseFunction = FUNCTION,
+    bits: str | None = None,
+    T: int | None = None,
+    dark: bool = False,
+) -> tuple[Figure, dict[str, Any]]:
+    """Figure 1 for `function` on `bits` (or on T bits), and the numbers in it; needs no results."""
+    panels = attention_panels(function, bits_from(bits, T))
     numbers = {
         panel.name: {
             "bits": panel.bits,
@@ -122,8 +130,10 @@ def _edge(ax: Axes, start: Point, end: Point, color: str, width: float) -> None:
 
 
 def _draw_token(ax: Axes, t: int, name: str, bit: int | None, palette: Palette) -> None:
-    """A token: filled for a 1, hollow for a 0; [CLS], which has no bit, in the context's colour."""
-    if bit is None:
+    """A token: filled for a 1, hollow for a 0; [CLS] in the context's colour; many in grey."""
+    if bit is None and name != "CLS":
+        _node(ax, (t, TOKEN), name, palette.muted, palette.background)
+    elif bit is None:
         _node(ax, (t, TOKEN), name, palette.series[1], palette.background)
     elif bit == 1:
         _node(ax, (t, TOKEN), name, palette.ink, palette.ink, text=palette.background)

@@ -2,10 +2,12 @@
 
 All three use orthonormal positions, tokens x_t = E_{b_t} + P_t, so that what a head looks for can
 be read off its W_QK: an entry between two basis vectors is what their meeting adds to the score.
-Each module is compiled as a whole: operation by operation there are a hundred programs to compile.
+Positions are counted from 0, and an output above its threshold means "true", as everywhere. The
+[CLS] scalar is the compiler's: it computes the user's own function. Each module is one program:
+operation by operation there would be a hundred to compile.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +18,19 @@ from numpy import ndarray
 from capax.attention import (
     AttentionLayer,
     BilinearScore,
-    ClsScalar,
     DeterministicPositions,
     Head,
     Linear,
     Softmax,
     factored_scores,
 )
-from capax.errors import require
+from capax.boolean import SparseFunction
+from capax.compiler import compile
+from capax.errors import InputError, require
 
 BITS = (1, 0, 1, 1, 0, 1)
-SUPPORT = (1, 3)  # the relevant bits of the [CLS] example, 0-based
+FUNCTION = "x1 & x3"
+MOST_TOKENS = 8  # more would not be readable: the rest is drawn as one token that stands for many
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,29 @@ class AttentionPanel:
         require(self.weights.shape == shape, "weights", f"shape {shape}", self.weights.shape)
 
 
-def attention_panels(bits: tuple[int, ...] = BITS) -> tuple[AttentionPanel, ...]:
-    """The panels of Figure 1 on `bits`: general head, self-attention layer, [CLS] scalar."""
-    require(len(bits) > max(SUPPORT), "bits", f"at least {max(SUPPORT) + 1} bits", bits)
-    require(len(bits) <= 8, "bits", "at most 8 bits, to stay readable", len(bits))
-    return general_head(bits), self_attention(bits), cls_scalar(bits)
+def attention_panels(
+    function: str | SparseFunction = FUNCTION, bits: tuple[int, ...] = BITS
+) -> tuple[AttentionPanel, ...]:
+    """The panels of Figure 1: general head, self-attention layer, [CLS] scalar of `function`.
+
+    The first two show the first six of the bits; the third shows them all (beyond eight, the
+    relevant ones and a token that stands for the others).
+    """
+    require(len(bits) >= 3, "bits", "at least 3 bits", bits)
+    first = bits[: len(BITS)]
+    return general_head(first), self_attention(first), cls_scalar(bits, function)
+
+
+def bits_from(text: str | None, T: int | None) -> tuple[int, ...]:
+    """Bits as typed ("101101"), or T bits that repeat the pattern of the paper's picture."""
+    if text is None:
+        length = len(BITS) if T is None else T
+        require(3 <= length <= 10**6, "T", "a length in 3..1000000", length)
+        return tuple(BITS[t % len(BITS)] for t in range(length))
+    if set(text) - {"0", "1"}:
+        raise InputError(f"bits: wanted zeros and ones such as 101101, got {text!r}")
+    require(T in (None, len(text)), "bits", f"T = {T} of them", len(text))
+    return tuple(int(bit) for bit in text)
 
 
 def general_head(bits: tuple[int, ...]) -> AttentionPanel:
@@ -76,7 +98,7 @@ def general_head(bits: tuple[int, ...]) -> AttentionPanel:
         name="tf-head",
         title="Head with a context $z$",
         formula=r"$y=\phi_{\mathrm{out}}\left(\sum_t\alpha_t\,\phi_{\mathrm{in}}(x_t)\right)$",
-        remark=r"$\alpha=\mathrm{Norm}(\mathrm{Score}(x_1,z),\dots,\mathrm{Score}(x_T,z))$",
+        remark=r"$\alpha=\mathrm{Norm}(\mathrm{Score}(x_0,z),\dots,\mathrm{Score}(x_{T-1},z))$",
         value="",
         tokens=_token_names(T),
         bits=bits,
@@ -112,60 +134,71 @@ def self_attention(bits: tuple[int, ...]) -> AttentionPanel:
         tokens=_token_names(T),
         bits=bits,
         contexts=_token_names(T),
-        outputs=tuple(f"$y_{t}$" for t in range(1, T + 1)),
+        outputs=tuple(f"$y_{t}$" for t in range(T)),
         scores=_plain(scores[0]),
         weights=_plain(weights[0]),
         own_contexts=tuple(range(T)),
     )
 
 
-def cls_scalar(bits: tuple[int, ...]) -> AttentionPanel:
-    """f_tf-scalar for AND of the bits in SUPPORT: [CLS] looks for a relevant zero or at itself."""
-    T = len(bits)
-    model = and_by_zero_detection(T)
+def cls_scalar(bits: tuple[int, ...], function: str | SparseFunction = FUNCTION) -> AttentionPanel:
+    """f_tf-scalar compiled from `function`: where [CLS] looks on these bits, and the answer."""
+    compiled = compile(function, len(bits))
+    model, f = compiled.model, compiled.construction.function
 
     def look() -> tuple[Array, Array, Array]:
         X = model.encoding(np.array(bits))
-        f, weights = model(np.array(bits), return_weights=True)
-        return f, weights, factored_scores(X, X[-1], model.W_Q, model.W_K)
+        y, weights = model(np.array(bits), return_weights=True)
+        return y, weights, factored_scores(X, X[-1], model.W_Q, model.W_K)
 
-    f, weights, scores = jax.jit(look)()
-    sign, y = (">", 0) if f > 0 else ("<", 1)
-    i, j = (t + 1 for t in SUPPORT)
-    return AttentionPanel(
+    y, weights, scores = jax.jit(look)()
+    answer = "true" if f(np.array(bits)) else "false"
+    shown = f"f = {compiled.certificate.function}" if len(str(function)) <= 24 else "f"
+    panel = AttentionPanel(
         name="tf-scalar",
         title="[CLS] scalar",
-        formula=r"$f=w^{\!\top}y_{[\mathrm{CLS}]}$, a number for every $x_{1:T}$",
-        remark=f"The context is [CLS] itself. Here $f{sign}0$: $x_{i}$ AND $x_{j}$ is {y}.",
-        value=f"$f={float(f):.2f}$",
-        tokens=(*_token_names(T), "CLS"),
+        formula=r"$f=w^{\!\top}y_{[\mathrm{CLS}]}$, a number for every $x_{0:T-1}$",
+        remark=f"The context is [CLS] itself. {shown} is {answer} here.".replace("$", ""),
+        value=f"$f={float(y):.2f}$",
+        tokens=(*_token_names(len(bits)), "CLS"),
         bits=(*bits, None),
         contexts=("CLS",),
         outputs=("$y$",),
         scores=_plain(scores)[None],
         weights=_plain(weights)[None],
-        own_contexts=(T,),
+        own_contexts=(len(bits),),
+    )
+    return _elided(panel, f.support) if len(bits) > MOST_TOKENS else panel
+
+
+def _elided(panel: AttentionPanel, support: tuple[int, ...]) -> AttentionPanel:
+    """The same panel with its heaviest irrelevant tokens; one token stands for all others.
+
+    Its weight is the sum of theirs and its score is their highest, so the picture still adds up.
+    """
+    T = len(panel.tokens) - 1
+    others = np.setdiff1d(np.arange(T), support)
+    room = max(MOST_TOKENS - len(support) - 1, 1)
+    by_weight = others[np.argsort(-panel.weights[0, others], kind="stable")]
+    kept = sorted({*support, *by_weight[:room].tolist()})
+    hidden = np.setdiff1d(np.arange(T), kept)
+    more = f"{len(hidden)}\nmore" if len(hidden) < 10**4 else "more"
+
+    def row(values: ndarray, rest: float) -> ndarray:
+        return np.array([[*values[0, kept], rest, values[0, T]]])
+
+    return replace(
+        panel,
+        tokens=(*(panel.tokens[t] for t in kept), more, panel.tokens[T]),
+        bits=(*(panel.bits[t] for t in kept), None, None),
+        scores=row(panel.scores, float(panel.scores[0, hidden].max())),
+        weights=row(panel.weights, float(panel.weights[0, hidden].sum())),
+        own_contexts=(len(kept) + 1,),
     )
 
 
-def and_by_zero_detection(T: int, a: float = 4.0, D: float = 3.0) -> ClsScalar:
-    """A [CLS] head whose sign is AND of the bits in SUPPORT: negative if all are one.
-
-    Scores: relevant zero a, relevant one a - D, [CLS] a - 1, irrelevant 0 or -D; values: relevant
-    tokens 1, [CLS] -1 (Section 5, with [CLS] weight 1/e relative to a relevant zero).
-    """
-    d = T + 3
-    key, query, value = (np.zeros((d, 1), np.float32) for _ in range(3))
-    key[list(SUPPORT)], key[T + 1], key[T + 2] = a, -D, a - 1.0
-    query[T + 2] = 1.0
-    value[list(SUPPORT)], value[T + 2] = 1.0, -1.0
-    one = jnp.ones((1, 1), jnp.float32)
-    W_Q, W_K, W_V = map(jnp.asarray, (query, key, value))
-    return ClsScalar(DeterministicPositions(T), W_Q, W_K, W_V, W_C=one, w=one[0])
-
-
 def _token_names(T: int) -> tuple[str, ...]:
-    return tuple(f"$x_{t}$" for t in range(1, T + 1))
+    return tuple(f"$x_{{{t}}}$" for t in range(T))
 
 
 def _plain(values: object) -> ndarray:

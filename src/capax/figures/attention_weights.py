@@ -34,7 +34,7 @@ class AttentionMap:
     T: int
     m: int
     support: tuple[int, ...]
-    heads: tuple[int, ...]
+    heads: tuple[str, ...]
     weights: Float[ndarray, "H examples columns"]
     bits: Integer[ndarray, "_ _"]
     share: Float[ndarray, " _"]
@@ -44,7 +44,7 @@ class AttentionMap:
     def __post_init__(self) -> None:
         num_heads, examples, columns = self.weights.shape
         require(columns == self.T + 1, "weights", f"T + 1 = {self.T + 1} columns", columns)
-        require(len(self.heads) == num_heads, "heads", f"{num_heads} indices", self.heads)
+        require(len(self.heads) == num_heads, "heads", f"{num_heads} names", self.heads)
         require(self.share.size == num_heads, "share", f"{num_heads} values", self.share.size)
         require(self.effect.size == num_heads, "effect", f"{num_heads} values", self.effect.size)
         require(self.bits.shape == (examples, self.T), "bits", "examples x T", self.bits.shape)
@@ -110,7 +110,7 @@ def _draw_weights(axes: Axes, attention: AttentionMap, palette: Palette) -> None
     num_heads = len(attention.heads)
     heads = "1 head" if num_heads == 1 else f"{num_heads} heads, most needed first"
     axes.set_title(f"{heads}\nT = {attention.T}, m = {attention.m}", pad=18)
-    names = [f"head {h}" for h in attention.heads] if num_heads > 1 else [""]
+    names = list(attention.heads) if num_heads > 1 else [""]
     axes.set_yticks(_centres(attention, gap), names, fontsize="x-small")
     shown = list(range(0, attention.T, 10))
     axes.set_xticks([*shown, attention.T + 1], [*map(str, shown), "CLS"], fontsize="x-small")

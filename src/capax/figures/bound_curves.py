@@ -166,7 +166,9 @@ def draw_norm_curves(
             for T in CONTEXTS]  # fmt: skip
     curves = [Curve("this bound", CONTEXTS, tuple(_floats(ours)))]
     if "v_2" not in norms:
-        values, L_out = matrix_from(norms, "W_V", d if k is None else k), norms.get("w_2", 1.0)
+        values = matrix_from(norms, "W_V", d if k is None else k, d)
+        read_out = norms.get("c_2", norms.get("W_C_2", 1.0) * norms.get("w_2", 1.0))
+        L_out = norms.get("L_sigma", 1.0) * read_out
 
         def paper(T: int) -> float | None:
             return _needed(

@@ -71,7 +71,7 @@ def draw_balls(axes: Axes, space: FiniteSpace, cover: Cover, palette: Palette) -
     axes.scatter(
         *centres.T, s=size * 1.5, color=color, edgecolors=palette.background, lw=1, zorder=4
     )
-    _set_limits(axes, points, cover.eps)
+    _set_limits(axes, points, centres, cover.eps)
 
 
 def _join_to_centres(
@@ -111,10 +111,11 @@ def _ball(metric: str, centre: np.ndarray, eps: float) -> Patch:
     return Circle((x, y), eps)
 
 
-def _set_limits(axes: Axes, points: np.ndarray, eps: float) -> None:
-    low, high = points.min(axis=0), points.max(axis=0)
-    span = float((high - low).max()) or 2 * eps
-    margin = max(0.06 * span, min(1.05 * eps, 0.6 * span))
+def _set_limits(axes: Axes, points: np.ndarray, centres: np.ndarray, eps: float) -> None:
+    """Every point and every ball whole: a ball that runs out of the picture would look smaller."""
+    low = np.minimum(points.min(axis=0), centres.min(axis=0) - eps)
+    high = np.maximum(points.max(axis=0), centres.max(axis=0) + eps)
+    margin = 0.04 * (float((high - low).max()) or 1.0)
     axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
     axes.set_aspect("equal")
     axes.grid(False)

@@ -1,10 +1,10 @@
 """Where the heads of a trained model look, and how much its output depends on each of them.
 
-Attention α of the [CLS] query in the last layer, per head and example. A head's share on I leaves
-out what goes to [CLS]:  sum_{t in I} α_t / sum_{t <= T} α_t, averaged over examples.
+Attention α of the [CLS] query, per layer, head and example. A head's share on I leaves out what
+goes to [CLS]:  sum_{t in I} α_t / sum_{t <= T} α_t, averaged over examples.
 
-Its effect is the rise of the cross-entropy when its output is replaced by its mean over examples:
-with c_h(x) = head_h(x) W_O^h, the row W_O^h is set to 0 and mean c_h is added to the bias b_O.
+Its effect is the rise of the cross-entropy when what it writes, c_h(x) = head_h(x) W_O^h in every
+row that is read later, is replaced by the mean over examples of that row.
 """
 
 from dataclasses import dataclass
@@ -24,11 +24,14 @@ from capax.attention.transformer import Transformer
 
 @dataclass(frozen=True)
 class HeadDependence:
-    """Per head: weights on the examples, share on I, effect on the loss; accuracy of the model."""
+    """Per head, layer after layer: weights on the examples, share on I, effect on the loss, and
+    the accuracy that is left without it; `heads`: (layer, head), 0-based; accuracy of the model."""
 
-    weights: Float[ndarray, "H n columns"]
-    share: Float[ndarray, " H"]
-    effect: Float[ndarray, " H"]
+    heads: tuple[tuple[int, int], ...]
+    weights: Float[ndarray, "LH n columns"]
+    share: Float[ndarray, " LH"]
+    effect: Float[ndarray, " LH"]
+    left: Float[ndarray, " LH"]
     accuracy: float
 
 
@@ -38,17 +41,72 @@ def head_dependence(
     y: Integer[ndarray, " n"],
     support: tuple[int, ...],
 ) -> HeadDependence:
-    """Measure all heads of the last layer of `model` on the examples X with labels y."""
+    """Measure all heads of all layers of `model` on the examples X with labels y."""
     bits, labels = jnp.asarray(X, jnp.int32), np.asarray(y, np.float64)
-    logits, weights = jax.jit(jax.vmap(lambda b: _outputs(model, b)))(bits)
-    weights = np.asarray(weights, np.float64).transpose(1, 0, 2)  # [H, n, T + 1]
-    mean = jax.jit(jax.vmap(lambda b: head_contributions(model, b)))(bits).mean(axis=0)
+    logits, layers = _outputs(model, bits)
+    weights = np.concatenate([np.asarray(w, np.float64).transpose(1, 0, 2) for w in layers])
+    means = [write.mean(axis=0) for write in head_writes(model, bits)]  # [H, rows, d] per layer
+    heads = tuple((layer, h) for layer, mean in enumerate(means) for h in range(len(mean)))
+    without = [np.asarray(logits_without(model, bits, means, at), np.float64) for at in heads]
     whole = cross_entropy(np.asarray(logits, np.float64), labels)
-    without = [_loss_without(model, h, mean[h], bits, labels) for h in range(len(mean))]
+    effect = np.array([cross_entropy(z, labels) for z in without]) - whole
+    left = np.array([float(((z > 0) == (labels > 0.5)).mean()) for z in without])
     right = (np.asarray(logits) > 0) == (labels > 0.5)
-    return HeadDependence(
-        weights, share_on(weights, support), np.array(without) - whole, float(right.mean())
-    )
+    share = share_on(weights, support)
+    return HeadDependence(heads, weights, share, effect, left, float(right.mean()))
+
+
+@eqx.filter_jit
+def head_writes(model: Transformer, bits: Int[Array, "n T"]) -> list[Float[Array, "n H rows d"]]:
+    """c_h(x) of every layer; all rows but in the last layer, where only [CLS] is read."""
+
+    def one(row: Int[Array, " T"]) -> list[Array]:
+        x, found = model.tokens(row), []
+        for layer, block in enumerate(model.blocks):
+            rows = x[-1:] if layer == len(model.blocks) - 1 else x
+            found.append(_writes(block, rows, x))
+            x = _after(block, rows, found[-1])
+        return found
+
+    return jax.vmap(one)(bits)
+
+
+def logits_without(
+    model: Transformer, bits: Int[Array, "n T"], means: list[Array], head: tuple[int, int]
+) -> Float[Array, " n"]:
+    """Logits when one (layer, head) always writes its mean."""
+    layers = [jnp.full(len(m), i == head[0]) for i, m in enumerate(means)]
+    cut = [at & (jnp.arange(len(at)) == head[1]) for at in layers]
+    return _cut_logits(model, bits, means, cut)
+
+
+@eqx.filter_jit
+def _cut_logits(model: Transformer, bits: Array, means: list[Array], cut: list[Array]) -> Any:
+    def one(row: Array) -> Array:
+        x = model.tokens(row)
+        for layer, block in enumerate(model.blocks):
+            rows = x[-1:] if layer == len(model.blocks) - 1 else x
+            writes = jnp.where(cut[layer][:, None, None], means[layer], _writes(block, rows, x))
+            x = _after(block, rows, writes)
+        return normalised(model.ln_final, x[0]) @ model.w + model.b
+
+    return jax.vmap(one)(bits)
+
+
+def _writes(
+    block: Block, rows: Float[Array, "Q d"], x: Float[Array, "T_1 d"]
+) -> Float[Array, "H Q d"]:
+    weights = block.norm(block.scores(rows, x))
+    values = project_with_bias(normalised(block.ln1, x), block.W_V, block.b_V)
+    return jnp.einsum("hqk,hkd->hqd", jax.vmap(attend)(weights, values), block.W_O)
+
+
+def _after(
+    block: Block, rows: Float[Array, "Q d"], writes: Float[Array, "H Q d"]
+) -> Float[Array, "Q d"]:
+    """The rows after the block whose heads wrote `writes`."""
+    rows = rows + jnp.sum(writes, axis=0) + block.b_O[None, :]
+    return rows + block.mlp(rows)
 
 
 def share_on(
@@ -64,44 +122,6 @@ def cross_entropy(logits: Float[ndarray, " n"], y: Float[ndarray, " n"]) -> floa
     return float(np.mean(np.logaddexp(0.0, logits) - y * logits))
 
 
-def head_contributions(model: Transformer, bits: Int[Array, " T"]) -> Float[Array, "H d"]:
-    """c_h(x) = head_h(x) W_O^h of the [CLS] query in the last layer."""
-    x = model.tokens(bits)
-    for block in model.blocks[:-1]:
-        x, _ = block(x, x)
-    return _contributions(model.blocks[-1], x)
-
-
-def _contributions(block: Block, x: Float[Array, "T_1 d"]) -> Float[Array, "H d"]:
-    weights = block.norm(block.scores(x[-1:], x))  # [H, 1, T + 1]
-    values = project_with_bias(normalised(block.ln1, x), block.W_V, block.b_V)
-    mixed = jax.vmap(attend)(weights, values)[:, 0]  # [H, k]
-    return jnp.einsum("hk,hkd->hd", mixed, block.W_O)
-
-
-def without_head(model: Transformer, h: int, mean: Float[Array, " d"]) -> Transformer:
-    """The model whose head h of the last layer always writes `mean`."""
-    block = model.blocks[-1]
-    changed = (block.W_O.at[h].set(0.0), block.b_O + mean)
-    return eqx.tree_at(lambda m: (m.blocks[-1].W_O, m.blocks[-1].b_O), model, changed)
-
-
-def _outputs(model: Transformer, bits: Int[Array, " T"]) -> tuple[Array, Array]:
-    logit, layers = model(bits, return_weights=True)
-    return logit, layers[-1]
-
-
 @eqx.filter_jit
-def _logits(model: Transformer, bits: Int[Array, "n T"]) -> Any:
-    return jax.vmap(lambda b: model(b))(bits)
-
-
-def _loss_without(
-    model: Transformer,
-    h: int,
-    mean: Float[Array, " d"],
-    bits: Int[Array, "n T"],
-    labels: Float[ndarray, " n"],
-) -> float:
-    logits = _logits(without_head(model, h, mean), bits)
-    return cross_entropy(np.asarray(logits, np.float64), labels)
+def _outputs(model: Transformer, bits: Int[Array, "n T"]) -> Any:
+    return jax.vmap(lambda row: model(row, return_weights=True))(bits)

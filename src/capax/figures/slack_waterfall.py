@@ -16,12 +16,13 @@ from capax.capacity.network.head_bounds import attention_head, linear_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.paper_style import paper_style_cover
 from capax.capacity.network.sample_points import Sample
+from capax.capacity.network.weighting import only_lipschitz
 from capax.errors import require
 from capax.figures.bound_curves import selection_head
 from capax.figures.style import Palette, styled
 
 TWO_HOT = Inputs(math.sqrt(2.0), 1.0, math.sqrt(1.5))
-NOT_CENTRED = Inputs(math.sqrt(2.0), 1.0, None, C_N=2.0, ratio=False)
+NOT_CENTRED = Inputs(math.sqrt(2.0), 1.0, weighting=only_lipschitz(2.0))
 
 
 @dataclass(frozen=True)

@@ -50,19 +50,26 @@ def _map(store: Store, run: StoredRun) -> AttentionMap:
     X = validation_inputs(task.T, task.probability, MEASURED)
     found = head_dependence(stored_model(store, run.run_id), X, labels(f, X), support)
     order = np.argsort(-found.effect, kind="stable")
+    layers = 1 + max(layer for layer, _ in found.heads)
     examples = int(np.clip(_ROWS // len(order), _LEAST_EXAMPLES, _MOST_EXAMPLES))
     return AttentionMap(
         run_id=run.run_id,
         T=task.T,
         m=run.m,
         support=tuple(sorted(support)),
-        heads=tuple(int(h) for h in order),
+        heads=tuple(head_name(found.heads[i], layers) for i in order),
         weights=found.weights[order, :examples],
         bits=X[:examples].astype(np.int64),
         share=found.share[order],
         effect=found.effect[order],
         accuracy=found.accuracy,
     )
+
+
+def head_name(head: tuple[int, int], layers: int = 1) -> str:
+    """How a (layer, head) is called in a picture; the layer only where there are several."""
+    layer, h = head
+    return f"head {h}" if layers == 1 else f"layer {layer + 1}, head {h}"
 
 
 def stored_model(store: Store, run_id: str) -> Transformer:

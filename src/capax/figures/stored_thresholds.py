@@ -6,15 +6,16 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from capax.analysis.curves import Curve, threshold_curves
 from capax.analysis.laws import Fit
 from capax.analysis.scaling import Scaling
-from capax.analysis.summary import answer, floor_ratio
-from capax.analysis.threshold import Threshold, panel_task, threshold_panel, thresholds
+from capax.analysis.threshold import Threshold, panel_task, threshold_panel
 from capax.boolean.disagreement import union_sample_size
 from capax.boolean.one_rule_left import probability_one_left
 from capax.boolean.parser import parse
 from capax.data.task import TaskSpec
 from capax.errors import InputError
+from capax.figures.reference_band import context_of
 from capax.figures.stored_runs import describe_task
 from capax.figures.threshold_scaling import (
     TARGET,
@@ -42,37 +43,30 @@ def threshold_scaling(store: Store, panel: str | None = None) -> ThresholdScalin
     Raises `InputError` when the store has no such panel or no finished trial of it.
     """
     chosen = threshold_panel(store.experiment, panel)
-    said = answer(thresholds(store, chosen.name))
+    return curve_scaling(threshold_curves([store], chosen.name)[0])
+
+
+def curve_scaling(curve: Curve) -> ThresholdScaling:
+    """Figure 2 of a curve."""
+    said = curve.answer
     found = said.thresholds
-    task = panel_task(chosen, found[0].T)
+    task = panel_task(curve.panel, found[0].T)
     return ThresholdScaling(
         task=describe_task({"task": {"function": task.function}} if task else {}),
         p=task.probability if task else None,
         points=tuple(_point(t) for t in found),
         rates=tuple(SuccessRates(t.T, t.counts.m, t.counts.solved, t.counts.total) for t in found),
         laws=_laws(said.scaling, found) if said.scaling else (),
-        references=_references(chosen, found),
-        verdict=" ".join(part for part in (said.verdict, about_floor(found)) if part),
+        references=_references(curve.panel, found),
+        verdict=curve.verdict,
         status=said.scaling.status if said.scaling else "too few T",
         left=said.scaling.left if said.scaling else None,
+        context=context_of(curve.agreement),
     )
 
 
 def _point(t: Threshold) -> ThresholdPoint:
     return ThresholdPoint(t.T, t.m_star, t.low, t.high, t.trials, t.status, t.ratio)
-
-
-def about_floor(found: tuple[Threshold, ...]) -> str:
-    """How far the thresholds lie above the best learner's, and whether that one is a floor."""
-    ratio, first = floor_ratio(found), found[0].floor
-    if ratio is None or first is None:
-        return ""
-    if first.is_floor:
-        return f"m* is {ratio:.1f} times the floor under every learner ({first.label})."
-    return (
-        f"m* is {ratio:.1f} times the number of the {first.label}; the trials do redraw "
-        "ambiguous samples, and for them no floor exists."
-    )
 
 
 def _laws(scaling: Scaling, found: tuple[Threshold, ...]) -> tuple[FittedLaw, ...]:

@@ -18,6 +18,7 @@ from numpy import ndarray
 from capax.analysis.laws import Parameter
 from capax.errors import require
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
+from capax.figures.reference_band import Context, draw_context
 from capax.figures.style import Palette, styled
 
 TARGET = 0.8
@@ -25,6 +26,7 @@ TARGET = 0.8
 # dots show them, as large as their trials are many.
 ENOUGH_FOR_A_LINE = 5
 LEGEND_DOT = 24.0
+LINE = 0.175  # inches from one line of the verdict to the next
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class ThresholdScaling:
     verdict: str
     status: str = "settled"
     left: str | None = None
+    context: Context | None = None
 
     def __post_init__(self) -> None:
         require(self.points, "points", "at least one threshold", self.points)
@@ -100,12 +103,16 @@ class ThresholdScaling:
 def draw_threshold_scaling(data: ThresholdScaling, *, dark: bool = False) -> Figure:
     """Figure 2 as a Matplotlib figure."""
     with styled(dark) as palette:
-        figure = Figure(figsize=(9.4, 4.5))
+        words = textwrap.wrap(data.verdict, 125)
+        below = 1.0 + LINE * max(0, len(words) - 2)  # inches for the words under the axes
+        height = 3.5 + below
+        figure = Figure(figsize=(9.4, height))
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
-        figure.subplots_adjust(left=0.06, right=0.83, bottom=0.27, top=0.92, wspace=0.2)
+        edges = {"bottom": (below + 0.22) / height, "top": 1 - 0.36 / height}
+        figure.subplots_adjust(left=0.06, right=0.83, wspace=0.2, **edges)
         _draw_rates(left, data, palette)
         _draw_thresholds(right, data, palette)
-        _write_verdict(figure, data, palette)
+        _write_verdict(figure, data, words, (below - 0.32) / height, palette)
         for axes in (left, right):
             axes.grid(visible=False, axis="x")
     return figure
@@ -142,6 +149,8 @@ def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> No
     axes.set_xscale("log")
     laws = _draw_laws(axes, data, palette)
     references = _draw_references(axes, data, palette)
+    if data.context is not None:
+        references += draw_context(axes, data.context, palette)
     _draw_points(axes, data, palette)
     axes.set(title="Examples needed for 80% success, m*", xlabel="context length T (log scale)")
     axes.set_ylim(bottom=0)
@@ -207,12 +216,15 @@ def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> li
     return labels
 
 
-def _write_verdict(figure: Figure, data: ThresholdScaling, palette: Palette) -> None:
+def _write_verdict(
+    figure: Figure, data: ThresholdScaling, words: list[str], top: float, palette: Palette
+) -> None:
     trials = sum(point.trials for point in data.points)
-    text = textwrap.fill(data.verdict, 125)
     how = "Dots: area by trials. Bars and band: 95% intervals."
+    if data.context is not None:
+        how += " Squares, dotted, star: not from these trials."
     setting = f"{describe_setting(data)}; {trials} trials. {how}"
-    figure.text(0.012, 0.15, text, va="top", linespacing=1.35)
+    figure.text(0.012, top, "\n".join(words), va="top", linespacing=1.35)
     figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)
 
 

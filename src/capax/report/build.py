@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from capax.analysis.agreement import Agreement
+from capax.analysis.curves import Curve, threshold_curves, threshold_panels
 from capax.errors import require
 from capax.figures.parity_transition import ParityTransition
 from capax.figures.stored_attention import attention_maps
 from capax.figures.stored_curves import learning_curves, parity_transition
 from capax.figures.stored_runs import panels_of
-from capax.figures.stored_thresholds import threshold_scaling
+from capax.figures.stored_thresholds import curve_scaling
+from capax.figures.threshold_comparison import NamedCurve
 from capax.figures.threshold_scaling import ThresholdScaling
 from capax.files import write_atomically
 from capax.report.page import Finding, Page, Section, render_page
@@ -19,6 +22,7 @@ from capax.report.provenance import StoreRecord, runs_section, settings_section,
 from capax.report.records import store_record
 from capax.report.sections import (
     attention_section,
+    comparison_section,
     interval,
     learning_section,
     parity_section,
@@ -50,35 +54,66 @@ def build_page(
     with ExitStack() as stack:
         opened = [stack.enter_context(Store.read(path)) for path in stores]
         records = _named_apart([store_record(store) for store in opened], stores)
-        scalings = {
-            record.name: threshold_scaling(store)
-            for record, store in zip(records, opened, strict=True)
-            if panels_of(store, "thresholds")
-        }
-        sections = [
-            section
-            for record, store in zip(records, opened, strict=True)
-            for section in _sections(store, record.name, scalings)
-        ]
+        curves = _curves(opened, [record.name for record in records])
+        sections = _comparison(curves)
+        for record, store in zip(records, opened, strict=True):
+            sections += _sections(store, record.name, curves)
         parities = [parity_transition(s) for s in opened if panels_of(s, "transition")]
     provenance = (settings_section(records), runs_section(records))
     return Page(
         title=TITLE,
         lead=_lead(records),
-        findings=(*_threshold_findings(scalings), *_parity_findings(parities)),
+        findings=(*_threshold_findings(curves), *_parity_findings(parities)),
         sections=(*first, *sections, *last, *provenance),
         stores=tuple(store_payload(record) for record in records),
         footer=f"Made by Capax {version('capax')}. Nothing on this page comes from the network.",
     )
 
 
-def _sections(store: Store, name: str, scalings: dict[str, ThresholdScaling]) -> list[Section]:
+@dataclass(frozen=True)
+class ShownCurve:
+    """A curve of the page: its numbers, its figure, and the store its trials are in."""
+
+    curve: Curve
+    data: ThresholdScaling
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """How its runs are found: by store and panel."""
+        return {"store": self.curve.store, "panel": self.curve.panel.name}
+
+    @property
+    def anchor(self) -> str:
+        words = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.curve.name)
+        return f"{words}-2"
+
+
+def _curves(opened: Sequence[Store], names: Sequence[str]) -> list[ShownCurve]:
+    """Every curve of every store, under the names of the command line."""
+    if not any(threshold_panels(store) for store in opened):
+        return []
+    found = threshold_curves(opened, names=names)
+    return [ShownCurve(curve, curve_scaling(curve)) for curve in found]
+
+
+def _comparison(curves: list[ShownCurve]) -> list[Section]:
+    """Where there are several curves: one picture and one table of them all, first."""
+    named = [NamedCurve(shown.curve.name, shown.data) for shown in curves]
+    traces = [shown.trace for shown in curves]
+    return [comparison_section(named, traces)] if len(named) > 1 else []
+
+
+def _sections(store: Store, name: str, curves: list[ShownCurve]) -> list[Section]:
     """The parts that one store has data for, in the order of the paper's figures."""
     sections = []
-    if name in scalings:
-        sections.append(threshold_section(scalings[name], store=name, anchor=f"{name}-2"))
+    for shown in curves:
+        if shown.curve.store == name:
+            title = shown.curve.name if len(curves) > 1 else ""
+            sections.append(
+                threshold_section(shown.data, trace=shown.trace, anchor=shown.anchor, name=title)
+            )
     if panels_of(store, "curves"):
-        data = learning_curves(store, thresholds=_known_thresholds(scalings))
+        data = learning_curves(store, thresholds=_known_thresholds(curves))
         sections.append(learning_section(data, anchor=f"{name}-3-left"))
     if panels_of(store, "attention"):
         sections.append(attention_section(attention_maps(store), anchor=f"{name}-3-right"))
@@ -87,11 +122,11 @@ def _sections(store: Store, name: str, scalings: dict[str, ThresholdScaling]) ->
     return sections
 
 
-def _known_thresholds(scalings: dict[str, ThresholdScaling]) -> dict[int, int]:
+def _known_thresholds(curves: list[ShownCurve]) -> dict[int, int]:
     return {
         point.T: point.m_star
-        for data in scalings.values()
-        for point in data.points
+        for shown in curves
+        for point in shown.data.points
         if point.m_star is not None
     }
 
@@ -115,17 +150,29 @@ def _lead(records: Sequence[StoreRecord]) -> str:
     )
 
 
-def _threshold_findings(scalings: dict[str, ThresholdScaling]) -> list[Finding]:
+def _threshold_findings(curves: list[ShownCurve]) -> list[Finding]:
     findings = []
-    for data in scalings.values():
+    for shown in curves:
+        data, name = shown.data, f"{shown.curve.name}: " if len(curves) > 1 else ""
         last = data.points[-1]
         known = last.status if last.status != "closed" else interval(last.low, last.high)
-        meaning = f"examples for 80% success at T = {last.T}, 95% interval {known}"
+        meaning = f"{name}examples for 80% success at T = {last.T}, 95% interval {known}"
         value = "no m*" if last.m_star is None else f"m* = {last.m_star}"
         findings.append(Finding(value, meaning))
         if data.laws:
-            findings.append(_law_finding(data))
+            law = _law_finding(data)
+            findings.append(Finding(law.value, name + law.meaning))
+        if shown.curve.agreement is not None:
+            findings.append(_agreement_finding(name, shown.curve.agreement))
     return findings
+
+
+def _agreement_finding(name: str, agreement: Agreement) -> Finding:
+    """Whether the curve agrees with what others found; what they found is never shown as ours."""
+    compared = (*agreement.rows, *([agreement.published] if agreement.published else []))
+    agrees = all(row.agrees for row in compared)
+    value = "agrees" if agrees and compared else "not compared" if not compared else "differs"
+    return Finding(value, f"{name}{agreement.verdict}")
 
 
 def _law_finding(data: ThresholdScaling) -> Finding:

@@ -14,12 +14,22 @@ import numpy as np
 from capax.figures.attention_weights import AttentionMap
 from capax.figures.learning_curves import LearningCurves
 from capax.figures.parity_transition import ParityPanel, ParityRun
+from capax.figures.reference_band import COLOR, Context
 from capax.figures.threshold_scaling import TARGET, ThresholdScaling
 
 Chart = dict[str, Any]
+_LENGTHS: Chart = {"label": "context length T", "short": "T", "log": True, "toggle": True}
+_EXAMPLES: Chart = {
+    "label": "training examples m",
+    "short": "m",
+    "log": False,
+    "toggle": True,
+    "from": 0,
+}
+_COLORS = 6
 
 
-def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
+def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
     """Figure 2: m*(T) with intervals, laws and references."""
     points = data.points
     thresholds = _series(
@@ -33,7 +43,7 @@ def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
         notes=[
             f"{q.trials} trials" + ("" if q.status == "closed" else f", {q.status}") for q in points
         ],
-        traces=[{"store": store, "T": q.T} for q in points],
+        traces=[{**trace, "T": q.T} for q in points],
     )
     laws = [
         _series(
@@ -55,20 +65,59 @@ def threshold_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
     return _chart(
         id,
         "Examples needed for 80% success against the context length T",
-        x={
-            "label": "context length T",
-            "short": "T",
-            "log": True,
-            "toggle": True,
-            "ticks": [q.T for q in points],
-        },
-        y={"label": "training examples m", "short": "m", "log": False, "toggle": True, "from": 0},
-        series=[thresholds, *laws, *references],
+        x={**_LENGTHS, "ticks": [q.T for q in points]},
+        y=_EXAMPLES,
+        series=[thresholds, *laws, *references, *(_context(data.context) if data.context else [])],
         hover="x",
     )
 
 
-def rates_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
+def comparison_chart(curves: list[tuple[str, ThresholdScaling, Chart]], *, id: str) -> Chart:
+    """m*(T) of several curves (name, data, where their runs are), each in its own colour."""
+    series = []
+    for rank, (name, data, trace) in enumerate(curves):
+        color, points = f"series-{rank % _COLORS + 1}", data.points
+        series.append(
+            _series(
+                name,
+                [q.T for q in points],
+                [q.m_star for q in points],
+                color,
+                low=[q.low for q in points],
+                high=[q.high for q in points],
+                marks=True,
+                notes=[f"{q.trials} trials" for q in points],
+                traces=[{**trace, "T": q.T} for q in points],
+            )
+        )
+        if data.laws:
+            law = data.laws[0]
+            series.append(_series(f"{name}, {law.name}", law.T, law.m, color, line=True))
+    ticks = sorted({q.T for _, data, _ in curves for q in data.points})
+    return _chart(
+        id,
+        "Examples needed for 80% success against the context length T, all curves",
+        x={**_LENGTHS, "ticks": ticks},
+        y=_EXAMPLES,
+        series=series,
+        hover="x",
+    )
+
+
+def _context(context: Context) -> list[Chart]:
+    """What is not ours, named so: the reference's band and the published number."""
+    series, band = [], context.band
+    if band is not None and band.m.size:
+        color = f"series-{COLOR + 1}"
+        options = {"low": band.low, "high": band.high, "line": True, "dash": "2 3"}
+        series.append(_series(band.name, band.T, band.m, color, **options))
+    if context.published is not None:
+        T, m = context.published
+        series.append(_series("the paper, about", [T], [m], "ink", marks=True, radius=6))
+    return series
+
+
+def rates_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
     """The success rates behind Figure 2, one series per T."""
     series = [
         _series(
@@ -81,7 +130,7 @@ def rates_chart(data: ThresholdScaling, *, id: str, store: str) -> Chart:
             marks=True,
             radius=3.5,
             notes=[f"{k} of {n} trials" for k, n in zip(rates.solved, rates.total, strict=True)],
-            traces=[{"store": store, "T": rates.T, "m": m} for m in rates.m],
+            traces=[{**trace, "T": rates.T, "m": m} for m in rates.m],
         )
         for index, rates in enumerate(data.rates)
     ]

@@ -11,7 +11,7 @@ from capax.report.charts import Chart
 from capax.report.tables import escaped, tag
 from capax.report.vector import css_variables
 
-_SCRIPTS = ("scale.js", "chart.js", "pointer.js", "heatmap.js", "runs.js", "page.js")
+_SCRIPTS = ("scale.js", "chart.js", "pointer.js", "heatmap.js", "runs.js", "sortable.js", "page.js")
 
 
 @dataclass(frozen=True)

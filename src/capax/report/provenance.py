@@ -15,6 +15,7 @@ from capax.report.tables import Markup, escaped, facts, folded, paragraph, prefo
 COLUMNS = (
     "run_id",
     "trial_id",
+    "panel",
     "T",
     "m",
     "restart",
@@ -42,6 +43,7 @@ class RunRow:
     seconds: float | None
     reason: str | None
     spec: Mapping[str, Any]
+    panel: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def settings_section(records: Sequence[StoreRecord]) -> Section:
 def runs_section(records: Sequence[StoreRecord]) -> Section:
     """The table of all runs; `assets/runs.js` fills and filters it."""
     total = sum(len(record.runs) for record in records)
-    selects = "".join(_select(field) for field in ("store", "T", "m", "outcome"))
+    selects = "".join(_select(field) for field in ("store", "panel", "T", "m", "outcome"))
     headers = ("run", "T", "m", "trial", "restart", "outcome", "solved at", "validation", "seconds")
     kinds = (
         "",

@@ -38,6 +38,7 @@ def _row(run: StoredRun) -> RunRow:
         seconds=run.seconds,
         reason=run.reason or None,
         spec=run.spec,
+        panel=run.panel,
     )
 
 

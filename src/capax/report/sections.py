@@ -1,11 +1,13 @@
 """The parts of the page, each made from the same data as the printed figure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from capax.analysis.laws import Parameter
 from capax.figures.attention_weights import AttentionMap, draw_attention_weights
 from capax.figures.learning_curves import LearningCurves, draw_learning_curves
 from capax.figures.parity_transition import ParityTransition, draw_parity_transition
+from capax.figures.threshold_comparison import NamedCurve, draw_threshold_comparison
 from capax.figures.threshold_scaling import (
     FittedLaw,
     ThresholdPoint,
@@ -15,6 +17,7 @@ from capax.figures.threshold_scaling import (
 )
 from capax.report.charts import (
     attention_heatmap,
+    comparison_chart,
     learning_chart,
     parity_charts,
     rates_chart,
@@ -25,11 +28,66 @@ from capax.report.provenance import trace_link
 from capax.report.tables import Markup, folded, paragraph, table, tag
 from capax.report.vector import inline_svg
 
+Trace = dict[str, Any]
+"""What to look up in the table of runs."""
 
-def threshold_section(data: ThresholdScaling, *, store: str, anchor: str) -> Section:
-    """Figure 2: the thresholds, the laws, and the table that leads to the trials."""
-    thresholds = threshold_chart(data, id=f"{anchor}-thresholds", store=store)
-    rates = rates_chart(data, id=f"{anchor}-rates", store=store)
+
+def comparison_section(curves: Sequence[NamedCurve], traces: Sequence[Trace]) -> Section:
+    """All curves in one picture and one table; each has its own part below."""
+    chart = comparison_chart(list(_with_traces(curves, traces)), id="comparison-curves")
+    rows = [
+        [
+            curve.name,
+            point.T,
+            point.m_star,
+            known_interval(point),
+            law_name(curve.data),
+            trace_link(str(point.trials), {**trace, "T": point.T}),
+        ]
+        for curve, trace in zip(curves, traces, strict=True)
+        for point in curve.data.points
+    ]
+    verdicts = [[curve.name, curve.data.verdict] for curve in curves]
+    html = (
+        paragraph("One curve each, measured and judged alike. The parts below show each alone.")
+        + chart_frame(chart)
+        + table(["curve", "T", "m*", "95% interval", "law", "trials"], "lrrrlr", rows)
+        + table(["curve", "verdict"], "ll", verdicts)
+        + _printed(inline_svg(draw_threshold_comparison(curves), "comparison"))
+    )
+    title = f"{len(curves)} curves side by side"
+    return Section("comparison", "Comparison", title, html, charts=(chart,))
+
+
+def _with_traces(
+    curves: Sequence[NamedCurve], traces: Sequence[Trace]
+) -> Iterator[tuple[str, ThresholdScaling, Trace]]:
+    for curve, trace in zip(curves, traces, strict=True):
+        yield curve.name, curve.data, trace
+
+
+def known_interval(point: ThresholdPoint) -> str:
+    """The interval, or in words what is known instead."""
+    return interval(point.low, point.high) if point.status == "closed" else point.status
+
+
+def law_name(data: ThresholdScaling) -> str:
+    """The law a curve follows, or that this is not settled."""
+    if not data.laws:
+        return "too few T"
+    return data.laws[0].name if data.status == "settled" else data.status
+
+
+def threshold_section(
+    data: ThresholdScaling, *, trace: Trace, anchor: str, name: str = ""
+) -> Section:
+    """Figure 2: the thresholds, the laws, and the table that leads to the trials.
+
+    `trace`: how its runs are found in the table; `name`: what the curve goes by where there are
+    several.
+    """
+    thresholds = threshold_chart(data, id=f"{anchor}-thresholds", trace=trace)
+    rates = rates_chart(data, id=f"{anchor}-rates", trace=trace)
     printed = inline_svg(draw_threshold_scaling(data), anchor)
     html = (
         paragraph(data.verdict, "verdict")
@@ -39,32 +97,33 @@ def threshold_section(data: ThresholdScaling, *, store: str, anchor: str) -> Sec
             "accuracy. Hover for values, drag to zoom, click a point to see its trials."
         )
         + chart_frame(thresholds)
-        + _threshold_table(data, store)
+        + _threshold_table(data, trace)
         + tag("h3", "Which law?")
         + _law_table(data.laws)
         + tag("h3", "What was measured")
         + chart_frame(rates)
         + _printed(printed)
     )
-    title = "How many examples are needed as the context grows?"
-    return Section(anchor, "Figure 2", title, html, charts=(thresholds, rates))
+    title = name or "How many examples are needed as the context grows?"
+    return Section(
+        anchor, f"Figure 2{f', {name}' if name else ''}", title, html, charts=(thresholds, rates)
+    )
 
 
-def _threshold_table(data: ThresholdScaling, store: str) -> str:
+def _threshold_table(data: ThresholdScaling, trace: Trace) -> str:
     headers = ["T", "m*", "95% interval", *(ref.name for ref in data.references)]
     headers += [f"m* / {data.references[0].name}"] if data.references else []
-    rows = [_threshold_row(point, data, store) for point in data.points]
+    rows = [_threshold_row(point, data, trace) for point in data.points]
     return table([*headers, "trials"], "r" * (len(headers) + 1), rows)
 
 
-def _threshold_row(point: ThresholdPoint, data: ThresholdScaling, store: str) -> list[object]:
+def _threshold_row(point: ThresholdPoint, data: ThresholdScaling, trace: Trace) -> list[object]:
     references = [_at(point.T, ref.T.tolist(), ref.m.tolist()) for ref in data.references]
-    known = interval(point.low, point.high) if point.status == "closed" else point.status
-    row: list[object] = [point.T, point.m_star, known]
+    row: list[object] = [point.T, point.m_star, known_interval(point)]
     row += [None if value is None else f"{value:.4g}" for value in references]
     if references:
         row.append(None if point.ratio is None else f"{point.ratio:.2f}")
-    return [*row, trace_link(str(point.trials), {"store": store, "T": point.T})]
+    return [*row, trace_link(str(point.trials), {**trace, "T": point.T})]
 
 
 def _at(T: int, grid: Sequence[float], values: Sequence[float]) -> float | None:

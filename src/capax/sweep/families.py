@@ -1,8 +1,9 @@
 """Families of learners: the one place where a sweep meets what it trains.
 
 A family turns a panel's settings into trials and offers a learner for them. A new architecture
-joins by `register_family("name", family)` and `family = "name"` in an experiment file; searches,
-stores and runners do not change. It needs three methods:
+joins by `family = "mine.py:build"` in an experiment file (`capax.learners`); what needs more than
+a learner joins by `register_family("name", family)`. Searches, stores and runners do not change. A
+family needs three methods:
 
     trial(panel, T, m, index) -> Trial      settings checked, `trial_id` a hash of all that matters
     learner(panel, T) -> Learner            pulls trials while it has room, yields outcomes
@@ -18,6 +19,8 @@ import importlib
 from typing import Protocol, runtime_checkable
 
 from capax.errors import InputError
+from capax.learners.names import entry_of, known_names
+from capax.learners.references import is_reference
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec, SimulatedTrial
 from capax.sweep.spec import SETTINGS, Experiment, Panel, check_names, nearest
 from capax.sweep.trial import Learner, Trial
@@ -84,13 +87,26 @@ def family_of(panel: Panel) -> Family:
     """The family a panel names. Raises `InputError` with the nearest known name."""
     name = panel.family
     if name not in _FAMILIES:
-        raise InputError(f"model.family: unknown {name!r}{nearest(name, tuple(_FAMILIES))}")
+        if not is_reference(name) and name not in known_names():
+            known = (*_FAMILIES, *(n for n in known_names() if n not in _FAMILIES))
+            raise InputError(f"model.family: unknown {name!r}{nearest(name, known)}")
+        _FAMILIES[name] = _of_learner(name)
     family = _FAMILIES[name]
     if isinstance(family, str):
         module, attribute = family.split(":")
         family = getattr(importlib.import_module(module), attribute)()
         _FAMILIES[name] = family
     return family
+
+
+def _of_learner(name: str) -> Family:
+    """The family of one learner: the zoo's, or the user's at a reference."""
+    from capax.sweep.learner_family import family_of_entry
+
+    try:
+        return family_of_entry(entry_of(name))
+    except InputError as error:
+        raise InputError(f"model.family: {str(error).removeprefix('learner: ')}") from None
 
 
 def m_range(panel: Panel, T: int) -> tuple[int, int | None]:

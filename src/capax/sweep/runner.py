@@ -7,9 +7,10 @@ do for all of them. Only the calling thread touches the store. None of this chan
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
 
 from capax.machine import num_cores
 from capax.sweep.families import check_experiment
@@ -19,6 +20,19 @@ from capax.sweep.store import Store
 from capax.sweep.trial import Outcome
 
 Report = Callable[[Status], None]
+
+
+@runtime_checkable
+class Work(Protocol):
+    """What can be trained beside other work: a job, or whatever else yields outcomes."""
+
+    def prepare(self) -> None:
+        """What can be done ahead, in another thread."""
+        ...
+
+    def outcomes(self, should_stop: Callable[[], bool] = ..., /) -> Iterator[Outcome]:
+        """Train; every outcome as soon as it is known."""
+        ...
 
 
 def run_sweep(
@@ -70,7 +84,7 @@ def _close(store: Store, job: Job) -> None:
 
 
 @contextmanager
-def preparing(jobs: list[Job]) -> Iterator[None]:
+def preparing(jobs: Sequence["Work"]) -> Iterator[None]:
     """Prepare the coming jobs in their order; what fails here will fail, and say so, in the job."""
     threads = max(1, min(4, num_cores() // 4))
     with ThreadPoolExecutor(threads, thread_name_prefix="prepare") as pool:
@@ -82,7 +96,7 @@ def preparing(jobs: list[Job]) -> Iterator[None]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def concurrently(jobs: list[Job], at_once: int) -> Iterator[Outcome]:
+def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
     """Outcomes of all jobs as they come, `at_once` jobs in work. The first error ends it."""
     if at_once == 1:
         for job in jobs:
@@ -91,7 +105,7 @@ def concurrently(jobs: list[Job], at_once: int) -> Iterator[Outcome]:
     events: queue.Queue[Outcome | BaseException | None] = queue.Queue()
     stop = threading.Event()
 
-    def work(job: Job) -> None:
+    def work(job: Work) -> None:
         try:
             for outcome in job.outcomes(stop.is_set):
                 events.put(outcome)

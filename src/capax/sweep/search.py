@@ -98,9 +98,10 @@ class AdaptiveSearch(Spec):
             return self
         unknown = sorted(set(own) - set(_SINGLE))
         require(not unknown, f"at.{T}", f"only {', '.join(_SINGLE)}", ", ".join(unknown))
-        names = (name for name in type(self).model_fields if name != "at")
-        fields: dict[str, Any] = {name: getattr(self, name) for name in names}
-        fields.update(own)
+        fields: dict[str, Any] = {
+            name: getattr(self, name) for name in type(self).model_fields if name != "at"
+        }
+        fields |= dict(own)
         return type(self)(**fields)
 
     @property

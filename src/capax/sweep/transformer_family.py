@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+import safetensors.numpy
+
 from capax.attention.checkpoint import save
-from capax.attention.transformer import Transformer, transformer_spec
+from capax.attention.transformer import Transformer, TransformerSpec, transformer_spec
 from capax.data.feasible import smallest_m
 from capax.data.task import TaskSpec
 from capax.errors import InputError
@@ -21,28 +25,39 @@ from capax.training import (
     compile_ahead,
     train,
 )
+from capax.training.fused.step import compile_in_background
 from capax.training.hardware import MANY, MAX_SLOTS
 
 _SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
 
 
 class TransformerFamily:
-    """[task], [model], [optimiser] and [training] are the fields of the engine's specs."""
+    """[task], [model], [optimiser] and [training] are the fields of the engine's specs.
+
+    `block` and `examine_from` are those of `train`.
+    """
+
+    block: int = 0
+    examine_from: float = 1.0
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
         """The engine's trial; `index` is the task's seed, so it draws support and examples."""
         for part, names in _SET_BY_THE_SWEEP.items():
             for name in set(names) & set(getattr(panel, part)):
                 raise InputError(f"{part}.{name}: set by the sweep, leave it out")
-        model = {k: v for k, v in panel.model.items() if k != "family"}
+        fields = {k: v for k, v in panel.model.items() if k != "family"}
         training: dict[str, Any] = {**panel.training, "restarts": panel.restarts}
         spec = TrialSpec(
             task=TaskSpec(**panel.task, T=T, m=m, seed=index),
-            model=transformer_spec(**model, T=T),
+            model=self.model(fields, T),
             optimiser=OptimiserSpec(**panel.optimiser),
             **training,
         )
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def model(self, fields: dict[str, Any], T: int) -> Any:
+        """The spec of the model; another architecture overrides this."""
+        return transformer_spec(**fields, T=T)
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
         """From where on training sets are unambiguous; any m where samples are always fresh."""
@@ -50,9 +65,14 @@ class TransformerFamily:
             return 1, None
         return smallest_m(TaskSpec(**panel.task, T=T, m=1)), None
 
+    def hardware(self, panel: Panel) -> Hardware:
+        """Where the panel is trained."""
+        return _hardware(panel)
+
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
-        hardware = _hardware(panel)
+        self._kernel_in_background(panel, T)
+        hardware = self.hardware(panel)
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             waiting: dict[str, Trial] = {}
@@ -63,6 +83,8 @@ class TransformerFamily:
                 max_m=panel.search.at_length(T).largest_m,
                 early_exit=not panel.whole_curves,
                 full_validation=panel.whole_curves,
+                examine_from=self.examine_from,
+                block=self.block,
             )
             for result in results:
                 yield _outcome(waiting.pop(result.trial_id), result)
@@ -71,10 +93,17 @@ class TransformerFamily:
 
     def prepare(self, panel: Panel, T: int) -> None:
         """Compile the program of this T while another one trains."""
-        trial = self.trial(panel, T, panel.search.at_length(T).largest_m, 0)
-        compile_ahead(
-            trial.spec, hardware=_hardware(panel), max_m=panel.search.at_length(T).largest_m
-        )
+        self._kernel_in_background(panel, T)
+        largest = panel.search.at_length(T).largest_m
+        trial, hardware = self.trial(panel, T, largest, 0), self.hardware(panel)
+        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=self.block)
+
+    def _kernel_in_background(self, panel: Panel, T: int) -> None:
+        """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
+        spec = self.trial(panel, T, panel.search.at_length(T).largest_m, 0).spec
+        if self.block or not isinstance(spec.model, TransformerSpec):
+            return
+        compile_in_background(spec.model, spec.optimiser, spec.task.m)
 
 
 def _hardware(panel: Panel) -> Hardware:
@@ -125,8 +154,16 @@ def _run(result: RunResult) -> Run:
     )
 
 
-def _tensors(model: Transformer, run_id: str) -> bytes:
+def _tensors(model: Any, run_id: str) -> bytes:
     """The parameters as the bytes of a safetensors checkpoint."""
+    if not isinstance(model, Transformer):
+        leaves = jax.tree_util.tree_leaves_with_path(model)
+        return safetensors.numpy.save(
+            {
+                jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(x)
+                for path, x in leaves
+            }
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save(path, model, {"run_id": run_id})

@@ -52,6 +52,11 @@ def trial_at(T: int, m: int, chunk: int = 100) -> TrialSpec:
     return TrialSpec(task=task, model=TransformerSpec(T=T), steps=chunk, eval_every=chunk)
 
 
+def _spec(trial: TrialSpec) -> TransformerSpec:
+    assert isinstance(trial.model, TransformerSpec)
+    return trial.model
+
+
 def capax_seconds(
     trial: TrialSpec, hardware: Hardware, budget: float, models: int | None = None
 ) -> float:
@@ -69,8 +74,9 @@ def capax_seconds(
     pool = validation_inputs(trial.task.T, trial.task.probability, trial.task.validation_size)
     options = hardware.compiler_options()
     ready = [_filled(Slots(program, d, width, pool, options), trial, program) for d in devices]
-    together([slots.advance for slots in ready])
-    seconds = best_of(lambda: together([slots.advance for slots in ready]), budget)
+    chunks: list[Callable[[], object]] = [partial(s.advance, range(s.width)) for s in ready]
+    together(chunks)
+    seconds = best_of(lambda: together(chunks), budget)
     return seconds / (trial.eval_every * width * len(devices))
 
 
@@ -83,7 +89,7 @@ def _filled(slots: Slots, trial: TrialSpec, program: Program) -> Slots:
 
 def naive_seconds(trial: TrialSpec, hardware: Hardware, budget: float) -> float:
     """Seconds per step of the model as it is written, in JAX, with all threads JAX takes."""
-    path, rule = NaivePath(trial.model, "timed as a rival"), OptimiserSpec()
+    path, rule = NaivePath(_spec(trial), "timed as a rival"), OptimiserSpec()
     rates = (rule.lr, rule.weight_decay, 1.0)
     optimiser = transformation(rule, *rates)
     training = draw_training(trial.task)
@@ -113,7 +119,7 @@ def torch_seconds(trial: TrialSpec, only_cls: bool, budget: float) -> float:
     """Seconds per step of the PyTorch model on the CPU, with all its threads."""
     from capax.training.torch_rivals import single_step
 
-    spec = trial.model
+    spec = _spec(trial)
     step = single_step(spec.T, trial.task.m, spec.d, spec.heads, spec.mlp_width, only_cls=only_cls)
     step()
     return best_of(step, budget, least=1)
@@ -125,7 +131,7 @@ def torch_graph_seconds(trial: TrialSpec, models: int, budget: float) -> float:
 
     from capax.training.torch_rivals import batched_graph_step
 
-    spec = trial.model
+    spec = _spec(trial)
     step = batched_graph_step(models, spec.T, trial.task.m, spec.d, spec.heads, spec.mlp_width)
 
     def fifty() -> None:
@@ -176,7 +182,7 @@ def timing_of(T: int, m: int, seconds: Seconds, ceilings: Ceilings) -> Timing:
         capax_ms=1e3 * ours,
         speedup_full=None if full is None else full / ours,
         speedup_cls=None if cls is None else cls / ours,
-        roofline_fraction=least_seconds(trial_at(T, m).model, m, ceilings) / ours,
+        roofline_fraction=least_seconds(_spec(trial_at(T, m)), m, ceilings) / ours,
     )
 
 

@@ -18,7 +18,10 @@ import numpy as np
 from jax import lax
 from jax.sharding import SingleDeviceSharding
 
-from capax.training.fused.step import why_not
+from capax.attention.transformer import TransformerSpec
+from capax.training.fused.kernel import ptx
+from capax.training.fused.nvrtc import NvrtcError
+from capax.training.fused.step import has_hopper, not_covered, why_not
 from capax.training.program import SUBSET, Data, Lane, Program, Target, advance, examine, start
 
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
@@ -36,6 +39,8 @@ class Executables:
 
 
 _lock = threading.Lock()
+# Tracing is Python: done one program at a time, the first is ready while others are still traced.
+_tracing = threading.Lock()
 _kept: dict[Any, Future[Any]] = {}
 
 
@@ -88,7 +93,7 @@ class _Compiler:
         head = jax.ShapeDtypeStruct((min(SUBSET, pool.shape[0]), pool.shape[1]), pool.dtype)
         if self.width == 1:
             examined = self._build(partial(examine, program), lane.params, lane.target, pool)
-            advanced = self._build(partial(advance, self._decided()), lane, head, donate=(0,))
+            advanced = self._build(partial(advance, self.program), lane, head, donate=(0,))
             return None, advanced, examined
         lanes, fresh = _stacked(lane, self.width), _stacked(lane, GROUP)
         index = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
@@ -99,20 +104,52 @@ class _Compiler:
 
         written = self._build(_write, lanes, fresh, index, donate=(0,))
         examined = self._build(examine_some, lanes.params, lanes.target, index, pool)
-        decided = self._decided()
+        busy = jax.ShapeDtypeStruct((self.width,), jnp.float32)
+        return written, self._advance_all(lanes, head, busy), examined
 
-        def advance_all(lanes: Lane, pool: Any) -> Any:
-            return self._each(lambda lane: advance(decided, lane, pool))(lanes)
+    def _advance_all(self, lanes: Lane, head: Any, busy: Any) -> Any:
+        """Where the kernel may serve it is taken at once, and tried on one example meanwhile."""
 
-        return written, self._build(advance_all, lanes, head, donate=(0,)), examined
+        def built(program: Program) -> Any:
+            def advance_all(lanes: Lane, pool: Any, busy: Any) -> Any:
+                one = lambda lane: advance(program, lane[0], pool, lane[1])  # noqa: E731
+                return self._each(one)((lanes, busy))
 
-    def _decided(self) -> Program:
-        """The program with `fused` settled; late, for a kernel takes its time to be compiled."""
+            return self._build(advance_all, lanes, head, busy, donate=(0,))
+
+        if self._may_be_fused() and self._source_compiles():
+            trial: Future[Any] = Future()
+            threading.Thread(target=_into, args=(trial, self._trouble), daemon=True).start()
+            try:
+                fused = built(replace(self.program, fused=True))
+            except jax.errors.JaxRuntimeError:
+                fused = None
+            if trial.result() is None and fused is not None:
+                return fused
+        return built(self.program)
+
+    def _may_be_fused(self) -> bool:
         program, path = self.program, self.program.path
-        if path.name != "collapsed" or program.mode != "full_batch":
-            return program
-        reason = why_not(path.spec, program.rule, program.rows, self.width, self.device)
-        return replace(program, fused=reason is None)
+        plain = path.name != "collapsed" or program.mode != "full_batch" or program.block
+        if plain or not has_hopper(self.device) or not isinstance(path.spec, TransformerSpec):
+            return False
+        return not_covered(path.spec, program.rule, program.rows, self.width) is None
+
+    def _source_compiles(self) -> bool:
+        """Waits for NVRTC here, where nobody waits for us to finish tracing."""
+        try:
+            return bool(ptx(self._transformer(), self.program.rule))
+        except NvrtcError:
+            return False
+
+    def _trouble(self) -> str | None:
+        program = self.program
+        return why_not(self._transformer(), program.rule, program.rows, self.width, self.device)
+
+    def _transformer(self) -> TransformerSpec:
+        spec = self.program.path.spec
+        assert isinstance(spec, TransformerSpec), "only Transformers have a kernel"
+        return spec
 
     def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """`function` for every lane of its argument."""
@@ -125,11 +162,19 @@ class _Compiler:
         placed = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), arguments
         )
-        lowered = jax.jit(function, donate_argnums=donate).lower(*placed)
+        with _tracing:
+            lowered = jax.jit(function, donate_argnums=donate).lower(*placed)
         return lowered.compile(compiler_options=self.options)
 
 
 _KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)
+
+
+def _into(future: Future[Any], make: Callable[[], Any]) -> None:
+    try:
+        future.set_result(make())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def _write(lanes: Lane, fresh: Lane, index: Any) -> Lane:

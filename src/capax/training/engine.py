@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from capax.data.task import validation_inputs
 from capax.errors import InfeasibleError, require
-from capax.training.hardware import Hardware, enable_cache
+from capax.training.hardware import MANY, Hardware, enable_cache
 from capax.training.program import Program
 from capax.training.results import RunResult, TrialResult
-from capax.training.seeds import training_for
+from capax.training.seeds import seed_after, training_for
 from capax.training.shape import check_fits, memory_of, program_of, with_rows
-from capax.training.specs import TrialSpec
+from capax.training.specs import RunSpec, TrialSpec
 from capax.training.worker import Desk, Job, Orders, work
 
 
@@ -46,6 +46,8 @@ def train(
     max_m: int = 1,
     early_exit: bool = True,
     full_validation: bool = False,
+    examine_from: float = 1.0,
+    block: int = 0,
 ) -> Iterator[TrialResult]:
     """Train every trial; yields each as soon as it is finished.
 
@@ -54,15 +56,19 @@ def train(
     keep: parameters in the results: none, final or best (highest validation accuracy).
     max_m: largest m to expect; saves a compilation when m grows later.
     early_exit: a solved run leaves its slot. full_validation: the whole validation set at every
-    evaluation, not only when its first rows are all right.
+    evaluation, not only when its first rows are all right; examine_from: or when this share of
+    them is (for success at less than 100 %). block: gradients are summed over pieces of so many
+    examples, so that a trial costs what its own m costs, not `max_m` (0: all at once).
     A trial that can have no training set comes back unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
     """
     require(keep in ("none", "final", "best"), "keep", "none, final or best", keep)
     require(max_m >= 1, "max_m", "at least 1", max_m)
+    require(0 <= examine_from <= 1, "examine_from", "a share in [0, 1]", examine_from)
     hardware = hardware or Hardware()
     enable_cache(hardware)
-    crew = Crew(hardware, keep, max_m, early_exit, full_validation)
+    require(block >= 0, "block", "a number of examples, or 0", block)
+    crew = Crew(hardware, keep, max_m, early_exit, 0.0 if full_validation else examine_from, block)
     try:
         yield from _drive(iter(trials), crew, progress or (lambda _: None))
     finally:
@@ -107,10 +113,17 @@ class Crew:
     """The workers of one call of `train`, started when the first trials are known."""
 
     def __init__(
-        self, hardware: Hardware, keep: str, max_m: int, early_exit: bool, full: bool
+        self,
+        hardware: Hardware,
+        keep: str,
+        max_m: int,
+        early_exit: bool,
+        examine_from: float,
+        block: int = 0,
     ) -> None:
+        self.block = block
         self.hardware, self.keep, self.max_m = hardware, keep, max_m
-        self.early_exit, self.full_validation = early_exit, full
+        self.early_exit, self.examine_from = early_exit, examine_from
         self.open_trials: dict[int, _Open] = {}
         self._first: TrialSpec | None = None
         self._program: Program | None = None
@@ -118,12 +131,13 @@ class Crew:
         self._draw = ThreadPoolExecutor(max_workers=4, thread_name_prefix="capax-draw")
         self._threads: list[threading.Thread] = []
         self._room = hardware.max_slots * len(hardware.worker_devices())
+        self._ahead = 0
         self._began, self._count = time.perf_counter(), 0
         self._done, self._solved, self._trials, self._steps = 0, 0, 0, 0
 
     def has_room(self) -> bool:
-        """Whether a slot is free."""
-        return len(self.open_trials) < self._room
+        """Whether a slot is free, or will be soon where there are many: its data is drawn ahead."""
+        return len(self.open_trials) < self._room + self._ahead
 
     def submit(self, trial: TrialSpec) -> None:
         """Queue the first run of a trial."""
@@ -134,7 +148,7 @@ class Crew:
         number, self._count = self._count, self._count + 1
         training = self._draw.submit(training_for, trial.run(0))
         self.open_trials[number] = _Open(trial, training)
-        self._desk.put(Job(number, trial.run(0), training))
+        self._queue(number, trial.run(0), training)
 
     def next_event(self) -> TrialResult | None:
         """Wait for a run to finish: the trial's result, or None if it goes on."""
@@ -154,11 +168,20 @@ class Crew:
         solved = result.outcome == "solved"
         if not solved and len(trial.runs) < trial.spec.restarts:
             run = trial.spec.run(len(trial.runs))
-            self._desk.put(Job(job.trial, run, trial.training))
+            self._queue(job.trial, run, trial.training)
             return None
         del self.open_trials[job.trial]
         self._trials += 1
         return TrialResult(trial.spec.trial_id, trial.spec, solved, tuple(trial.runs))
+
+    def _queue(self, number: int, run: RunSpec, training: Future) -> None:
+        """Let a run wait for a slot while what enters it is made in the background.
+
+        The pool serves in order, so a training set is begun before the seed that waits for it.
+        """
+        assert self._program is not None  # planned before anything is queued
+        seed = self._draw.submit(seed_after, run, training, self._program)
+        self._desk.put(Job(number, run, training, seed))
 
     def tally(self) -> Tally:
         """Counts so far."""
@@ -175,7 +198,7 @@ class Crew:
 
     def _plan(self, trial: TrialSpec) -> None:
         """Memory is counted before anything is compiled or drawn."""
-        program = self._program or program_of(trial, self.hardware, self.max_m)
+        program = self._program or program_of(trial, self.hardware, self.max_m, self.block)
         wider = with_rows(program, trial.task.m)
         if wider != self._program:
             slots = memory_of(wider, self.hardware).slots
@@ -199,9 +222,10 @@ class Crew:
             width,
             self.keep,
             self.early_exit,
-            self.full_validation,
+            self.examine_from,
         )
         self._room = width * len(devices)
+        self._ahead = self._room // 4 if width >= MANY else 0
         for device in devices:
             thread = threading.Thread(target=work, args=(orders, device, self._desk), daemon=True)
             thread.start()

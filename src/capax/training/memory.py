@@ -3,7 +3,8 @@
 The counts are of the arrays that live at the same time (float32 = 4 bytes):
 parameters, two moments and gradients 4 x num_parameters; the one-hot design matrix A T x rows
 (as float32, or four times as bfloat16) and the bits; about six tables of A T x (d + H); activations
-of the rows. The naive path instead keeps rows x T x (6 d + 2 H) per layer for the way back.
+of the rows. The naive path instead keeps rows x T x (6 d + 2 H) per layer for the way back; other
+architectures say themselves what they keep per example.
 """
 
 import math
@@ -14,6 +15,8 @@ import psutil
 
 from capax.attention.transformer import TransformerSpec
 from capax.errors import InfeasibleError
+from capax.training import architecture
+from capax.training.architecture import Architecture
 from capax.training.hardware import Hardware
 
 _FLOAT = 4
@@ -31,15 +34,19 @@ class MemoryPlan:
     slots: int
 
 
-def num_parameters(spec: TransformerSpec) -> int:
+def num_parameters(spec: TransformerSpec | Architecture) -> int:
     """Parameters of the model."""
+    if isinstance(spec, Architecture):
+        return architecture.num_parameters(spec)
     return sum(math.prod(shape) for shape in spec.shapes().values())
 
 
-def slot_bytes(spec: TransformerSpec, rows: int, collapsed: bool) -> int:
+def slot_bytes(spec: TransformerSpec | Architecture, rows: int, collapsed: bool) -> int:
     """Bytes of one run in training with `rows` examples per step."""
     state = 4 * num_parameters(spec) * _FLOAT
     bits = rows * spec.T
+    if isinstance(spec, Architecture):
+        return state + bits + rows * spec.floats_per_example * _FLOAT
     mlp = 6 * rows * (spec.mlp_width + 2 * spec.d) * _FLOAT
     if not collapsed:
         tokens = rows * spec.T * (6 * spec.d + 2 * spec.heads) * spec.layers
@@ -51,9 +58,13 @@ def slot_bytes(spec: TransformerSpec, rows: int, collapsed: bool) -> int:
     return state + bits + design + tables + mlp
 
 
-def block_rows(spec: TransformerSpec, collapsed: bool) -> int:
+def block_rows(spec: TransformerSpec | Architecture, collapsed: bool) -> int:
     """Validation rows examined at once, so that a block stays near 32 MB."""
+    if isinstance(spec, Architecture):
+        return max(1, min(1024, _BLOCK_BYTES // (spec.floats_per_example * _FLOAT)))
     width = spec.alphabet * spec.T if collapsed else spec.T * (4 * spec.d + spec.heads)
+    if spec.layers > 1:
+        width += spec.heads * spec.T**2  # every token looks at every other
     return max(1, min(1024, _BLOCK_BYTES // (width * _FLOAT)))
 
 
@@ -68,7 +79,11 @@ def device_memory(device: jax.Device, hardware: Hardware) -> int:
 
 
 def plan(
-    spec: TransformerSpec, rows: int, validation_rows: int, collapsed: bool, hardware: Hardware
+    spec: TransformerSpec | Architecture,
+    rows: int,
+    validation_rows: int,
+    collapsed: bool,
+    hardware: Hardware,
 ) -> MemoryPlan:
     """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one."""
     one = slot_bytes(spec, rows, collapsed)

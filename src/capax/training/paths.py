@@ -1,4 +1,4 @@
-"""Two ways to the same logits: the exact collapse where it applies, the naive model elsewhere.
+"""Ways to logits: the exact collapse where it applies, the naive Transformer, other architectures.
 
 A path prepares the inputs of a training set once, gives differentiable logits, and examines a pool
 of inputs: logits and the share of the attention on the support, block by block of rows.
@@ -22,6 +22,7 @@ from capax.attention.collapse import (
 )
 from capax.attention.collapse_products import Design, in_thirds, one_hot
 from capax.attention.transformer import Transformer, TransformerSpec
+from capax.training.architecture import Architecture
 
 Bits = UInt8[Array, "m T"]
 Support = Int[Array, "s"]
@@ -104,11 +105,48 @@ class NaivePath:
         return examine
 
 
-Path = CollapsedPath | NaivePath
+@dataclass(frozen=True)
+class ModulePath:
+    """Any other architecture, as it is written. It has no attention to speak of: mass 0."""
+
+    spec: Architecture
+    name: Literal["module"] = "module"
+    reason: None = None
+
+    def init(self, key: Array) -> Any:
+        """Freshly drawn parameters."""
+        return self.spec.init(key)
+
+    def model(self, params: Any) -> Any:
+        """The parameters themselves."""
+        return params
+
+    def prepare(self, bits: Bits) -> Any:
+        """The inputs as the architecture takes them."""
+        return self.spec.prepare(bits)
+
+    def logits(self, params: Any, inputs: Any) -> Float[Array, "m"]:
+        """Logits of prepared inputs; differentiable in `params`."""
+        return self.spec.logits(params, inputs)
+
+    def examiner(self, params: Any):
+        """bits, support -> logits and zeros."""
+
+        def examine(bits: Bits, support: Support, relevant: Array) -> tuple[Array, Array]:
+            del support, relevant
+            values = self.logits(params, self.prepare(bits))
+            return values, jnp.zeros_like(values)
+
+        return examine
 
 
-def path_for(spec: TransformerSpec, platform: str) -> Path:
+Path = CollapsedPath | NaivePath | ModulePath
+
+
+def path_for(spec: TransformerSpec | Architecture, platform: str) -> Path:
     """The collapse where it covers `spec`, the naive model (with the reason) elsewhere."""
+    if isinstance(spec, Architecture):
+        return ModulePath(spec)
     reason = why_not(spec)
     if reason is not None:
         return NaivePath(spec, reason)

@@ -15,6 +15,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt8, UInt32
 
+from capax.attention.transformer import TransformerSpec
 from capax.training.fused.step import fused_step, pack
 from capax.training.objective import accuracy, cross_entropy
 from capax.training.optimiser import transformation
@@ -37,6 +38,7 @@ class Program:
     validation_rows: int
     block_rows: int
     fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
+    block: int = 0  # examples per piece of a gradient; 0: all at once
 
 
 # A leaf of a lane: a JAX array on the device, a NumPy array while the lane is being made on the
@@ -93,9 +95,14 @@ def start(path: Path, rule: OptimiserSpec, key: UInt32[Array, "2"]) -> tuple[Any
     return params, transformation(rule, 0.0, 0.0, 1.0).init(params)
 
 
-def advance(program: Program, lane: Lane, pool: UInt8[Array, "n T"]) -> tuple[Lane, Measured]:
-    """`chunk` training steps, then an evaluation with the new parameters."""
-    step, fixed = (_fused if program.fused else _plain)(program, lane)
+def advance(
+    program: Program, lane: Lane, pool: UInt8[Array, "n T"], busy: Float[Array, ""] | None = None
+) -> tuple[Lane, Measured]:
+    """`chunk` training steps, then an evaluation with the new parameters.
+
+    busy: 1 for a slot with a run in it, 0 for an idle one, which the fused step then leaves out.
+    """
+    step, fixed = _fused(program, lane, busy) if program.fused else _plain(program, lane)
     carry = (lane.params, lane.state, lane.step)
     (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
     lane = lane._replace(params=params, state=state, step=number)
@@ -112,10 +119,12 @@ def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
         inputs, y, mask = batch
         return cross_entropy(program.path.logits(params, inputs), y, mask)
 
+    descent = jax.grad(loss) if program.block == 0 else in_pieces(program)
+
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry
         batch = fixed if fixed is not None else _fresh(program, lane, number)
-        gradient = jax.grad(loss)(params, batch)
+        gradient = descent(params, batch)
         with jax.numpy_dtype_promotion("standard"):  # Optax mixes its counter with floats
             updates, state = optimiser.update(gradient, state, params)
             params = optax.apply_updates(params, updates)
@@ -124,11 +133,42 @@ def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
     return step, fixed
 
 
-def _fused(program: Program, lane: Lane) -> tuple[Step, Any]:
+def in_pieces(program: Program) -> Callable[[Any, Any], Any]:
+    """The gradient as a sum over pieces of `block` rows, as many as m needs and no more.
+
+    One program then serves a search over a wide range of m at the cost of each m, not of the
+    largest one; and no more than a piece of the activations is ever kept.
+    """
+
+    def part(params: Any, batch: Any) -> Array:
+        inputs, y, mask = batch
+        z = program.path.logits(params, inputs)
+        return jnp.sum(mask * (jnp.logaddexp(z, jnp.zeros_like(z)) - y * z))
+
+    def descent(params: Any, batch: Any) -> Any:
+        total = jnp.sum(batch[2])
+        pieces = jax.tree.map(lambda x: x.reshape(-1, program.block, *x.shape[1:]), batch)
+        needed = jnp.ceil(total / program.block).astype(jnp.int32)
+
+        def add(i: Array, sum_: Any) -> Any:
+            piece = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, i, keepdims=False), pieces)
+            return jax.tree.map(jnp.add, sum_, jax.grad(part)(params, piece))
+
+        whole = lax.fori_loop(jnp.int32(0), needed, add, jax.tree.map(jnp.zeros_like, params))
+        return jax.tree.map(lambda x: x / total, whole)
+
+    return descent
+
+
+def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
     """A step as one kernel, full batch only, and that batch."""
-    batch = pack(lane.data.bits), lane.data.y, lane.data.mask
+    spec = program.path.spec
+    assert isinstance(spec, TransformerSpec)
+    weight = lane.data.mask / jnp.maximum(jnp.sum(lane.data.mask), 1.0)
+    weight = weight if busy is None else weight * busy
+    batch = pack(lane.data.bits), lane.data.y, weight
     rates = lane.lr, lane.weight_decay, lane.steps
-    learn = fused_step(program.path.spec, program.rule, batch, rates)
+    learn = fused_step(spec, program.rule, batch, rates)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry
@@ -167,9 +207,17 @@ def labels(target: Target, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
 
 def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> Measured:
     inputs, y, mask = batch
-    values = program.path.logits(lane.params, inputs)
+    values = _logits(program, lane.params, inputs)
     correct, mass = examine(program, lane.params, lane.target, pool[:SUBSET])
     return Measured(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
+
+
+def _logits(program: Program, params: Any, inputs: Any) -> Array:
+    """Logits of the training set, piece by piece where gradients are."""
+    if program.block == 0:
+        return program.path.logits(params, inputs)
+    pieces = jax.tree.map(lambda x: x.reshape(-1, program.block, *x.shape[1:]), inputs)
+    return lax.map(lambda piece: program.path.logits(params, piece), pieces).reshape(-1)
 
 
 def _prepared(program: Program, data: Data) -> Any:

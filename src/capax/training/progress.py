@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from capax.terminal import Terminal
 from capax.training.engine import Tally
 
 MINUTE = 60.0
@@ -21,7 +21,7 @@ MINUTE = 60.0
 @contextmanager
 def live_bar(num_trials: int | None = None) -> Iterator["Bar"]:
     """A bar to pass to `train(progress=...)`; with `num_trials` it also knows the time left."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if not console.is_terminal:
         with every_minute() as lines:
             yield Bar(None, num_trials, lines)

@@ -3,10 +3,10 @@
 import math
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from capax.attention.transformer import Transformer
 from capax.training.paths import Path
 from capax.training.results import COLUMNS, Outcome, RunResult
 from capax.training.specs import RunSpec
@@ -20,7 +20,7 @@ class Record:
     began: float = field(default_factory=time.perf_counter)
     rows: list[tuple[float, ...]] = field(default_factory=list)
     solved_step: int | None = None
-    best: tuple[float, Transformer | None] = (-1.0, None)
+    best: tuple[float, Any] = (-1.0, None)
 
     @property
     def step(self) -> int:
@@ -51,7 +51,7 @@ class Record:
         """Whether the last evaluation is the best so far (validation accuracy, first come)."""
         return self.rows[-1][3] > self.best[0]
 
-    def result(self, path: Path, parameters: Transformer | None) -> RunResult:
+    def result(self, path: Path, parameters: Any) -> RunResult:
         """The finished record."""
         outcome: Outcome = "diverged" if self.diverged else "failed"
         if self.solved_step is not None:
@@ -60,6 +60,8 @@ class Record:
         evals = dict(zip(COLUMNS, columns, strict=True))
         for name in ("step", "validation_rows"):
             evals[name] = evals[name].astype(np.int64)
+        if path.name == "module":
+            del evals["attention_mass"]
         return RunResult(
             run_id=self.spec.run_id,
             spec=self.spec,

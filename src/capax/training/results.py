@@ -1,11 +1,10 @@
 """What comes out: the record of a run, and of a trial."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from capax.attention.transformer import Transformer
 from capax.training.specs import RunSpec, TrialSpec
 
 Outcome = Literal["solved", "failed", "diverged"]
@@ -25,9 +24,10 @@ class RunResult:
 
     `evals`: equally long arrays step, loss, train_accuracy, validation_accuracy (of the first
     `validation_rows` rows of the validation set: all of them when the first ones are right) and
-    attention_mass (share of the attention on the support, mean over heads and examples).
-    `path`: collapsed or naive, and the `reason` when naive. `seconds` is wall time in a slot,
-    which it shared with its neighbours.
+    attention_mass (share of the attention on the support, mean over heads and examples; of
+    Transformers only). `path`: collapsed, naive (with the `reason`) or module (another
+    architecture). `seconds` is wall time in a slot, which it shared with its neighbours.
+    `parameters`: a `Transformer`, or the pytree of another architecture.
     """
 
     run_id: str
@@ -37,9 +37,9 @@ class RunResult:
     steps: int
     evals: dict[str, np.ndarray]
     seconds: float
-    path: Literal["collapsed", "naive"]
+    path: Literal["collapsed", "naive", "module"]
     reason: str | None
-    parameters: Transformer | None = field(default=None, repr=False)
+    parameters: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """From a run's spec to what enters a slot: padded data, target, rates and keys."""
 
+from concurrent.futures import Future
+
 import numpy as np
 
 from capax.data.distributions import word_threshold
-from capax.data.task import TaskSpec, Training, draw_support, draw_training
+from capax.data.task import TaskSpec, Training, draw_support, draw_training, parsed
 from capax.errors import require
-from capax.identity import key_words
+from capax.identity import canonical_json, words_of
 from capax.training.program import Data, Lane, Program, Target
 from capax.training.specs import RunSpec
 
@@ -19,8 +21,8 @@ def training_for(spec: RunSpec) -> Training | None:
 
 def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed:
     """The lane of a run without parameters, and the key that draws them."""
-    fields = spec.model_dump(mode="json")
-    words = {use: np.array(key_words(fields, use), np.uint32) for use in ("init", "samples")}
+    text = canonical_json(spec.model_dump(mode="json"))
+    words = {use: np.array(words_of(text, use), np.uint32) for use in ("init", "samples")}
     lane = Lane(
         params=None,
         state=None,
@@ -35,6 +37,11 @@ def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed
     return lane, words["init"]
 
 
+def seed_after(spec: RunSpec, training: "Future[Training | None]", program: Program) -> Seed:
+    """The same once the training set is drawn; its errors are ours."""
+    return seed_for(spec, training.result(), program)
+
+
 def _padded(training: Training | None, program: Program) -> Data:
     rows = program.rows if program.mode == "full_batch" else 0
     bits = np.zeros((rows, program.path.spec.T), np.uint8)
@@ -47,7 +54,7 @@ def _padded(training: Training | None, program: Program) -> Data:
 
 def _target(task: TaskSpec, training: Training | None, s: int) -> Target:
     support = draw_support(task) if training is None else training.support
-    function = task.target
+    function = parsed(task.function)
     require(function.is_boolean, "function", "a Boolean function", task.function)
     require(len(support) <= s, "function", f"at most {s} relevant bits", task.function)
     padded, relevant = np.zeros(s, np.int32), np.zeros(s, np.float32)

@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import jax
 
-from capax.attention.transformer import TransformerSpec
 from capax.errors import InputError, shown
 from capax.training.compiled import executables
 from capax.training.hardware import Hardware, enable_cache
 from capax.training.memory import MemoryPlan, block_rows, plan
 from capax.training.optimiser import rule_of
-from capax.training.paths import path_for
+from capax.training.paths import CollapsedPath, path_for
 from capax.training.program import Program
 from capax.training.specs import TrialSpec
 
-_MIN_SUPPORT = 3  # supports are padded to at least this many positions
+_MIN_SUPPORT = 5  # supports are padded to at least this many positions: targets share programs
 _ROWS = {"cpu": 4, "gpu": 8}  # m is padded to a multiple of this (a tensor core wants 16 bytes),
 _MORE_ROWS = 16  # and of this when a program must grow for a later trial
 
@@ -50,30 +49,41 @@ def padded_rows(trial: TrialSpec, max_m: int, platform: str) -> int:
     return -(-max(trial.task.m, max_m) // multiple) * multiple
 
 
-def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1) -> Program:
-    """The program that trains `trial` on `hardware`."""
+def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int = 0) -> Program:
+    """The program that trains `trial` on `hardware`, with gradients in pieces of `block` rows."""
     path = path_for(trial.model, hardware.platform)
+    rows = padded_rows(trial, max_m, hardware.platform)
+    if block and trial.mode == "full_batch":
+        rows = -(-rows // block) * block
+        if isinstance(path, CollapsedPath):  # a design matrix in thirds cannot be cut into pieces
+            path = CollapsedPath(path.spec)
     return Program(
         path=path,
         rule=rule_of(trial.optimiser),
-        rows=padded_rows(trial, max_m, hardware.platform),
+        rows=rows,
         s=max(_MIN_SUPPORT, trial.task.target.s),
         chunk=trial.eval_every,
         mode=trial.mode,
         validation_rows=trial.task.validation_size,
         block_rows=block_rows(trial.model, path.name == "collapsed"),
+        block=block if trial.mode == "full_batch" else 0,
     )
 
 
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
     collapsed = program.path.name == "collapsed"
-    spec: TransformerSpec = program.path.spec
-    return plan(spec, program.rows, program.validation_rows, collapsed, hardware)
+    kept = min(program.rows, program.block or program.rows)
+    return plan(program.path.spec, kept, program.validation_rows, collapsed, hardware)
 
 
 def compile_ahead(
-    trial: TrialSpec, *, hardware: Hardware | None = None, max_m: int = 1, width: int | None = None
+    trial: TrialSpec,
+    *,
+    hardware: Hardware | None = None,
+    max_m: int = 1,
+    width: int | None = None,
+    block: int = 0,
 ) -> None:
     """Compile the program of `trial` for every worker; call it in a thread while others train.
 
@@ -81,7 +91,7 @@ def compile_ahead(
     """
     hardware = hardware or Hardware()
     enable_cache(hardware)
-    program = program_of(trial, hardware, max_m)
+    program = program_of(trial, hardware, max_m, block)
     slots = width or memory_of(program, hardware).slots
     devices: set[jax.Device] = set(hardware.worker_devices())
     for device in devices:
@@ -92,4 +102,5 @@ def with_rows(program: Program, m: int) -> Program:
     """The program with room for m examples (unchanged if there is room, or in online training)."""
     if program.mode == "online" or m <= program.rows:
         return program
-    return replace(program, rows=-(-m // _MORE_ROWS) * _MORE_ROWS)
+    multiple = program.block or _MORE_ROWS
+    return replace(program, rows=-(-m // multiple) * multiple)

@@ -1,13 +1,13 @@
 """The slots of one worker: runs enter, advance together, are examined, and leave."""
 
 import threading
+from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any
 
 import jax
 import numpy as np
 
-from capax.attention.transformer import Transformer
 from capax.machine import num_cores
 from capax.training.compiled import GROUP, Executables, empty_lanes, executables
 from capax.training.program import SUBSET, Lane, Measured, Program
@@ -58,10 +58,15 @@ class Slots:
             fresh = lanes._replace(params=params, state=state)
             self._lanes = self._run.write(self._lanes, fresh, index)
 
-    def advance(self) -> Measured:
-        """Train every slot for one chunk; the measurements, one entry per slot."""
+    def advance(self, busy: Iterable[int]) -> Measured:
+        """Train the slots in `busy` for one chunk; the measurements, one entry per slot."""
         with self._turn:
-            self._lanes, measured = self._run.advance(self._lanes, self._head)
+            arguments = (self._lanes, self._head)
+            if self.width > 1:
+                flags = np.zeros(self.width, np.float32)
+                flags[list(busy)] = 1.0
+                arguments += (jax.device_put(flags, self.device),)
+            self._lanes, measured = self._run.advance(*arguments)
             return jax.tree.map(lambda x: np.atleast_1d(np.asarray(x)), measured)
 
     def examine(self, slots: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -79,8 +84,8 @@ class Slots:
             mass.append(np.asarray(found[1])[: len(group)])
         return np.concatenate(correct), np.concatenate(mass)
 
-    def model(self, slot: int) -> Transformer:
-        """The parameters of one slot as an ordinary Transformer with NumPy-backed arrays."""
+    def model(self, slot: int) -> Any:
+        """The parameters of one slot, as an ordinary Transformer where it is one."""
         params = self._lanes.params
         if self.width > 1:
             params = jax.tree.map(lambda x: x[slot], params)

@@ -6,13 +6,14 @@ changes a result is a field here; everything that only changes speed is in `hard
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from capax.attention.transformer import TransformerSpec
 from capax.data.specs import Spec
 from capax.data.task import TaskSpec
 from capax.errors import require
 from capax.identity import digest
+from capax.training.architecture import Architecture
 
 
 class OptimiserSpec(Spec):
@@ -35,7 +36,7 @@ class OptimiserSpec(Spec):
 
 class _Training(Spec):
     task: TaskSpec
-    model: TransformerSpec
+    model: TransformerSpec | SerializeAsAny[Architecture]
     optimiser: OptimiserSpec = OptimiserSpec()
     steps: int = Field(default=1000, ge=1)
     eval_every: int = Field(default=100, ge=1)

@@ -15,7 +15,7 @@ from capax.training.hardware import Hardware
 from capax.training.program import SUBSET, Program
 from capax.training.record import Record
 from capax.training.results import RunResult
-from capax.training.seeds import seed_for
+from capax.training.seeds import Seed, seed_for
 from capax.training.shape import with_rows
 from capax.training.slots import Slots
 from capax.training.specs import RunSpec
@@ -26,11 +26,12 @@ Event = tuple["Job", RunResult | InfeasibleError] | BaseException
 
 @dataclass(frozen=True)
 class Job:
-    """A run that waits for a slot, its trial's number, and its training set being drawn."""
+    """A run that waits for a slot, its trial's number, and what will enter the slot being made."""
 
     trial: int
     spec: RunSpec
     training: "Future[Training | None]"
+    seed: "Future[Seed]"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Orders:
     width: int
     keep: str
     early_exit: bool
-    full_validation: bool
+    examine_from: float  # share right of the first rows that has the whole pool examined
 
 
 class Desk:
@@ -62,13 +63,20 @@ class Desk:
             self._change.notify()
 
     def take(self, most: int, wait: bool) -> list[Job] | None:
-        """Up to `most` jobs; waits for one if `wait`; None when closed."""
+        """Up to `most` jobs: those that can start at once; with `wait` all, ready or not.
+
+        Who has nothing to train waits for a full house; who trains does not wait for anybody.
+        None when closed.
+        """
         with self._change:
             while wait and not self._jobs and not self._closed:
                 self._change.wait()
             if self._closed:
                 return None
-            return [self._jobs.popleft() for _ in range(min(most, len(self._jobs)))]
+            taken = [job for job in self._jobs if wait or job.seed.done()][:most]
+            for job in taken:
+                self._jobs.remove(job)
+            return taken
 
     def close(self) -> None:
         """No more jobs; workers leave after the chunk they are in."""
@@ -119,11 +127,13 @@ def _admit(
     seeds = {}
     for job in jobs:
         try:
-            training = job.training.result()
+            seed = job.seed.result()
         except InfeasibleError as error:
             desk.events.put((job, error))
             continue
-        seeds[next(free)] = seed_for(job.spec, training, slots.program), job
+        if len(seed[0].data.y) not in (0, slots.program.rows):  # the program has grown meanwhile
+            seed = seed_for(job.spec, job.training.result(), slots.program)
+        seeds[next(free)] = seed, job
     for slot, (_, job) in seeds.items():
         active[slot] = (job, Record(job.spec))
     if seeds:
@@ -131,16 +141,16 @@ def _admit(
 
 
 def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
-    """One chunk for all slots; the whole pool only for slots with a perfect first part."""
-    measured = slots.advance()
+    """One chunk for all slots; the whole pool only for slots with a good enough first part."""
+    measured = slots.advance(active)
     n = len(orders.pool)
     part = min(SUBSET, n)
     correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)
     seen = np.full(slots.width, part)
-    perfect = [i for i in active if n > part and (correct[i] == part or orders.full_validation)]
-    if perfect:
-        correct[perfect], mass[perfect] = slots.examine(perfect)
-        seen[perfect] = n
+    chosen = [i for i in active if n > part and correct[i] >= orders.examine_from * part]
+    if chosen:
+        correct[chosen], mass[chosen] = slots.examine(chosen)
+        seen[chosen] = n
     for i, (_, record) in active.items():
         share = correct[i] / seen[i]
         loss, train = float(measured.loss[i]), float(measured.train_accuracy[i])

@@ -32,18 +32,18 @@ from capax.attention import (
     TransformerSpec,
 )
 from capax.capacity.certificates.certificate import (
+    Certificate,
     bound_from_norms,
     certify,
     certify_margins,
-    conditioned,
-    margins_of,
 )
+from capax.capacity.certificates.tails import holdout_bound
 from capax.capacity.linear.norms import norm_2_1
 from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.model_bounds import measure
+from capax.capacity.weights.one_layer_bounds import head_tables
 from capax.capacity.weights.table_norms import score_table_norm, value_table_norms, value_weights
-from capax.capacity.weights.transformer_bounds import head_tables
 from capax.errors import InputError
 
 
@@ -76,23 +76,53 @@ def test_measured_head_is_the_one_written_down():
     assert (measured.T, measured.alphabet) == (7, 2)
 
 
-def test_certificate_is_valid_and_names_its_parts():
+def test_a_description_of_another_predictor_never_speaks_for_the_model():
+    """The described formula has a tiny bound; the model's own bounds stay what they are."""
     X, y = and_data(9, (1, 4, 7), 4000)
     model = and_head(9, (1, 4, 7))
-    certificate = certify(model, X, y, target=0.1, described=(55, 0.0))
-    assert len(certificate.entries) == 3
-    assert certificate.union_cost == pytest.approx(math.log(3))
-    assert certificate.best.statement.startswith("Occam")
-    assert not certificate.vacuous
-    fresh_X, fresh_y = and_data(9, (1, 4, 7), 4000, seed=1)
-    error = float((margins_of(model, fresh_X, fresh_y) <= 0).mean())
-    assert all(error <= entry.value for entry in certificate.entries)
-    text = certificate.explain()
-    for piece in ("with probability 0.95", "vacuous", "nats", "realizable"):
+    certificate = certify(model, X, y, target=0.1, described=(55, 0), holdout=(30, 1000))
+    uniform, realizable, occam, holdout = certificate.entries
+    assert occam.value < holdout.value < min(realizable.value, uniform.value)
+    assert certificate.best is holdout
+    assert certificate.best_of_each() == {"the model": holdout, "the described predictor": occam}
+    assert certificate.m_needed > 2 * occam.m_needed
+    assert certificate.union_cost == pytest.approx(math.log(4))
+    without = certify(model, X, y, target=0.1, described=(55, 0))
+    assert without.best in without.entries[:2]
+    assert without.best.value > 5 * without.entries[2].value
+    text = without.explain()
+    for piece in ("with probability 0.95: error of the model", "nats", "realizable"):
         assert piece in text
-    payload = certificate.to_json()
-    assert payload.keys() >= {"statement", "log_cover", "value", "vacuous", "terms", "norms"}
-    assert payload["portfolio"][2]["m_needed"] == 423
+    rows = without.to_json()["portfolio"]
+    assert [row["predictor"] for row in rows] == ["the model"] * 2 + ["the described predictor"]
+    assert math.fsum(row["delta"] for row in rows) == pytest.approx(0.05)
+    assert all(row["assumes"] for row in rows)
+    assert rows[2]["m_needed"] == pytest.approx(423, rel=0.1)
+
+
+def test_conditioning_is_paid_before_and_never_turns_a_probability_negative():
+    measured = measure(and_head(9, (1, 4, 7)))
+    settings = {"holdout": (3, 100), "described": (30, 0)}
+    free = certify_margins(measured, [0.6] * 10**5, **settings)
+    paid = certify_margins(measured, [0.6] * 10**5, tries=10**6, **settings)
+    assert 0 < paid.delta == 0.05 < 1
+    assert "with probability 0.95" in paid.headline()
+    shares = [entry.delta for entry in paid.entries]
+    assert math.fsum(shares) + paid.conditioning.delta == pytest.approx(0.05)
+    for before, after in zip(free.entries[:3], paid.entries[:3], strict=True):
+        assert after.value > before.value
+    # the hold-out set was not selected: it pays for one more statement and nothing else
+    assert paid.entries[3].value == pytest.approx(holdout_bound(3, 100, 0.01).value)
+    nats = paid.conditioning.cost
+    assert nats == pytest.approx(math.log(10**6 / 0.01), rel=0.01)
+
+
+def test_a_certificate_spends_no_more_than_it_says():
+    bounds = tuple(holdout_bound(1, 50, 0.03) for _ in range(2))
+    with pytest.raises(InputError, match="shares that add up to delta"):
+        Certificate(bounds, 0.05)
+    with pytest.raises(InputError, match="delta: wanted"):
+        Certificate(bounds[:1], 1.5)
 
 
 def test_more_data_and_larger_margins_give_smaller_certificates():
@@ -103,6 +133,9 @@ def test_more_data_and_larger_margins_give_smaller_certificates():
     assert wide <= narrow
     training_errors = certify_margins(measured, [0.6, -0.1] * 500)
     assert len(training_errors.entries) == 1
+    assert training_errors.skipped == (
+        "realizable margin bound: 500 training margins are not positive",
+    )
     assert training_errors.vacuous
 
 
@@ -114,12 +147,12 @@ def test_shares_do_not_depend_on_the_sample():
         assert entry.norms["delta"] == pytest.approx(0.02)
 
 
-def test_bound_from_norms_and_conditioning():
+def test_bound_from_norms():
     certificate = bound_from_norms(
         linear_head(5.0, 2.0), Sample(1000, 50), margin=0.5, delta=0.05, target=0.1
     )
     assert certificate.best.m_needed > 1000
-    assert conditioned(certificate, 0.5).delta == 0.1
+    assert [entry.delta for entry in certificate.entries] == [0.025, 0.025]
 
 
 @settings(max_examples=25)
@@ -231,9 +264,10 @@ MODELS = {
 def test_every_module_type_has_a_bound(name):
     measured = measure(MODELS[name]())
     sample = measured.sample(100, T=5)
+    assert measured.T in (5, None)
     bound = measured.exact().cover(sample, 0.5)
-    assert bound.value >= 0
-    assert all(check.holds for check in measured.assumptions)
+    assert bound.value > measured.exact().cover(sample, 5.0).value
+    assert all(check.holds is not False for check in measured.checks(5))
     rounded, grid = measured.rounded()
     assert grid.cost >= len(measured.quantities) * math.log(2) * (1 - 1e-12)
     assert rounded.cover(sample, 0.5).log_value >= bound.log_value - 1e-9
@@ -269,10 +303,8 @@ BAD = [
     (lambda: certify(nan_head(), X, Y), "finite"),
     (lambda: certify_margins(measure(and_head(5, (1,))), []), "margins"),
     (lambda: certify_margins(measure(and_head(5, (1,))), [math.nan]), "margins"),
-    (
-        lambda: conditioned(certify_margins(measure(and_head(5, (1,))), [1.0]), 0.0),
-        "acceptance",
-    ),
+    (lambda: certify_margins(measure(and_head(5, (1,))), [1.0], tries=0), "tries"),
+    (lambda: certify(and_head(5, (1,)), X + 0.5, Y), "X: wanted symbols"),
     (lambda: score_table_norm(np.full((2, 2), np.nan), 0.0), "table"),
 ]
 

@@ -3,7 +3,6 @@
 import math
 from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,34 +84,6 @@ def test_complexity_never_exceeds_the_trivial_bound():
     assert loss_complexity(linear_head(1e9, 1e9), Sample(10, 10), 1.0) == 0.5
     small = loss_complexity(linear_head(1.0, 1.0, d=2), Sample(10**9, 10), 1.0)
     assert small < 0.05
-
-
-def test_certificates_hold_on_simulated_data():
-    """Empirical check: learn AND_2 of 6 bits by picking any consistent table model, 400 samples.
-
-    Every model is described by the minimal code (fixed before the data), so P(err > bound) <=
-    delta = 0.05 per trial; with 200 trials more than 20 failures have probability < 0.002.
-    """
-    T, rng, failures = 6, np.random.default_rng(5), 0
-    supports = [(i, j) for i in range(T) for j in range(i)]
-    models = [conjunction_model(T, support, minimal=True) for support in supports]
-    inputs = np.array(list(product([0, 1], repeat=T)))
-    labels = np.array([[model.output(list(map(int, x))) < 0 for x in inputs] for model in models])
-    for _ in range(200):
-        truth = labels[rng.integers(len(models))]
-        seen = rng.integers(len(inputs), size=12)
-        consistent = [y for y in labels if (y[seen] == truth[seen]).all()]
-        worst = max(float((y != truth).mean()) for y in consistent)
-        failures += worst > occam_bound(models[0].bits, 12, 0.05).value
-    assert failures <= 20
-
-
-def test_realizable_bound_covers_a_learner_that_memorises():
-    """The worst consistent selection head on 40 samples stays below its certificate."""
-    head = linear_head(6.0, 2.0, B_phi=1.0, inputs=TWO_HOT)
-    bound = realizable_bound(head, Sample(40, 6, alphabet=2), 0.4, 0.05, separated=True)
-    assert bound.vacuous
-    assert bound.assumptions[0].holds
 
 
 def test_occam_codes():

@@ -20,6 +20,7 @@ def naive(W):
         np.linalg.norm(W),
         np.linalg.norm(W, axis=0).sum(),
         np.linalg.norm(W, axis=1).sum(),
+        np.abs(W).sum(),
     )
 
 

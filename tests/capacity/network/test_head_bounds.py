@@ -17,6 +17,7 @@ from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, mlp_head, multi_head
 from capax.capacity.network.paper_style import paper_style_cover
 from capax.capacity.network.sample_points import Sample
+from capax.capacity.network.weighting import only_lipschitz
 from capax.capacity.weights.assumptions import assumption_4_1, inputs_for
 from capax.errors import InputError
 
@@ -180,9 +181,9 @@ def test_normalizers_answer_whether_the_bound_applies():
     assert "C_N = 1 (the paper's C_Norm = 2)" in checks[0].detail
     assert not assumption_4_1(normalizers.Hardmax(), W_V, X)[0].holds
     assert "grows with T" in assumption_4_1(normalizers.Sparsemax(), W_V, X)[0].detail
-    sparse = inputs_for(normalizers.Sparsemax(), 99, 1.0)
-    assert (sparse.C_N, sparse.slope) == (100.0, None)
-    scaled = inputs_for(normalizers.ScaledSigmoid(), 99, 2.0, r_X=1.0)
+    sparse = inputs_for(normalizers.Sparsemax(), 1.0).weighting
+    assert (sparse.C_N(100), sparse.slope(100)) == (100.0, None)
+    scaled = inputs_for(normalizers.ScaledSigmoid(), 2.0, r_X=1.0)
     assert (scaled.key_radius, scaled.value_radius) == (2.0, 2.0)
 
 
@@ -196,11 +197,11 @@ BAD = [
     (lambda: Sample(5, 0), "T: wanted"),
     (lambda: Sample(5, 5, alphabet=0), "alphabet"),
     (lambda: Inputs(B_X=1.0, r_X=2.0), "r_X: wanted at most"),
-    (lambda: Inputs(C_N=math.inf), "C_N: wanted a finite Lipschitz"),
+    (lambda: only_lipschitz(math.inf), "C_N: wanted a finite Lipschitz"),
     (lambda: multi_head([], d=3), "heads"),
     (lambda: head_distance(-1.0, 0.0, B_phi=1.0), "score_error"),
     (lambda: theorem_4_2(1.0, 1.0, 0.0, B_phi=1.0), "eps"),
-    (lambda: inputs_for(normalizers.Hardmax(), 5, 1.0), "normalizer"),
+    (lambda: inputs_for(normalizers.Hardmax(), 1.0), "normalizer"),
     (
         lambda: assumption_4_1(normalizers.Softmax(), np.eye(3), np.eye(3), activation="sin"),
         "activation: wanted one of",

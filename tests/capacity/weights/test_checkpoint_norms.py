@@ -137,6 +137,7 @@ def test_files(tmp_path):
         (lambda: read_tensors(tmp_path / "none.safetensors"), "nothing there"),
         (lambda: read_tensors(tmp_path / "broken.safetensors"), "not a readable"),
         (lambda: checkpoint_blocks({"foo": np.ones(3)}), "wanted GPT-2 or BERT"),
+        (lambda: checkpoint_blocks(gpt2(6, 11, 1)), "heads: wanted their number"),
         (lambda: checkpoint_blocks(gpt2(6, 11, 1), 4), "heads: wanted a divisor of d = 6"),
         (lambda: checkpoint_blocks(incomplete, 2), "c_proj.weight: wanted a tensor"),
         (lambda: checkpoint_blocks(nan, 2), "finite entries"),

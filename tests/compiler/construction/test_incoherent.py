@@ -7,12 +7,13 @@ import pytest
 from naive_head import all_inputs, outputs, truth
 
 from capax.boolean import SparseFunction
-from capax.compiler.construction.assemble import matrices
+from capax.compiler.construction.assemble import assemble, matrices
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import Construction
 from capax.compiler.construction.general import exact_readout, pattern_margins
 from capax.compiler.construction.readouts import ScalarReadout
-from capax.compiler.proof.certificate import exact_error
+from capax.compiler.proof.certificate import proven_error
+from capax.compiler.proof.tables import head_tables
 
 LENGTH = 128  # one length for all, so that no shorter one is tried first
 
@@ -53,7 +54,8 @@ def test_what_is_chosen_is_right_and_its_error_is_that_of_the_worst_input(number
     out, y = every_output(made, bits), truth(f.table, f.support, bits)
     signed = isinstance(made.readout, ScalarReadout)
     target, cut = (2 * y - 1, 0.0) if signed else (y, 0.5)
-    error, margin = exact_error(made)
+    model = assemble(made)
+    error, margin = proven_error(model, head_tables(model), f)
     assert ((out > cut) == (y > 0.5)).all()
     assert np.abs(out - target).max() == pytest.approx(error, abs=1e-11)
     assert np.where(y > 0.5, out - cut, cut - out).min() == pytest.approx(margin, abs=1e-11)

@@ -15,6 +15,7 @@ from capax.attention import (
     OrthonormalBag,
     TrainablePositions,
 )
+from capax.compiler.proof.rounding import exactly
 from capax.compiler.proof.tables import head_tables, readout_output, token_images
 
 T, k = 5, 3
@@ -37,7 +38,7 @@ ENCODINGS = {
 def test_images_are_those_of_the_tokens(make):
     code = make()
     W = np.random.default_rng(1).normal(size=(code.d, k))
-    images, cls = token_images(code, W)
+    images, cls = (part.mid for part in token_images(code, exactly(W)))
     tokens = jax.jit(lambda bits, W: code(bits) @ W)
     for bit in (0, 1):
         wanted = np.asarray(tokens(jnp.full(T, bit), W))

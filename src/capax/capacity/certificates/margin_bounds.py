@@ -16,12 +16,16 @@ union over the cover. It needs the cover on 2m points, so B_X must hold for all 
 """
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Num
 
 from capax.capacity.arguments import check_nonnegative, check_positive, check_probability
 from capax.capacity.bound import Assumption, Bound, Term
 from capax.capacity.complexity.chaining import chain_bound, rademacher_from_cover
 from capax.capacity.complexity.samples_needed import samples_needed
-from capax.capacity.linear.pieces import Piece, terms_of, total_cover
+from capax.capacity.linear.piece_terms import terms_of
 from capax.capacity.magnitude import log_sum, number, safe_exp, safe_log
 from capax.capacity.network.function_class import ROUTE_NOTES, FunctionClass
 from capax.capacity.network.sample_points import Sample
@@ -29,16 +33,27 @@ from capax.errors import require
 
 LN_2 = math.log(2.0)
 STRICT = 1.0 - 1e-9
+SLACK = 1.0 + 1e-9  # rounding of the few thousand float64 operations behind a value
 # Geometric scales A 4^{-j} of the chain on exact counts, besides the closed form.
 CHAIN_RATIO = 4.0
 CHAIN_LEVELS = 8
 
 
-def ramp_loss(margins: list[float], gamma: float) -> float:
-    """Mean of ramp_gamma(u) = min(1, max(0, 1 - u/gamma)) over the margins u_i = y_i f(x_i)."""
+def ramp_loss(
+    margins: Sequence[float] | Float[np.ndarray, "m"],
+    gamma: float,
+    counts: Num[np.ndarray, "m"] | None = None,
+) -> float:
+    """Mean of ramp_gamma(u) = min(1, max(0, 1 - u/gamma)) over u_i = y_i f(x_i), rounded up.
+
+    counts: how often each margin occurs (default: once).
+    """
     check_positive("gamma", gamma)
     require(len(margins) > 0, "margins", "at least one margin", len(margins))
-    return sum(min(1.0, max(0.0, 1.0 - u / gamma)) for u in margins) / len(margins)
+    losses = np.clip(1.0 - np.asarray(margins, np.float64) / gamma, 0.0, 1.0)
+    doubt = 2.0**-52 * (2 * len(losses) + 4)  # of the sum, and of each quotient below 1
+    mean = float(np.average(losses, weights=counts))
+    return min(1.0, mean * (1 + doubt) + (2.0**-51 if losses.any() else 0.0))
 
 
 def loss_complexity(cls: FunctionClass, sample: Sample, lipschitz: float, A: float = 0.5) -> float:
@@ -51,16 +66,17 @@ def loss_complexity(cls: FunctionClass, sample: Sample, lipschitz: float, A: flo
     value = A
     if log_C - math.log(sample.m) < 600:
         value = rademacher_from_cover(safe_exp(log_C), A, sample.m, external=True)
-    pieces = cls.build(sample)
-    return min(value, _chained(pieces, sample.m, lipschitz, A))
+    return min(value, _chained(cls, sample, lipschitz, A))
 
 
-def _chained(pieces: tuple[Piece, ...], m: int, L: float, A: float) -> float:
+def _chained(cls: FunctionClass, sample: Sample, L: float, A: float) -> float:
     """The chain along A, A/4, A/16, ..., stopped at the best level; fixed scales, so monotone."""
-    best, scales, covers = A, [A], []
+    best, scales, covers, m = A, [A], [], sample.m
+    decompositions = cls.decompositions(sample)
     for _ in range(CHAIN_LEVELS):
         scales.append(scales[-1] / CHAIN_RATIO)
-        covers.append(total_cover(pieces, math.log(scales[-1] / L), shares=()).log_cover)
+        total = cls.smallest(decompositions, math.log(scales[-1] / L), shares=())[1]
+        covers.append(total.log_cover)
         if 2 * covers[-1] > m:
             break
         best = min(best, chain_bound(scales, covers, m, external=True))
@@ -73,16 +89,19 @@ def margin_bound(
     margin: float,
     delta: float,
     *,
-    training_loss: float = 0.0,
+    training_loss: float | None = None,
     cost: float = 0.0,
     target: float | None = None,
 ) -> Bound:
     """The uniform margin bound for a margin fixed in advance.
 
-    training_loss: mean ramp loss on the sample. cost: nats added to ln(1/delta) by norms measured
-    after training. target: also solve for the m at which the bound (at this loss) reaches it.
+    training_loss: mean ramp loss on the sample; None: 0 is assumed, and said so. cost: nats added
+    to ln(1/delta) by norms measured after training. target: also solve for the m at which the bound
+    (at this loss) reaches it.
     """
-    _check(margin, delta, cost)
+    _check(cls, margin, delta, cost)
+    measured = training_loss is not None
+    training_loss = training_loss or 0.0
     require(0 <= training_loss <= 1, "training_loss", "a number in [0, 1]", training_loss)
     R = loss_complexity(cls, sample, 1.0 / margin)
     log_term = LN_2 - math.log(delta) + cost
@@ -107,17 +126,19 @@ def margin_bound(
     total = cls.total(sample, math.log(margin / 2))
     return Bound(
         statement=f"Lemma 2.2 (uniform margin bound) with {cls.statement}",
-        value=training_loss + 2 * R + confidence,
+        value=(training_loss + 2 * R + confidence) * SLACK,
         log_cover=total.log_cover,
         log_log_cover=total.log_log_cover,
         terms=terms,
-        norms={**cls.norms, "margin": margin, "delta": delta},
-        assumptions=cls.assumptions,
+        norms={**cls.norms_on(sample), "margin": margin, "delta": delta},
+        assumptions=(_loss_assumption(margin, training_loss, measured), *cls.assumptions),
+        status=cls.status,
         m_needed=needed,
         target=target,
         latex=r"\tfrac1m\sum_i\mathrm{ramp}_\gamma(y_if_i)+2\hat R+3\sqrt{\ln(2/\delta)/2m}",
         formula="mean ramp loss + 2 R + 3 sqrt(ln(2/delta) / 2m)",
         notes=(*_cost_note(cost), *cls.notes),
+        delta=delta,
     )
 
 
@@ -135,11 +156,10 @@ def realizable_bound(
 
     separated: whether the training margins were seen to be above it (None: an assumption).
     """
-    _check(margin, delta, cost)
+    _check(cls, margin, delta, cost)
     doubled = sample.doubled()
-    pieces = cls.build(doubled)
     log_eps = math.log(margin * STRICT / 2)
-    total = cls.total(doubled, log_eps)
+    pieces, total = cls.best(doubled, log_eps)
     log_term = LN_2 - math.log(delta) + cost
     log_scale = math.log(2.0) - math.log(sample.m) - math.log(LN_2)
     terms = (
@@ -160,15 +180,17 @@ def realizable_bound(
     )
     return Bound(
         statement=f"realizable margin bound with {cls.statement}",
-        value=safe_exp(log_value),
-        log_value=log_value,
+        value=safe_exp(log_value + math.log(SLACK)),
+        log_value=log_value + math.log(SLACK),
         log_cover=total.log_cover,
         log_log_cover=total.log_log_cover,
         terms=terms,
-        norms={**cls.norms, "margin": margin, "delta": delta},
+        norms={**cls.norms_on(sample), "margin": margin, "delta": delta},
+        status=cls.status,
         assumptions=(
             Assumption(f"y f > {number(margin)} on every training sequence", separated),
             Assumption("B_X and B_z hold for every sequence that can occur"),
+            *_reachable(total.log_log_cover),
             *cls.assumptions,
         ),
         m_needed=needed,
@@ -176,6 +198,7 @@ def realizable_bound(
         latex=r"\frac2m\Big(\log_2N_\infty(F,\gamma/2,2m)+\log_2\frac2\delta\Big)",
         formula="(2/m) (log2 N(F, gamma/2, 2m) + log2(2/delta))",
         notes=(ROUTE_NOTES[total.route], *_cost_note(cost), *cls.notes),
+        delta=delta,
     )
 
 
@@ -189,7 +212,23 @@ def _fast(cls: FunctionClass, doubled: Sample, log_eps: float, log_term: float) 
     return safe_exp(log_total + math.log(2 / LN_2) - math.log(doubled.m))
 
 
-def _check(margin: float, delta: float, cost: float) -> None:
+def _loss_assumption(margin: float, loss: float, measured: bool) -> Assumption:
+    """The uniform bound starts from the training loss: measured, or taken to be zero."""
+    text = f"the mean ramp loss at margin {number(margin)} is {number(loss)}"
+    if measured:
+        return Assumption(f"{text} on the training sequences", True)
+    return Assumption(f"{text}: every training sequence has y f >= {number(margin)}")
+
+
+def _reachable(log_log_cover: float) -> tuple[Assumption, ...]:
+    """One ball of radius gamma/2 holds no two functions with margin gamma and different labels."""
+    if log_log_cover > -math.inf:
+        return ()
+    return (Assumption("some function of the class has this margin on two labels", False),)
+
+
+def _check(cls: FunctionClass, margin: float, delta: float, cost: float) -> None:
+    require(cls.scalar, "class", "one number per sequence (a margin needs one)", cls.statement)
     check_positive("margin", margin)
     check_probability("delta", delta)
     check_nonnegative("cost", cost)

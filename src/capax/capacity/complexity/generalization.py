@@ -145,6 +145,7 @@ def separated_bound(log_cover: Size, m: int, delta: float, *, target: float | No
         target=target,
         latex=r"\frac2m\Big(\log_2N_\infty(F,\gamma/2,2m)+\log_2\frac2\delta\Big)",
         formula="(2/m) (log2 N(F, gamma/2, 2m) + log2(2/delta))",
+        delta=delta,
     )
 
 
@@ -169,6 +170,7 @@ def agnostic_margin_bound(
         assumptions=(Assumption("the cover holds on every sample of 2m points"),),
         latex=r"\widehat{err}_\gamma+\sqrt{\tfrac8m(\ln N_\infty(F,\gamma/2,2m)+\ln\tfrac2\delta)}",
         formula="margin errors + sqrt((8/m)(ln N + ln(2/delta)))",
+        delta=delta,
     )
 
 
@@ -209,6 +211,7 @@ def _uniform(
         target=target,
         latex=LATEX,
         formula="empirical loss + 2 R + 3 sqrt(ln(2/delta)/(2m))",
+        delta=delta,
     )
 
 

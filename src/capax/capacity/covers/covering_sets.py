@@ -26,6 +26,12 @@ class Cover:
     lower <= N(S, eps) <= upper = len(centres); `exact` is that number when both ends agree and
     None otherwise. method: "sweep" (points on a line), "set cover" or "greedy".
     guarantee: for greedy covers, upper <= guarantee * N(S, eps).
+
+    Example:
+        >>> import capax
+        >>> found = capax.cover([0.0, 1.0, 5.0], eps=1.0)
+        >>> found.lower, found.upper, found.method
+        (2, 2, 'sweep')
     """
 
     eps: float

@@ -1,12 +1,12 @@
 """Tables of numbers from files: points (one per row) or a matrix of distances."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
-from capax.errors import InputError, require
+from capax.errors import require
+from capax.reading import existing, load_npy, read_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -17,8 +17,7 @@ def read_table(path: Path | str) -> Float[np.ndarray, "rows columns"]:
     Raises `InputError` naming the file, and the line where a cell is not a number or a row has
     another length than the first one.
     """
-    file = Path(path)
-    require(file.is_file(), str(file), "a file with one point per row", "no such file")
+    file = existing(path, "a file with one point per row")
     if file.suffix == ".npy":
         return _read_npy(file)
     lines = _split_lines(file)
@@ -32,17 +31,14 @@ def read_table(path: Path | str) -> Float[np.ndarray, "rows columns"]:
 
 def _split_lines(file: Path) -> list[tuple[int, list[str]]]:
     """(line number, cells) of every line that is not empty."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: wanted a text file of numbers, got other bytes") from error
+    text = read_text(file)
     separator = SEPARATORS.get(file.suffix.lower())
     if separator is None:
         rows = [line.split() for line in text.splitlines()]
     else:
         rows = [
-            [cell.strip() for cell in row]
-            for row in csv.reader(text.splitlines(), delimiter=separator)
+            [cell.strip().strip('"') for cell in line.split(separator)]
+            for line in text.splitlines()
         ]
     return [(number, row) for number, row in enumerate(rows, start=1) if any(row)]
 
@@ -64,10 +60,8 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_npy(file: Path) -> Float[np.ndarray, "rows columns"]:
-    try:
-        table = np.load(file, allow_pickle=False).astype(np.float64)
-    except (ValueError, TypeError, OSError, EOFError) as error:
-        raise InputError(f"{file}: wanted a .npy table of numbers, got {error}") from error
+    table = load_npy(file)
+    require(table.dtype.kind in "biuf", str(file), "a table of numbers", f"dtype {table.dtype}")
     table = table[:, None] if table.ndim == 1 else table
     require(table.ndim == 2, str(file), "a table with one point per row", f"shape {table.shape}")
-    return table
+    return table.astype(np.float64)

@@ -7,7 +7,8 @@ Convention: `norm_p_q(M)` takes the p-norm of every COLUMN, then the q-norm of t
 so that ||X^T||_{2,inf} = max_t ||x_t|| for token rows x_t, ||W||_{2,1} is the sum of column lengths
 and ||W^T||_{2,1} the sum of row lengths. A product of two thin factors A B^T (W_QK = W_Q W_K^T,
 W_VO = W_V W_O) has the norms of the k x k core R_A R_B^T, where R_A^T R_A = A^T A as in the QR
-decomposition A = Q_A R_A: the orthonormal columns of Q_A change no norm.
+decomposition A = Q_A R_A: the orthonormal columns of Q_A change none of the norms used here but
+||.||_{1,1}.
 
 A certificate needs upper bounds, so `upper` adds a relative 1e-9 to what floating point measured.
 """
@@ -27,6 +28,8 @@ Matrix = Float[np.ndarray, "rows cols"]
 ROUNDING = 1e-9
 # Below this many rows or columns a full decomposition is cheap.
 SMALL = 100
+# Up to this many entries a product of two factors is formed to add up its absolute entries.
+ENTRIES = 1 << 16
 
 
 def finite_matrix(value: Any, name: str = "matrix") -> Matrix:
@@ -102,13 +105,16 @@ def upper(value: float, scale: float = 0.0) -> float:
 class MatrixNorms:
     """Upper bounds on the norms of one matrix, whole or given by its factors.
 
-    norm_2 spectral, norm_F Frobenius, norm_2_1 column lengths, norm_2_1_T row lengths.
+    norm_2 spectral, norm_F Frobenius, norm_2_1 column lengths, norm_2_1_T row lengths, norm_1_1
+    absolute entries (inf: not known). rank: the width of its factors (None: full rank).
     """
 
     norm_2: float
     norm_F: float
     norm_2_1: float
     norm_2_1_T: float
+    norm_1_1: float = math.inf
+    rank: int | None = None
 
     @classmethod
     def known(
@@ -130,8 +136,8 @@ class MatrixNorms:
         return cls(norm_2 or frobenius, frobenius, columns_sum, math.inf)
 
     def to_json(self) -> dict[str, float]:
-        """The four numbers by name."""
-        return asdict(self)
+        """The norms by name."""
+        return {name: value for name, value in asdict(self).items() if name != "rank"}
 
 
 def _triangle(A: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "r k"]:
@@ -151,7 +157,10 @@ def _triangle(A: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "r k"]:
 
 
 def product_norms(A: Any, B: Any, name: str = "A B^T") -> MatrixNorms:
-    """Norms of A B^T from A [d, k] and B [n, k], in O((d + n) k^2): no d x n product is formed."""
+    """Norms of A B^T from A [d, k] and B [n, k], in O((d + n) k^2): no large product is formed.
+
+    Only the sum of absolute entries needs the product itself: it is known up to ENTRIES entries.
+    """
     left, right = finite_matrix(A, f"{name} left"), finite_matrix(B, f"{name} right")
     same = left.shape[1] == right.shape[1]
     require(same, name, "factors with the same number of columns", (left.shape, right.shape))
@@ -165,7 +174,17 @@ def product_norms(A: Any, B: Any, name: str = "A B^T") -> MatrixNorms:
         norm_F=upper(float(np.linalg.norm(core)), size),
         norm_2_1=upper(float(columns.sum()), size),
         norm_2_1_T=upper(float(rows.sum()), size),
+        norm_1_1=_entries(left, right, size),
+        rank=min(left.shape[1], *left.shape, *right.shape),
     )
+
+
+def _entries(left: Float[np.ndarray, "d k"], right: Float[np.ndarray, "n k"], size: float) -> float:
+    """||A B^T||_{1,1}, the rounding error of n products relative to the factors; inf if large."""
+    n = len(left) * len(right)
+    if n > ENTRIES:
+        return math.inf
+    return upper(float(np.abs(left @ right.T).sum()), math.sqrt(n) * size)
 
 
 def spectral_upper(W: Any, name: str = "W") -> float:
@@ -190,7 +209,7 @@ def spectral_upper(W: Any, name: str = "W") -> float:
 
 
 def matrix_norms(W: Any, name: str = "W") -> MatrixNorms:
-    """The same four upper bounds for a matrix that is given whole."""
+    """The same upper bounds for a matrix that is given whole."""
     matrix = finite_matrix(W, name)
     squares = matrix * matrix
     rows, columns = squares.sum(axis=1), squares.sum(axis=0)
@@ -199,6 +218,7 @@ def matrix_norms(W: Any, name: str = "W") -> MatrixNorms:
         norm_F=upper(math.sqrt(float(rows.sum()))),
         norm_2_1=upper(float(np.sqrt(columns).sum())),
         norm_2_1_T=upper(float(np.sqrt(rows).sum())),
+        norm_1_1=upper(float(np.abs(matrix).sum())),
     )
 
 

@@ -5,17 +5,18 @@ knows how large its cover is at every scale, and how much its error grows on the
 (`log_amplification`). The whole network is covered by covering its pieces one after the other, at
 the activations produced by the elements chosen before; log-sizes add up.
 
-Three complete ways to count are compared and the smallest is taken:
-`norms` (Lemma 4.6, (2,1) norms), `frobenius`, and `parameters` (a volume argument, no norms in
-front but the number of parameters). Each of them grows with every norm, so their minimum does.
+A piece can be counted in several ways: `norms` (Lemma 4.6, (2,1) norms), `frobenius`, `entries`
+(the sum of absolute entries), `parameters` (volume, or volume at low rank; no norms in front but
+the number of parameters). Complete counts by one way each are compared with counts in which each
+piece takes its cheapest way (`mixed`), and the smallest is taken. Every one of them grows with
+every norm (a mixed count splits eps by the architecture alone), so their minimum does.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from capax.capacity.bound import Term
 from capax.capacity.linear.allocation import allocate, allocate_by_parameters
 from capax.capacity.linear.linear_classes import (
     log_cover_matrix_21,
@@ -23,10 +24,16 @@ from capax.capacity.linear.linear_classes import (
     log_log_cover_matrix_21,
     log_log_cover_vector,
 )
-from capax.capacity.magnitude import log_sum, safe_exp, safe_log, shown, shown_latex
+from capax.capacity.linear.structured_covers import (
+    log_log_cover_entries,
+    log_rank_count,
+    log_volume_count,
+)
+from capax.capacity.magnitude import log_sum, safe_exp, safe_log
 from capax.errors import require
 
-Route = Literal["norms", "frobenius", "parameters"]
+Way = Literal["norms", "frobenius", "entries", "parameters"]
+Route = Literal["norms", "frobenius", "entries", "parameters", "mixed"]
 # Above this ratio ab/eps the closed forms are used: (ab/eps)^2 would pass 10^17.
 LARGE_LOG_RATIO = 20.0
 # Grids of row norms tried in Lemma 4.6.
@@ -40,10 +47,12 @@ class Piece:
     """One linear class inside a network.
 
     name: as printed. log_scale = ln(norm times length of the points). num_points = N.
-    outputs = 1 for a scalar class (then the norm is a 2- or Frobenius norm), k for a matrix with k
-    output columns (then it is the (2,1) norm). log_scale_frobenius: ln(||W||_F times length).
-    num_parameters: for the volume count. log_amplification = ln alpha. text, latex: the scale.
-    softmax_slope: lambda for scores that go through weights h / sum h with |(ln h)'| <= lambda.
+    outputs = None for a scalar class (then the norm is a 2- or Frobenius norm), k for a matrix with
+    k output columns (then it is the (2,1) norm). log_scale_frobenius: ln(||W||_F times length).
+    num_parameters: free entries, for the volume count; rank_parameters: r (d + k + 1) for a product
+    of width r. log_scale_entries: ln(||W||_{1,1} times length), inf where not known.
+    log_amplification = ln alpha. text, latex: the scale. softmax_slope: lambda for scores that go
+    through weights h / sum h with |(ln h)'| <= lambda.
     """
 
     name: str
@@ -56,6 +65,8 @@ class Piece:
     text: str = ""
     latex: str = ""
     softmax_slope: float | None = None
+    rank_parameters: int | None = None
+    log_scale_entries: float = math.inf
 
     def __post_init__(self) -> None:
         require(not math.isnan(self.log_scale), self.name, "a number as norm", math.nan)
@@ -72,9 +83,11 @@ class Piece:
         than lambda e (the amplification counts lambda e): covering at (2/lambda) atanh(lambda
         eps / 2) is enough, and from lambda eps >= 2 on no cover is needed at all.
         """
-        if self.softmax_slope is None or log_eps < -20:
+        if self.softmax_slope is None:
             return log_eps
-        half = 0.5 * self.softmax_slope * safe_exp(log_eps)
+        half = 0.5 * safe_exp(math.log(self.softmax_slope) + log_eps)
+        if half < 1e-9:  # atanh(x) >= x: the difference is nothing, and x may underflow
+            return log_eps
         return math.inf if half >= 1 else math.log(2 * math.atanh(half) / self.softmax_slope)
 
     def frobenius(self) -> "Piece":
@@ -86,6 +99,33 @@ class Piece:
         return replace(self, log_scale=scale, num_points=points, outputs=None)
 
     @property
+    def log_size(self) -> float:
+        """ln(||W||_F times length), whatever the class is counted by."""
+        return self.log_scale if self.outputs is None else self.log_scale_frobenius
+
+    @property
+    def few_parameters(self) -> int | None:
+        """The smaller of the two parameter counts; None when none is known."""
+        counts = [n for n in (self.num_parameters, self.rank_parameters) if n is not None]
+        return min(counts, default=None)
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether the entrywise cover applies."""
+        return self.log_scale_entries < math.inf and self.num_parameters is not None
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways in which this piece can be counted."""
+        known: dict[Way, bool] = {
+            "norms": True,
+            "frobenius": self.outputs is not None and self.log_scale_frobenius < math.inf,
+            "entries": self.has_entries,
+            "parameters": self.few_parameters is not None and self.log_size < math.inf,
+        }
+        return tuple(way for way, possible in known.items() if possible)
+
+    @property
     def log_C(self) -> float:
         """ln C with ln N(eps) <= C/eps^2: C = (ab)^2 ln(2N+1); matrix: 2(bB)^2 ln(128kN+1)."""
         if self.outputs is None:
@@ -93,47 +133,63 @@ class Piece:
         inner = math.log(128 * self.outputs * self.num_points + 1)
         return math.log(2.0) + 2 * self.log_scale + math.log(inner)
 
-    def log_log_cover(self, log_eps: float) -> float:
+    def log_log_cover(self, log_eps: float, way: Way = "norms") -> float:
         """ln ln N at scale e^{log_eps}: exact counts where they fit, their closed form above."""
-        log_ratio = self.log_scale - self.log_covered_at(log_eps)
-        if log_ratio <= 0:
-            return -math.inf
-        if self.outputs is None:
-            if log_ratio > LARGE_LOG_RATIO:
-                return log_log_cover_vector(log_ratio, self.num_points)
-            return safe_log(log_cover_vector(math.exp(log_ratio), 1.0, 1.0, self.num_points))
-        if log_ratio > LARGE_LOG_RATIO:
-            return log_log_cover_matrix_21(log_ratio, self.num_points, self.outputs)
-        ratio = math.exp(log_ratio)
-        return safe_log(
-            log_cover_matrix_21(ratio, 1.0, 1.0, self.num_points, self.outputs, GRID_RATIOS)
-        )
+        if way == "parameters":
+            return safe_log(self.log_count(log_eps))
+        at = self.log_covered_at(log_eps)
+        if way == "entries":
+            return log_log_cover_entries(self.num_parameters or 1, self.log_scale_entries - at)
+        seen = self.frobenius() if way == "frobenius" else self
+        return _log_log_by_norms(seen, seen.log_scale - at)
 
     def log_count(self, log_eps: float) -> float:
-        """n ln(1 + 2ab/eps): the volume count; inf when the number of parameters is unknown."""
-        if self.num_parameters is None:
-            return math.inf
-        scale = self.log_scale if self.outputs is None else self.log_scale_frobenius
-        log_ratio = scale - self.log_covered_at(log_eps)
-        if log_ratio <= 0:
-            return 0.0
-        grown = math.log(2.0) + log_ratio
-        return self.num_parameters * (grown if grown > 40 else math.log1p(math.exp(grown)))
+        """n ln(1 + 2ab/eps) by volume, or n_r ln(1 + 6ab/eps) by rank; inf if both are unknown."""
+        log_ratio = self.log_size - self.log_covered_at(log_eps)
+        counts = [math.inf]
+        if self.num_parameters is not None:
+            counts.append(log_volume_count(self.num_parameters, log_ratio))
+        if self.rank_parameters is not None:
+            counts.append(log_rank_count(self.rank_parameters, log_ratio))
+        return min(counts)
+
+
+def _log_log_by_norms(piece: Piece, log_ratio: float) -> float:
+    if log_ratio <= 0:
+        return -math.inf
+    N, outputs = piece.num_points, piece.outputs
+    if outputs is None:
+        if log_ratio > LARGE_LOG_RATIO:
+            return log_log_cover_vector(log_ratio, N)
+        return safe_log(log_cover_vector(math.exp(log_ratio), 1.0, 1.0, N))
+    if log_ratio > LARGE_LOG_RATIO:
+        return log_log_cover_matrix_21(log_ratio, N, outputs)
+    return safe_log(log_cover_matrix_21(math.exp(log_ratio), 1.0, 1.0, N, outputs, GRID_RATIOS))
 
 
 @dataclass(frozen=True)
 class Total:
-    """ln ln N of a network at one scale, by the best route; each piece's part and its ln eps."""
+    """ln ln N of a network at one scale, by the best route.
+
+    parts: ln ln N of each piece. log_eps: its share. ways: how it was counted.
+    """
 
     route: Route
     log_log_cover: float
     parts: tuple[float, ...]
     log_eps: tuple[float, ...]
+    ways: tuple[Way, ...]
 
     @property
     def log_cover(self) -> float:
         """ln N; inf when it does not fit a float."""
         return safe_exp(self.log_log_cover)
+
+
+def no_cover(pieces: Sequence[Piece]) -> Total:
+    """Nothing needs to be covered: one element is within eps of every function."""
+    n = len(pieces)
+    return Total("norms", -math.inf, (-math.inf,) * n, (math.inf,) * n, ("norms",) * n)
 
 
 def closed_form(pieces: Sequence[Piece]) -> float:
@@ -142,87 +198,83 @@ def closed_form(pieces: Sequence[Piece]) -> float:
 
 
 def total_cover(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float] = SHARES) -> Total:
-    """The smallest of the three counts for the whole network at scale e^{log_eps}.
+    """The smallest count for the whole network at scale e^{log_eps}.
 
     shares: for two pieces, further splits to try besides the optimal one of the closed form.
     """
-    routes = [_by_norms(pieces, log_eps, "norms")]
-    if len(pieces) == 2:
-        routes += [_by_shares(pieces, log_eps, share) for share in shares]
-    if any(p.outputs is not None and p.log_scale_frobenius < math.inf for p in pieces):
-        routes.append(_by_norms([p.frobenius() for p in pieces], log_eps, "frobenius"))
-    if all(p.num_parameters is not None for p in pieces):
+    routes = [_by_norms(pieces, log_eps)]
+    pairs = [(share, 1 - share) for share in shares] if len(pieces) == 2 else []
+    routes += [_by_shares(pieces, log_eps, pair, "norms") for pair in pairs]
+    if any("frobenius" in p.ways for p in pieces):
+        routes.append(_by_frobenius(pieces, log_eps))
+    if all(p.few_parameters is not None for p in pieces):
         routes.append(_by_parameters(pieces, log_eps))
+    routes += [_by_shares(pieces, log_eps, split, "mixed") for split in (*pairs, *_fixed(pieces))]
     return min(routes, key=lambda total: total.log_log_cover)
 
 
 def parameter_count_cover(pieces: Sequence[Piece], log_eps: float) -> Total:
-    """Only the volume count, for comparison plots; every piece must know its parameters."""
-    known = all(p.num_parameters is not None for p in pieces)
+    """Only the parameter count, for comparison plots; every piece must know its parameters."""
+    known = all(p.few_parameters is not None for p in pieces)
     require(known, "pieces", "known numbers of parameters (give d)", [p.name for p in pieces])
     return _by_parameters(pieces, log_eps)
 
 
-def _by_norms(pieces: Sequence[Piece], log_eps: float, route: Route) -> Total:
+def _fixed(pieces: Sequence[Piece]) -> list[tuple[float, ...]]:
+    """Splits that only the architecture decides: equal shares, and shares by parameters."""
+    splits = [(1 / len(pieces),) * len(pieces)]
+    counts = [p.few_parameters for p in pieces]
+    if all(n is not None and n > 0 for n in counts):
+        total = sum(n or 0 for n in counts)
+        splits.append(tuple((n or 0) / total for n in counts))
+    return splits
+
+
+def _by_norms(pieces: Sequence[Piece], log_eps: float) -> Total:
     split = allocate([p.log_C for p in pieces], [p.log_amplification for p in pieces], log_eps)
-    return _evaluated(pieces, split.log_eps, route)
+    return _evaluated(pieces, split.log_eps, "norms", lambda _: ("norms",))
 
 
-def _by_shares(pieces: Sequence[Piece], log_eps: float, share: float) -> Total:
-    """Two pieces, with `share` of eps for the first: any split is valid, some beat the formula."""
-    split = tuple(
-        log_eps + math.log(part) - p.log_amplification
-        for p, part in zip(pieces, (share, 1 - share), strict=True)
-    )
-    return _evaluated(pieces, split, "norms")
-
-
-def _evaluated(pieces: Sequence[Piece], split: tuple[float, ...], route: Route) -> Total:
-    parts = tuple(
-        -math.inf if e == math.inf else p.log_log_cover(e)
-        for p, e in zip(pieces, split, strict=True)
-    )
-    return Total(route, log_sum(parts), parts, split)
+def _by_frobenius(pieces: Sequence[Piece], log_eps: float) -> Total:
+    """Every matrix by its Frobenius norm; the split is the best one for those norms."""
+    seen = [p.frobenius() for p in pieces]
+    split = allocate([p.log_C for p in seen], [p.log_amplification for p in seen], log_eps)
+    return _evaluated(
+        pieces, split.log_eps, "frobenius",
+        lambda p: ("norms",) if p.outputs is None else ("frobenius",),
+    )  # fmt: skip
 
 
 def _by_parameters(pieces: Sequence[Piece], log_eps: float) -> Total:
-    counts = [p.num_parameters or 0 for p in pieces]
+    counts = [p.few_parameters or 0 for p in pieces]
     split = allocate_by_parameters(counts, [p.log_amplification for p in pieces], log_eps)
-    parts = tuple(
-        -math.inf if e == math.inf else safe_log(p.log_count(e))
+    return _evaluated(pieces, split, "parameters", lambda _: ("parameters",))
+
+
+def _by_shares(
+    pieces: Sequence[Piece], log_eps: float, shares: Sequence[float], route: Route
+) -> Total:
+    """Piece i may spend shares[i] of eps: any split is valid, some beat the formula."""
+    split = tuple(
+        math.inf
+        if p.log_amplification == -math.inf
+        else log_eps + math.log(s) - p.log_amplification
+        for p, s in zip(pieces, shares, strict=True)
+    )
+    return _evaluated(pieces, split, route, lambda p: p.ways if route == "mixed" else ("norms",))
+
+
+def _evaluated(
+    pieces: Sequence[Piece],
+    split: tuple[float, ...],
+    route: Route,
+    ways_of: Callable[[Piece], tuple[Way, ...]],
+) -> Total:
+    """Every piece at its share of eps, by the cheapest of the ways allowed to it."""
+    chosen: list[tuple[float, Way]] = [
+        (-math.inf, "norms") if e == math.inf
+        else min((p.log_log_cover(e, way), way) for way in ways_of(p))
         for p, e in zip(pieces, split, strict=True)
-    )
-    return Total("parameters", log_sum(parts), parts, split)
-
-
-def terms_of(pieces: Sequence[Piece], total: Total) -> tuple[Term, ...]:
-    """The contributions of a total as printable terms, each with its scale and its share of eps."""
-    return tuple(
-        Term(piece.name, part, *_written(piece, log_eps, total.route))
-        for piece, part, log_eps in zip(pieces, total.parts, total.log_eps, strict=True)
-    )
-
-
-def _written(piece: Piece, log_eps: float, route: Route) -> tuple[str, str]:
-    """The formula of one contribution with its numbers, in plain text and in LaTeX."""
-    if log_eps == math.inf:
-        return "0 (needs no cover)", "0"
-    seen = piece.frobenius() if route == "frobenius" else piece
-    ratio, eps = seen.log_scale - log_eps, shown(log_eps, 3)
-    if route == "parameters":
-        n = piece.num_parameters
-        scale = piece.log_scale if piece.outputs is None else piece.log_scale_frobenius
-        return (
-            f"{n} ln(1 + 2 * {shown(scale, 3)} / {eps})",
-            rf"{n} \ln\left(1 + 2 \cdot {shown_latex(scale, 3)} / {shown_latex(log_eps, 3)}\right)",
-        )
-    outputs = "" if seen.outputs is None else f", k = {seen.outputs}"
-    name = f"{piece.text} = " if piece.text else ""
-    points = shown(safe_log(float(seen.num_points)), 3)
-    text = f"{name}{shown(seen.log_scale, 3)} at eps_i = {eps} on N = {points} points{outputs}"
-    symbol = piece.latex or r"\text{norm}"
-    latex = (
-        rf"\ln D\left(\left({symbol}/\epsilon_i\right)^2\right), "
-        rf"\ {symbol}/\epsilon_i = {shown_latex(ratio, 3)},\ N = {points}"
-    )
-    return text, latex
+    ]  # fmt: skip
+    parts = tuple(part for part, _ in chosen)
+    return Total(route, log_sum(parts), parts, split, tuple(way for _, way in chosen))

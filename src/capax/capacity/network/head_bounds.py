@@ -13,10 +13,22 @@ in place of the paper's "<~". All functions return a `FunctionClass`; `.cover(sa
 the number, and the exact Delannoy counts at the optimal split replace the closed form.
 """
 
+import math
+
 from capax.capacity.bound import Assumption
+from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.linear.pieces import Piece
+from capax.capacity.magnitude import safe_exp
 from capax.capacity.network.function_class import FunctionClass, check_norms
-from capax.capacity.network.layer_pieces import Inputs, matrix_piece, score_piece, vector_piece
+from capax.capacity.network.layer_pieces import (
+    Inputs,
+    Shape,
+    matrix_piece,
+    only_frobenius,
+    score_piece,
+    score_shape,
+    vector_piece,
+)
 from capax.capacity.network.sample_points import Sample
 
 INDEPENDENT = Assumption("the m sequences are independent draws from one distribution")
@@ -33,22 +45,29 @@ def attention_head(
     B_phi: float | None = None,
     inputs: Inputs = Inputs(),
     d: int | None = None,
+    rank: int | None = None,
+    one_query: bool = False,
 ) -> FunctionClass:
     """Corollary 4.5: one head with vector output and a fixed L_out-Lipschitz phi_out.
 
     (L_out^2/eps^2)[(B_phi ||W_QK||_F B_z r_X)^{2/3} L_s^{1/3} + (sqrt2 ||W_V||_{2,1} B_X)^{2/3}
     L_v^{1/3}]^3. phi_out = W_C^T sigma(.): L_out = L_sigma ||W_C||_2. B_phi: every value within
-    B_phi of one centre, ||W_V||_2 r_X if not given. Raises InputError for norms that are not > 0.
+    B_phi of one centre, ||W_V||_2 r_X if not given. d: width of a token; rank: of W_QK = W_Q W_K^T;
+    one_query: the query is one fixed vector. Raises InputError for norms that are not > 0.
     """
     check_norms(W_QK_F=W_QK_F, W_V_2=W_V_2, W_V_21=W_V_21, W_V_F=W_V_F, L_out=L_out, B_phi=B_phi)
-    reach = W_V_2 * inputs.value_radius if B_phi is None else B_phi
+    values = MatrixNorms(W_V_2, W_V_21 if W_V_F is None else W_V_F, W_V_21, math.inf)
+    log_reach = _log_reach(W_V_2, inputs, B_phi)
+    log_out = math.log(L_out)
 
     def build(sample: Sample) -> tuple[Piece, ...]:
-        N_v = sample.sequences
         return (
-            score_piece(W_QK_F, L_out * reach, inputs, sample.cls_pairs, d),
-            matrix_piece("W_V", W_V_21, W_V_F, inputs.B_X, L_out, N_v, k, d),
-        )
+            _scores(W_QK_F, log_out + log_reach, inputs, sample, score_shape(d, rank, one_query)),
+            matrix_piece(
+                "W_V", values, math.log(inputs.B_X), log_out, sample.sequences, k,
+                None if d is None else Shape(d, k),
+            ),
+        )  # fmt: skip
 
     return FunctionClass(
         statement="Corollary 4.5 (one head)",
@@ -58,15 +77,18 @@ def attention_head(
             "W_V_2": W_V_2,
             "W_V_21": W_V_21,
             "L_out": L_out,
-            "B_phi": reach,
+            "B_phi": safe_exp(log_reach),
             **inputs.norms(),
         },
-        assumptions=(INDEPENDENT,),
+        assumptions=(INDEPENDENT, PHI_OUT_FIXED),
         latex=COROLLARY_LATEX,
         formula=COROLLARY_TEXT,
+        scalar=False,
+        weighting=inputs.weighting,
     )
 
 
+PHI_OUT_FIXED = Assumption("phi_out was fixed before the data (only scores and values are trained)")
 COROLLARY_TEXT = (
     "(L_out^2/eps^2) [(B_phi ||W_QK||_F B_z r_X)^(2/3) ln(2 N_s + 1)^(1/3)"
     " + (sqrt2 ||W_V||_2,1 B_X)^(2/3) ln(128 k N_v + 1)^(1/3)]^3"
@@ -75,6 +97,21 @@ COROLLARY_LATEX = (
     r"\frac{L_{out}^2}{\epsilon^2}\Big[(B_\phi\|W_{QK}\|_F B_z r_X)^{2/3}\ln(2N_s+1)^{1/3}"
     r"+(\sqrt2\,\|W_V\|_{2,1}B_X)^{2/3}\ln(128kN_v+1)^{1/3}\Big]^3"
 )
+
+
+def _scores(
+    W_QK_F: float, log_alpha: float, inputs: Inputs, sample: Sample, shape: Shape | None
+) -> Piece:
+    """The scores of one query per sequence."""
+    return score_piece(
+        only_frobenius(W_QK_F), log_alpha, inputs.weighting, sample, sample.cls_pairs,
+        inputs.log_pair, shape, "W_QK (scores)",
+    )  # fmt: skip
+
+
+def _log_reach(norm_2: float, inputs: Inputs, B_phi: float | None) -> float:
+    """ln B_phi: as given, or ||W_V||_2 r_X."""
+    return math.log(norm_2) + math.log(inputs.value_radius) if B_phi is None else math.log(B_phi)
 
 
 def scalar_head(
@@ -89,6 +126,8 @@ def scalar_head(
     B_phi: float | None = None,
     inputs: Inputs = Inputs(),
     d: int | None = None,
+    rank: int | None = None,
+    one_query: bool = False,
 ) -> FunctionClass:
     """Corollary 4.5 with the trainable scalar read-out f = c^T sigma(W_V^T u), c = W_C w.
 
@@ -97,22 +136,25 @@ def scalar_head(
     """
     check_norms(c_2=c_2, L_sigma=L_sigma)
     head = attention_head(
-        W_QK_F, W_V_2, W_V_21, k=k, W_V_F=W_V_F, B_phi=B_phi, inputs=inputs, d=d,
-        L_out=c_2 * L_sigma,
+        W_QK_F, W_V_2, W_V_21, k=k, W_V_F=W_V_F, B_phi=B_phi, inputs=inputs, d=d, rank=rank,
+        one_query=one_query,
     )  # fmt: skip
+    log_after = math.log(c_2) + math.log(L_sigma)
+    log_hidden = math.log(L_sigma) + math.log(W_V_2) + math.log(inputs.B_X)
 
     def build(sample: Sample) -> tuple[Piece, ...]:
-        hidden = L_sigma * W_V_2 * inputs.B_X
-        return (*head.build(sample), vector_piece("c", c_2, hidden, sample.sequences, k))
+        seen = tuple(piece.amplified(log_after) for piece in head.build(sample))
+        return (*seen, vector_piece("c", c_2, log_hidden, sample.sequences, k))
 
-    norms = {**head.norms, "c_2": c_2, "L_sigma": L_sigma}
     return FunctionClass(
         statement="Corollary 4.5 (one head, scalar read-out)",
         build=build,
-        norms=norms,
+        norms={**head.norms, "c_2": c_2, "L_sigma": L_sigma},
         assumptions=(INDEPENDENT,),
         latex=r"\frac1{\epsilon^2}\Big[\sum_{i\in\{QK,V,c\}}(\alpha_i^2C_i)^{1/3}\Big]^3",
         formula="(1/eps^2) [sum over QK, V, c of (alpha^2 C)^(1/3)]^3",
+        weighting=inputs.weighting,
+        read_outs=1,
     )
 
 
@@ -123,6 +165,8 @@ def linear_head(
     B_phi: float | None = None,
     inputs: Inputs = Inputs(),
     d: int | None = None,
+    rank: int | None = None,
+    one_query: bool = False,
 ) -> FunctionClass:
     """Corollary 4.5 for sigma = identity: f = sum_t a_t v.x_t, v = W_V W_C w; only two pieces.
 
@@ -130,18 +174,18 @@ def linear_head(
     B_phi: |v.x_t - c| <= B_phi for all tokens and one c; ||v|| r_X if not given.
     """
     check_norms(W_QK_F=W_QK_F, v_2=v_2, B_phi=B_phi)
-    reach = v_2 * inputs.value_radius if B_phi is None else B_phi
+    log_reach = _log_reach(v_2, inputs, B_phi)
 
     def build(sample: Sample) -> tuple[Piece, ...]:
         return (
-            score_piece(W_QK_F, reach, inputs, sample.cls_pairs, d),
-            vector_piece("v", v_2, inputs.B_X, sample.sequences, d),
+            _scores(W_QK_F, log_reach, inputs, sample, score_shape(d, rank, one_query)),
+            vector_piece("v", v_2, math.log(inputs.B_X), sample.sequences, d),
         )
 
     return FunctionClass(
         statement="Corollary 4.5 (one head, linear scalar read-out)",
         build=build,
-        norms={"W_QK_F": W_QK_F, "v_2": v_2, "B_phi": reach, **inputs.norms()},
+        norms={"W_QK_F": W_QK_F, "v_2": v_2, "B_phi": safe_exp(log_reach), **inputs.norms()},
         assumptions=(INDEPENDENT,),
         latex=(
             r"\frac1{\epsilon^2}\Big[(B_\phi\|W_{QK}\|_F B_z r_X)^{2/3}\ln(2N_s+1)^{1/3}"
@@ -151,4 +195,6 @@ def linear_head(
             "(1/eps^2) [(B_phi ||W_QK||_F B_z r_X)^(2/3) ln(2 N_s + 1)^(1/3)"
             " + (||v||_2 B_X)^(2/3) ln(2m + 1)^(1/3)]^3"
         ),
+        weighting=inputs.weighting,
+        read_outs=1,
     )

@@ -1,11 +1,18 @@
-"""What reaches a layer, and the pieces a layer is made of: scores, matrices, read-outs."""
+"""What reaches a layer, and the pieces a layer is made of: scores, matrices, read-outs.
+
+Scales and amplifications are added up as logarithms: a norm of 1e200 squared fits no float.
+"""
 
 import math
 from dataclasses import dataclass
 
+from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.linear.pieces import Piece
+from capax.capacity.linear.structured_covers import rank_parameters
 from capax.capacity.magnitude import safe_log
 from capax.capacity.network.function_class import check_norms
+from capax.capacity.network.sample_points import Sample
+from capax.capacity.network.weighting import SOFTMAX, Weighting
 from capax.errors import require
 
 
@@ -13,25 +20,24 @@ from capax.errors import require
 class Inputs:
     """What reaches the head: B_X, B_z bound tokens and query, r_X the spread of one sequence.
 
-    C_N: Lipschitz constant of Norm from the sup norm to the 1-norm (softmax: 1). ratio: weights of
-    the form h / sum h (then the finite form 2 tanh(C_N e / 2) holds). shift_invariant: scores may
-    be recentred. stochastic: weights sum to 1, so values may be recentred.
+    B_z: as long as a token where not given (self-attention). r_X: B_X where not given. weighting:
+    what is known of Norm (softmax unless given).
     """
 
     B_X: float = 1.0
-    B_z: float = 1.0
+    B_z: float | None = None
     r_X: float | None = None
-    C_N: float = 1.0
-    ratio: bool = True
-    shift_invariant: bool = True
-    stochastic: bool = True
+    weighting: Weighting = SOFTMAX
 
     def __post_init__(self) -> None:
         check_norms(B_X=self.B_X, B_z=self.B_z, r_X=self.r_X)
-        admissible = math.isfinite(self.C_N) and self.C_N > 0
-        require(admissible, "C_N", "a finite Lipschitz constant (Assumption 4.1)", self.C_N)
         within = self.r_X is None or self.r_X <= self.B_X * (1 + 1e-9)
         require(within, "r_X", f"at most B_X = {self.B_X:g}", self.r_X)
+
+    @property
+    def query_radius(self) -> float:
+        """B_z, or B_X where the queries are tokens."""
+        return self.B_X if self.B_z is None else self.B_z
 
     @property
     def spread(self) -> float:
@@ -41,70 +47,114 @@ class Inputs:
     @property
     def key_radius(self) -> float:
         """The length of a (possibly recentred) key."""
-        return self.spread if self.shift_invariant else self.B_X
+        return self.spread if self.weighting.shift_invariant else self.B_X
 
     @property
     def value_radius(self) -> float:
         """The length of a (possibly recentred) token as a value."""
-        return self.spread if self.stochastic else self.B_X
+        return self.spread if self.weighting.stochastic else self.B_X
 
     @property
-    def slope(self) -> float | None:
-        """lambda of the finite form 2 tanh(lambda e / 2); None where it does not hold."""
-        return self.C_N if self.ratio else None
+    def log_pair(self) -> float:
+        """ln of the length of the feature z x^T of one score."""
+        return math.log(self.query_radius) + math.log(self.key_radius)
 
     def norms(self) -> dict[str, float]:
-        """The radii and the constant, for display."""
-        return {"B_X": self.B_X, "B_z": self.B_z, "r_X": self.spread, "C_N": self.C_N}
+        """The radii, for display."""
+        return {"B_X": self.B_X, "B_z": self.query_radius, "r_X": self.spread}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows and columns of a matrix, and its rank where it is a product of thin factors."""
+
+    rows: int
+    cols: int
+    rank: int | None = None
+
+    @property
+    def parameters(self) -> int:
+        """All entries."""
+        return self.rows * self.cols
+
+    @property
+    def rank_parameters(self) -> int | None:
+        """r (d + k + 1); None at full rank, where it could only be larger."""
+        thin = self.rank is not None and 1 <= self.rank < min(self.rows, self.cols)
+        return rank_parameters(self.rows, self.cols, self.rank or 1) if thin else None
+
+
+def score_shape(d: int | None, rank: int | None = None, one_query: bool = False) -> Shape | None:
+    """The shape of W_QK on tokens of width d; a query that never changes leaves one row."""
+    if d is None:
+        return None
+    return Shape(1, d) if one_query else Shape(d, d, rank)
+
+
+def only_frobenius(norm_F: float) -> MatrixNorms:
+    """A matrix of which only the Frobenius norm is known."""
+    return MatrixNorms(norm_F, norm_F, math.inf, math.inf)
 
 
 def score_piece(
-    W_QK_F: float, alpha: float, inputs: Inputs, num_pairs: int, d: int | None, name: str = "W_QK"
+    W_QK: MatrixNorms,
+    log_alpha: float,
+    weighting: Weighting,
+    sample: Sample,
+    num_pairs: int,
+    log_pair: float,
+    shape: Shape | None = None,
+    name: str = "W_QK",
 ) -> Piece:
-    """The scores z^T W_QK x as a scalar linear class; alpha = growth of a weight error."""
-    scale = W_QK_F * inputs.B_z * inputs.key_radius
+    """The scores z^T W_QK x as a scalar linear class at pairs with ||z|| ||x|| <= e^{log_pair}.
+
+    log_alpha = ln of the growth of a weight error; C_N is taken at the sample's T + 1 tokens.
+    """
+    tokens = sample.T + 1
     return Piece(
-        name=f"{name} (scores)",
-        log_scale=safe_log(scale),
+        name=name,
+        log_scale=safe_log(W_QK.norm_F) + log_pair,
         num_points=num_pairs,
-        num_parameters=None if d is None else d * d,
-        log_amplification=safe_log(alpha * inputs.C_N),
+        num_parameters=None if shape is None else shape.parameters,
+        log_amplification=log_alpha + weighting.log_C_N(tokens),
         text="||W_QK||_F B_z r_X",
         latex=r"\|W_{QK}\|_F B_z r_X",
-        softmax_slope=inputs.slope,
+        softmax_slope=weighting.slope(tokens),
+        rank_parameters=None if shape is None else shape.rank_parameters,
+        log_scale_entries=safe_log(W_QK.norm_1_1) + log_pair,
     )
 
 
 def matrix_piece(
     name: str,
-    norm_21: float,
-    norm_F: float | None,
-    b: float,
-    alpha: float,
+    W: MatrixNorms,
+    log_b: float,
+    log_alpha: float,
     num_points: int,
     outputs: int,
-    d: int | None,
+    shape: Shape | None = None,
 ) -> Piece:
-    """x -> W^T x with column norms summing to norm_21, at points of length b (Lemma 4.6)."""
-    frobenius = norm_21 if norm_F is None else norm_F
+    """x -> W^T x at points of length e^{log_b} (Lemma 4.6), with `outputs` columns."""
     return Piece(
-        name=f"{name} (matrix)",
-        log_scale=safe_log(norm_21 * b),
+        name=name,
+        log_scale=safe_log(W.norm_2_1) + log_b,
         num_points=num_points,
         outputs=outputs,
-        log_scale_frobenius=safe_log(frobenius * b),
-        num_parameters=None if d is None else d * outputs,
-        log_amplification=safe_log(alpha),
-        text=f"||{name}||_2,1 B_X",
-        latex=rf"\|{name}\|_{{2,1}} B_X",
+        log_scale_frobenius=safe_log(W.norm_F) + log_b,
+        num_parameters=None if shape is None else shape.parameters,
+        log_amplification=log_alpha,
+        text=f"||{name}||_2,1 B",
+        latex=rf"\|{name}\|_{{2,1}} B",
+        rank_parameters=None if shape is None else shape.rank_parameters,
+        log_scale_entries=safe_log(W.norm_1_1) + log_b,
     )
 
 
-def vector_piece(name: str, norm: float, b: float, num_points: int, d: int | None) -> Piece:
-    """x -> w.x with ||w|| <= norm at points of length b: the scalar end of a network."""
+def vector_piece(name: str, norm: float, log_b: float, num_points: int, d: int | None) -> Piece:
+    """x -> w.x with ||w|| <= norm at points of length e^{log_b}: the scalar end of a network."""
     return Piece(
         name=f"{name} (read-out)",
-        log_scale=safe_log(norm * b),
+        log_scale=safe_log(norm) + log_b,
         num_points=num_points,
         num_parameters=d,
         text=f"||{name}||_2 B",

@@ -35,15 +35,12 @@ def paper_style_cover(
     """ln N of one head in the paper's style; W_QK_T_21 = ||W_QK^T||_{2,1} (row lengths)."""
     check_norms(W_QK_T_21=W_QK_T_21, W_V_2=W_V_2, W_V_21=W_V_21, L_out=L_out, B_X=B_X, B_z=B_z)
     check_positive("eps", eps)
-    scales = (B_z * B_X * W_QK_T_21, B_X * W_V_21)
-    alphas = (L_out * C_NORM * W_V_2 * B_X, L_out)
-    split = allocate(
-        [2 * math.log(x) for x in scales], [math.log(a) for a in alphas], math.log(eps)
-    )
-    rho = max(x / safe_exp(log_e) for x, log_e in zip(scales, split.log_eps, strict=True))
-    inner = math.log(2 * math.ceil(4 * rho + 2) * sample.tokens + 1)
-    log_factor = math.log(ZHANG * inner)
-    parts = [2 * (math.log(x) - e) + log_factor for x, e in zip(scales, split.log_eps, strict=True)]
+    scales = (_log(B_z, B_X, W_QK_T_21), _log(B_X, W_V_21))
+    alphas = (_log(L_out, C_NORM, W_V_2, B_X), _log(L_out))
+    split = allocate([2 * x for x in scales], alphas, math.log(eps))
+    ratios = [x - log_e for x, log_e in zip(scales, split.log_eps, strict=True)]
+    log_factor = math.log(ZHANG * _log_inner(max(ratios), sample.tokens))
+    parts = [2 * ratio + log_factor for ratio in ratios]
     log_value = split.log_value + log_factor
     return Bound(
         statement="paper-style (36)",
@@ -61,5 +58,18 @@ def paper_style_cover(
             " + (B_X ||W_V||_2,1)^(2/3)]^3 ln(2 ceil(4 rho + 2) N + 1)"
         ),
         kind="log_cover",
+        status="comparison",
         log_value=log_value,
     )
+
+
+def _log(*factors: float) -> float:
+    """ln of a product that may not fit a float."""
+    return math.fsum(math.log(x) for x in factors)
+
+
+def _log_inner(log_rho: float, N: int) -> float:
+    """ln(2 ceil(4 rho + 2) N + 1), for a rho that may not fit a float."""
+    if log_rho > 30:
+        return math.log(8 * N + 1) + log_rho + 1e-12
+    return math.log(2 * math.ceil(4 * math.exp(log_rho) + 2) * N + 1)

@@ -15,8 +15,8 @@ from capax.capacity.arguments import check_count
 class Sample:
     """m sequences of T tokens and [CLS]; copies = 2 for bounds that use a ghost sample.
 
-    alphabet: if the tokens are one of `alphabet` symbols per position and the [CLS] query is
-    constant, only alphabet T + 1 *distinct* pairs exist, whatever m is.
+    alphabet: if the tokens are one of `alphabet` symbols per position and [CLS] is constant, only
+    alphabet T + 1 *distinct* tokens reach the first layer, whatever m is.
     """
 
     m: int
@@ -52,6 +52,16 @@ class Sample:
     def all_pairs(self) -> int:
         """N_s for a full layer: every token asks every token."""
         return self.tokens * (self.T + 1)
+
+    def layer_points(self, last: bool, first: bool = False) -> tuple[int, int]:
+        """N_s and N_v of a layer: all rows, or [CLS] only in the last one.
+
+        The first layer meets distinct tokens only; behind it a row depends on its whole sequence.
+        """
+        if last:
+            return (self.cls_pairs if first else self.tokens), self.sequences
+        distinct = self.all_pairs if self.alphabet is None else (self.alphabet * self.T + 1) ** 2
+        return (min(self.all_pairs, distinct) if first else self.all_pairs), self.tokens
 
     def doubled(self) -> "Sample":
         """The same sample with its ghost."""

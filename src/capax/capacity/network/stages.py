@@ -6,8 +6,8 @@ stages; the amplification of a piece is c_p times the product of all later lambd
 
 Key inequality (ours): for rows in a ball of radius B, X -> RowSoftmax(X W_QK X^T) X W_V is
 ||W_V||_2 (1 + 2 ||W_QK||_2 B^2)-Lipschitz in the largest row error (scores move by at most
-2 ||W_QK||_2 B e, weights by that much in 1-norm, and values by ||W_V||_2 e). With the paper's
-C_Norm = 2 the 2 would be a 4.
+2 ||W_QK||_2 B e, weights by C_N = 1 times that in 1-norm, and values by ||W_V||_2 e). With the
+paper's C_Norm = 2 the 2 would be a 4.
 """
 
 import math
@@ -43,5 +43,5 @@ def log_attention_lipschitz(norm_QK: float, log_B: float, C_N: float = 1.0) -> f
     """ln(1 + 2 C_N ||W_QK||_2 B^2), in the log domain since B may be huge."""
     if norm_QK == 0:
         return 0.0
-    grown = math.log(2.0 * C_N * norm_QK) + 2 * log_B
-    return grown if grown > 40 else math.log1p(math.exp(grown))
+    grown = math.log(2.0) + math.log(C_N) + math.log(norm_QK) + 2 * log_B
+    return grown + math.exp(-grown) if grown > 40 else math.log1p(math.exp(grown))

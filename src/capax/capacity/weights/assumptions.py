@@ -15,6 +15,7 @@ from capax.attention.normalizers import Normalizer, RatioNormalizer
 from capax.capacity.bound import Assumption
 from capax.capacity.linear.norms import finite_matrix, norm_spectral, radius, spread, upper
 from capax.capacity.network.layer_pieces import Inputs
+from capax.capacity.network.weighting import Weighting
 from capax.errors import InputError
 
 
@@ -30,25 +31,23 @@ def normalizer_assumption(norm: Normalizer, T: int) -> Assumption:
     return Assumption("Norm is Lipschitz", True, detail)
 
 
+def weighting_of(norm: Normalizer) -> Weighting:
+    """What a bound may use of this normalizer; raises InputError when it has no finite C_N."""
+    if not norm.admissible:
+        raise InputError(f"normalizer: {normalizer_assumption(norm, 2).detail}")
+    return Weighting(
+        norm.lipschitz, isinstance(norm, RatioNormalizer), norm.shift_invariant, norm.stochastic
+    )
+
+
 def inputs_for(
-    norm: Normalizer, T: int, B_X: float, B_z: float | None = None, r_X: float | None = None
+    norm: Normalizer, B_X: float, B_z: float | None = None, r_X: float | None = None
 ) -> Inputs:
-    """The `Inputs` of a head with this normalizer on T tokens and [CLS].
+    """The `Inputs` of a head with this normalizer; C_N follows from the sample's T.
 
     Raises InputError when Norm has no finite Lipschitz constant.
     """
-    check = normalizer_assumption(norm, T + 1)
-    if not check.holds:
-        raise InputError(f"normalizer: {check.detail}")
-    return Inputs(
-        B_X=B_X,
-        B_z=B_X if B_z is None else B_z,
-        r_X=r_X,
-        C_N=norm.lipschitz(T + 1),
-        ratio=isinstance(norm, RatioNormalizer),
-        shift_invariant=norm.shift_invariant,
-        stochastic=norm.stochastic,
-    )
+    return Inputs(B_X=B_X, B_z=B_z, r_X=r_X, weighting=weighting_of(norm))
 
 
 def assumption_4_1(

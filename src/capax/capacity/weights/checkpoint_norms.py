@@ -6,6 +6,9 @@ W_Q^h = query.weight[hk:(h+1)k, :]^T, W_O^h = output.dense.weight[:, hk:(h+1)k]^
 divided by sqrt(k). LayerNorms are folded into the matrices, so that rows have length sqrt(d)
 without data.
 
+BERT puts its LayerNorms behind the sums (post-LN), so gain and offset act on the residual stream as
+well, and every block is stretched by 1/sqrt(eps_0): it has a recursion of its own.
+
 Numbers for such models compare heads and checkpoints; they are not certificates: tokens are
 dependent, inputs come from layers trained on the same data, and the depth makes bounds vacuous.
 """
@@ -14,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -68,7 +71,8 @@ def read_tensors(path: Path | str) -> dict[str, Shaped[np.ndarray, "..."]]:
 def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[ResidualBlock]:
     """The norms of every block of a GPT-2 or BERT state dict, recognised by its names.
 
-    num_heads: d / 64 unless given. Raises InputError for names of no known family.
+    num_heads: not in such a file, so it must be given. Raises InputError without it, and for names
+    of no known family.
     """
     for pattern, extract in ((GPT2, _gpt2_block), (BERT, _bert_block)):
         found = [match for match in map(pattern.match, weights) if match]
@@ -95,9 +99,13 @@ def _tensor(weights: Weights, name: str) -> Float[np.ndarray, "..."]:
 
 
 def _heads(d: int, num_heads: int | None) -> tuple[int, int]:
-    H = num_heads if num_heads is not None else max(1, d // 64)
-    require(H >= 1 and d % H == 0, "heads", f"a divisor of d = {d}", H)
-    return H, d // H
+    if num_heads is None:
+        raise InputError(
+            "heads: wanted their number, which such a file does not say: give --heads, or use "
+            "`capax audit`, which reads it from the model's config.json"
+        )
+    require(num_heads >= 1 and d % num_heads == 0, "heads", f"a divisor of d = {d}", num_heads)
+    return num_heads, d // num_heads
 
 
 def _split(W: Float[np.ndarray, "d n"], H: int) -> Float[np.ndarray, "H d k"]:
@@ -166,6 +174,7 @@ def _bert_block(weights: Weights, prefix: str, layer: int, num_heads: int | None
         ln_2=_fold(weights, f"{at}attention.output.LayerNorm"),
         scale=1 / math.sqrt(k),
         L_sigma=GELU_SLOPE,
+        post=True,
     )
 
 
@@ -173,9 +182,9 @@ def head_table(blocks: list[ResidualBlock], sample: Sample) -> list[HeadRow]:
     """One row per head; the capacity constant is the closed form of Corollary 4.5 for that head."""
     rows = []
     for i, block in enumerate(blocks):
-        inputs = Inputs(B_X=math.sqrt(block.d + 1), B_z=math.sqrt(block.d + 1))
+        inputs = Inputs(B_X=math.sqrt(block.d + 1))
         for h, (qk, vo) in enumerate(block.heads):
-            cls = multi_head([ResidualHead(qk, vo)], d=block.d, inputs=inputs)
+            cls = multi_head([ResidualHead(qk, vo)], d=block.d + 1, d_out=block.d, inputs=inputs)
             capacity = cls.log_C(sample) / math.log(10.0)
             rows.append(
                 HeadRow(i, h, qk.norm_F, qk.norm_2, vo.norm_F, vo.norm_2, vo.norm_2_1, capacity)
@@ -183,6 +192,16 @@ def head_table(blocks: list[ResidualBlock], sample: Sample) -> list[HeadRow]:
     return rows
 
 
+# What the two families add under the root of LayerNorm; the files do not say.
+PRE_EPS, POST_EPS = 1e-5, 1e-12
+
+
 def whole_network(blocks: list[ResidualBlock]) -> FunctionClass:
-    """Theorem 4.7 (LN) for one linear read-out of unit length: computable, and vacuous."""
-    return residual_network(blocks, 1.0, B_X=math.sqrt(blocks[0].d), shape="layer_norm")
+    """Theorem 4.7, pre- or post-LayerNorm, for one linear read-out of unit length: vacuous."""
+    post = all(block.skip_1 is not None for block in blocks)
+    eps, shape = (POST_EPS, "post_layer_norm") if post else (PRE_EPS, "layer_norm")
+    network = residual_network(
+        blocks, 1.0, B_X=math.sqrt(blocks[0].d), shape=shape, layer_norm_eps=eps
+    )
+    note = f"LayerNorm taken with eps_0 = {eps:g} (not in the file), embeddings as fixed"
+    return replace(network, notes=(*network.notes, note), status="comparison")

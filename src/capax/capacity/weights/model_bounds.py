@@ -4,6 +4,7 @@
 a type without a statement is refused in one line that names the types that have one.
 """
 
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -16,7 +17,7 @@ from capax.attention.head import Head, Linear
 from capax.attention.layer import AttentionLayer
 from capax.attention.readout import ClsMLP, ClsScalar
 from capax.attention.scores import BilinearScore, FactoredScore, attention_scale
-from capax.attention.stack import PaperStack
+from capax.attention.stack import PaperBlock, PaperStack
 from capax.attention.transformer import Transformer
 from capax.capacity.linear.norms import (
     MatrixNorms,
@@ -29,11 +30,18 @@ from capax.capacity.linear.norms import (
     upper,
 )
 from capax.capacity.network.function_class import FunctionClass
-from capax.capacity.network.head_bounds import attention_head, linear_head, scalar_head
+from capax.capacity.network.head_bounds import linear_head, scalar_head
+from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, mlp_head, multi_head
-from capax.capacity.network.network_bounds import PaperLayer, paper_network
-from capax.capacity.weights.assumptions import inputs_for, normalizer_assumption
-from capax.capacity.weights.measured import Measured
+from capax.capacity.network.paper_network import PaperLayer, paper_network
+from capax.capacity.weights.assumptions import inputs_for, weighting_of
+from capax.capacity.weights.measured import (
+    Measured,
+    Quantities,
+    matrix_of,
+    matrix_quantities,
+    token_assumptions,
+)
 from capax.capacity.weights.table_norms import value_reach
 from capax.capacity.weights.token_features import Features, token_features
 from capax.capacity.weights.transformer_bounds import measure_transformer
@@ -67,19 +75,35 @@ def _positive(value: float, name: str) -> float:
 
 
 def _possible(model: ClsScalar | ClsMLP, W: Float[np.ndarray, "d k"]) -> float:
-    """B_phi: the distance of W^T x from one centre, over every token that can occur."""
+    """B_phi: how far W^T x lies from one centre, over every token that can occur.
+
+    Weights that do not sum to one take the centre with them: then it is 0.
+    """
     W_jax = jnp.asarray(W, model.W_V.dtype)
     tokens = [model.encoding(jnp.full(model.T, bit, jnp.int32)) for bit in (0, 1)]
     rows = [np.asarray(X @ W_jax, np.float64) for X in tokens]
     tables = np.stack([row[:-1] for row in rows], axis=1)  # [T, 2, k]
-    return _positive(value_reach(tables, rows[0][-1]).radius, "W_V")
+    return _positive(value_reach(tables, rows[0][-1], model.norm.stochastic).radius, "W_V")
+
+
+def _inputs(model: ClsScalar | ClsMLP, features: Features) -> Inputs:
+    """The query [CLS] never changes and is absorbed in the scores: B_z = 1."""
+    return inputs_for(model.norm, features.B_X, 1.0, features.r_X)
+
+
+def _num_features(model: ClsScalar | ClsMLP, features: Features) -> int:
+    """Coordinates of a feature vector: what a linear function of one token is given by."""
+    return model.encoding.d if features.M is None else len(features.M)
 
 
 @measure.register
 def _(model: ClsScalar, *, B_X: float = 1.0) -> Measured:
     del B_X
     features = token_features(model.encoding)
-    inputs = inputs_for(model.norm, model.T, features.B_X, 1.0, features.r_X)
+    known: dict[str, Any] = {
+        "inputs": _inputs(model, features),
+        "d": _num_features(model, features),
+    }
     c = finite_matrix(model.W_C, "W_C") @ finite_vector(model.w, "w")
     W_V = finite_matrix(model.W_V, "W_V")
     quantities = {"W_QK_F": _absorbed_scores(model, features)}
@@ -88,35 +112,37 @@ def _(model: ClsScalar, *, B_X: float = 1.0) -> Measured:
         quantities["v_2"] = _positive(upper(norm_2(features.absorb(v[:, None])[:, 0])), "v")
         quantities["B_phi"] = _possible(model, v[:, None])
 
-        def build(q: dict[str, float]) -> FunctionClass:
-            return linear_head(q["W_QK_F"], q["v_2"], B_phi=q["B_phi"], inputs=inputs)
+        def build(q: Quantities) -> FunctionClass:
+            return linear_head(q["W_QK_F"], q["v_2"], B_phi=q["B_phi"], one_query=True, **known)
     else:
         norms = matrix_norms(features.absorb(W_V), "W_V")
-        quantities |= _matrix_quantities("W_V", norms)
+        quantities |= _nonzero_quantities("W_V", norms)
         quantities["c_2"] = _positive(upper(float(np.linalg.norm(c))), "W_C w")
         quantities["B_phi"] = _possible(model, W_V)
         slope, k = activation_lipschitz(model.activation), W_V.shape[1]
 
-        def build(q: dict[str, float]) -> FunctionClass:
+        def build(q: Quantities) -> FunctionClass:
             return scalar_head(
                 q["W_QK_F"], q["W_V_2"], q["W_V_21"], q["c_2"], k=k, W_V_F=q["W_V_F"],
-                L_sigma=slope, B_phi=q["B_phi"], inputs=inputs,
+                L_sigma=slope, B_phi=q["B_phi"], one_query=True, **known,
             )  # fmt: skip
 
-    checks = (normalizer_assumption(model.norm, model.T + 1),)
-    return Measured("ClsScalar", quantities, build, model.T, features.alphabet, checks)
+    return Measured("ClsScalar", quantities, build, model.T, features.alphabet, model.norm)
 
 
 @measure.register
 def _(model: ClsMLP, *, B_X: float = 1.0) -> Measured:
     del B_X
     features = token_features(model.encoding)
-    inputs = inputs_for(model.norm, model.T, features.B_X, 1.0, features.r_X)
+    known: dict[str, Any] = {
+        "inputs": _inputs(model, features),
+        "d": _num_features(model, features),
+    }
     values = finite_matrix(model.W_V, "W_V") @ finite_matrix(model.W_1, "W_1")
     U = np.vstack([features.absorb(values), finite_vector(model.b_1, "b_1")[None, :]])
     quantities = {
         "W_QK_F": _absorbed_scores(model, features),
-        **_matrix_quantities("U", matrix_norms(U, "U")),
+        **_nonzero_quantities("U", matrix_norms(U, "U")),
         "w_2": _positive(upper(norm_2(model.w_2, "w_2")), "w_2"),
         "reach": _possible(model, values),
     }
@@ -125,25 +151,23 @@ def _(model: ClsMLP, *, B_X: float = 1.0) -> Measured:
         quantities["b_2"] = upper(b_2)
     hidden = values.shape[1]
 
-    def build(q: dict[str, float]) -> FunctionClass:
-        norms = MatrixNorms(q["U_2"], q["U_F"], q["U_21"], q["U_21"])
+    def build(q: Quantities) -> FunctionClass:
         return mlp_head(
-            q["W_QK_F"], norms, q["w_2"], hidden=hidden, reach=q["reach"], b_2=q.get("b_2"),
-            inputs=inputs,
+            q["W_QK_F"], matrix_of(q, "U"), q["w_2"], hidden=hidden, reach=q["reach"],
+            b_2=q.get("b_2"), one_query=True, **known,
         )  # fmt: skip
 
-    checks = (normalizer_assumption(model.norm, model.T + 1),)
-    return Measured("ClsMLP", quantities, build, model.T, features.alphabet, checks)
+    return Measured("ClsMLP", quantities, build, model.T, features.alphabet, model.norm)
 
 
-def _matrix_quantities(name: str, norms: MatrixNorms) -> dict[str, float]:
-    values = {f"{name}_2": norms.norm_2, f"{name}_F": norms.norm_F, f"{name}_21": norms.norm_2_1}
-    return {key: _positive(value, name) for key, value in values.items()}
+def _nonzero_quantities(name: str, norms: MatrixNorms) -> Quantities:
+    _positive(norms.norm_F, name)
+    return matrix_quantities(name, norms)
 
 
 @measure.register
 def _(layer: AttentionLayer, *, B_X: float = 1.0) -> Measured:
-    """A full layer of H heads on tokens of length B_X; sigma between W_V and W_C adds its slope."""
+    """A full layer of H heads on tokens of length B_X."""
     require(
         layer.activation == "identity",
         "activation",
@@ -151,55 +175,61 @@ def _(layer: AttentionLayer, *, B_X: float = 1.0) -> Measured:
         layer.activation,
     )
     scale = attention_scale(layer.W_Q.shape[2], layer.scale)
-    quantities: dict[str, float] = {}
+    quantities: Quantities = {}
     W_Q, W_K, W_V, W_C = (np.asarray(W) for W in (layer.W_Q, layer.W_K, layer.W_V, layer.W_C))
-    for h in range(len(W_Q)):
-        quantities[f"h{h} W_QK_F"] = _positive(norms_QK(W_Q[h], W_K[h], scale).norm_F, "W_QK")
-        vo = norms_VO(W_V[h], W_C[h])
-        quantities |= {f"h{h} {k}": v for k, v in _matrix_quantities("W_VO", vo).items()}
-    d, heads = layer.W_C.shape[2], layer.W_Q.shape[0]
-    inputs = inputs_for(layer.norm, 1, B_X)
+    pairs = [(norms_QK(W_Q[h], W_K[h], scale), norms_VO(W_V[h], W_C[h])) for h in range(len(W_Q))]
+    for h, (qk, vo) in enumerate(pairs):
+        quantities |= _nonzero_quantities(f"h{h} W_QK", qk)
+        quantities |= _nonzero_quantities(f"h{h} W_VO", vo)
+    inputs, d, d_out = inputs_for(layer.norm, B_X), W_Q.shape[1], W_C.shape[2]
 
-    def build(q: dict[str, float]) -> FunctionClass:
+    def build(q: Quantities) -> FunctionClass:
         rows = [
-            ResidualHead(
-                MatrixNorms.known(norm_F=q[f"h{h} W_QK_F"], norm_2_1=q[f"h{h} W_QK_F"]),
-                MatrixNorms(q[f"h{h} W_VO_2"], q[f"h{h} W_VO_F"], q[f"h{h} W_VO_21"], np.inf),
-            )
-            for h in range(heads)
+            ResidualHead(matrix_of(q, f"h{h} W_QK", qk.rank), matrix_of(q, f"h{h} W_VO", vo.rank))
+            for h, (qk, vo) in enumerate(pairs)
         ]
-        return multi_head(rows, d=d, inputs=inputs, full=True)
+        cls = multi_head(rows, d=d, d_out=d_out, inputs=inputs, full=True)
+        return _on_tokens(cls, B_X)
 
-    checks = (normalizer_assumption(layer.norm, 2),)
-    return Measured("AttentionLayer", quantities, build, assumptions=checks)
+    return Measured("AttentionLayer", quantities, build, norm=layer.norm, B_X=B_X)
+
+
+def _on_tokens(cls: FunctionClass, B_X: float) -> FunctionClass:
+    """The same class with the assumption about its tokens printed."""
+    return replace(cls, assumptions=(*cls.assumptions, *token_assumptions(B_X)))
 
 
 @measure.register
 def _(head: Head, *, B_X: float = 1.0) -> Measured:
-    """A head built from Linear maps: phi_out is taken as fixed."""
+    """A head built from Linear maps, all of them trained: f = (W_V W_out)^T sum_t a_t x_t."""
     linear = isinstance(head.phi_in, Linear) and isinstance(head.phi_out, Linear)
     require(linear, "phi_in, phi_out", "Linear maps (others have no known constants)", "a function")
-    W_V = matrix_norms(head.phi_in.W, "W_V")  # type: ignore[attr-defined]
-    L_out = matrix_norms(head.phi_out.W, "phi_out").norm_2  # type: ignore[attr-defined]
-    quantities = {"W_QK_F": _score_norm(head.score), **_matrix_quantities("W_V", W_V)}
-    k = int(head.phi_in.W.shape[1])  # type: ignore[attr-defined]
-    inputs = inputs_for(head.norm, 1, B_X)
+    W_V, W_out = (np.asarray(phi.W) for phi in (head.phi_in, head.phi_out))  # type: ignore[attr-defined]
+    qk, (d_z, d) = _score_norms(head.score)
+    vo, d_out = norms_VO(W_V, W_out), W_out.shape[1]
+    quantities = {**_nonzero_quantities("W_QK", qk), **_nonzero_quantities("W_VO", vo)}
+    inputs = inputs_for(head.norm, B_X)
 
-    def build(q: dict[str, float]) -> FunctionClass:
-        return attention_head(
-            q["W_QK_F"], q["W_V_2"], q["W_V_21"], k=k, W_V_F=q["W_V_F"], L_out=L_out,
-            inputs=inputs,
-        )  # fmt: skip
+    def build(q: Quantities) -> FunctionClass:
+        if d_out == 1:
+            width = d if d_z == d else None
+            cls = linear_head(q["W_QK_F"], q["W_VO_F"], inputs=inputs, d=width, rank=qk.rank)
+            return _on_tokens(cls, B_X)
+        row = ResidualHead(matrix_of(q, "W_QK", qk.rank), matrix_of(q, "W_VO", vo.rank))
+        return _on_tokens(multi_head([row], d=d, d_z=d_z, d_out=d_out, inputs=inputs), B_X)
 
-    return Measured("Head", quantities, build, assumptions=(normalizer_assumption(head.norm, 2),))
+    return Measured("Head", quantities, build, norm=head.norm, B_X=B_X)
 
 
-def _score_norm(score: Any) -> float:
+def _score_norms(score: Any) -> tuple[MatrixNorms, tuple[int, int]]:
+    """The norms of W_QK, and the widths of context and token."""
     if isinstance(score, BilinearScore):
-        return _positive(matrix_norms(score.W_QK, "W_QK").norm_F, "W_QK")
+        d_z, d = score.W_QK.shape
+        return matrix_norms(score.W_QK, "W_QK"), (d_z, d)
     if isinstance(score, FactoredScore):
         scale = attention_scale(score.W_Q.shape[1], score.scale)
-        return _positive(norms_QK(score.W_Q, score.W_K, scale).norm_F, "W_QK")
+        widths = (score.W_Q.shape[0], score.W_K.shape[0])
+        return norms_QK(score.W_Q, score.W_K, scale), widths
     raise InputError(f"score: wanted BilinearScore or FactoredScore, got {type(score).__name__}")
 
 
@@ -214,26 +244,29 @@ def _(stack: PaperStack, *, B_X: float = 1.0) -> Measured:
     for i, block in enumerate(stack.blocks):
         scale = attention_scale(block.W_Q.shape[1], block.scale)
         qk = norms_QK(block.W_Q, block.W_K, scale)
-        quantities |= {f"L{i} {k}": v for k, v in _matrix_quantities("W_QK", qk).items()}
+        quantities |= _nonzero_quantities(f"L{i} W_QK", qk)
         for name, W in (("W_V", block.W_V), ("W_C", block.W_C)):
-            rows = _matrix_quantities(name, matrix_norms(W, name))
-            quantities |= {f"L{i} {k}": v for k, v in rows.items()}
-    sizes = [(b.W_V.shape, activation_lipschitz(b.activation), b.norm) for b in stack.blocks]
+            quantities |= _nonzero_quantities(f"L{i} {name}", matrix_norms(W, name))
 
-    def build(q: dict[str, float]) -> FunctionClass:
-        layers = []
-        for i, ((d, k), slope, norm) in enumerate(sizes):
-            inputs = inputs_for(norm, stack.T, features.B_X)
-            W_QK, W_V, W_C = (_norms_from(q, f"L{i} {name}") for name in ("W_QK", "W_V", "W_C"))
-            layers.append(PaperLayer(W_QK, W_V, W_C, d, k, slope, inputs.C_N, inputs.ratio))
+    def build(q: Quantities) -> FunctionClass:
+        layers = [_paper_layer(block, q, f"L{i} ") for i, block in enumerate(stack.blocks)]
         return paper_network(layers, q["w_2"], B_X=features.B_X)
 
-    checks = tuple(normalizer_assumption(b.norm, stack.T + 1) for b in stack.blocks[:1])
-    return Measured("PaperStack", quantities, build, stack.T, None, checks)
+    return Measured("PaperStack", quantities, build, stack.T, 2, stack.blocks[0].norm)
 
 
-def _norms_from(q: dict[str, float], name: str) -> MatrixNorms:
-    return MatrixNorms(q[f"{name}_2"], q[f"{name}_F"], q[f"{name}_21"], q[f"{name}_21"])
+def _paper_layer(block: PaperBlock, q: Quantities, label: str) -> PaperLayer:
+    (d, rank), k, d_out = block.W_Q.shape, block.W_V.shape[1], block.W_C.shape[1]
+    return PaperLayer(
+        matrix_of(q, f"{label}W_QK", rank),
+        matrix_of(q, f"{label}W_V"),
+        matrix_of(q, f"{label}W_C"),
+        d,
+        k,
+        activation_lipschitz(block.activation),
+        weighting_of(block.norm),
+        d_out,
+    )
 
 
 @measure.register

@@ -7,9 +7,10 @@ and, for [CLS], its own unit vector. The smallest weights that reproduce the tab
     min ||pi||^2 + ||psi||^2 + ||xi||^2 + chi^2
     subject to  pi_t + psi_c + xi_{t,c} = g[t, c] + const,   chi = g_* + const,
 
-give a rigorous score norm (softmax ignores the constant); values have no free constant. For given
-psi and const the best pi_t is the sum of the residual row r_t = g_t + const - psi divided by A + 1,
-and the cost of the row is r_t^T (I - 11^T/(A+1)) r_t: only A + 1 unknowns remain.
+give a rigorous score norm (a shift-invariant Norm ignores the constant; for any other it is 0);
+values have no free constant. For given psi and const the best pi_t is the sum of the residual row
+r_t = g_t + const - psi divided by A + 1, and the cost of the row is r_t^T (I - 11^T/(A+1)) r_t:
+only A + 1 unknowns remain.
 """
 
 import math
@@ -26,8 +27,11 @@ Table = Float[np.ndarray, "T A"]
 ValueTable = Float[np.ndarray, "T A k"]
 
 
-def score_table_norm(g: Table, g_cls: float) -> float:
-    """An upper bound on the smallest weight norm that produces the scores g[t, c] and g_*."""
+def score_table_norm(g: Table, g_cls: float, shift_invariant: bool = True) -> float:
+    """An upper bound on the smallest weight norm that produces the scores g[t, c] and g_*.
+
+    shift_invariant: Norm ignores a constant added to all scores, so it is chosen best; else 0.
+    """
     _check(g, g_cls)
     T, A = g.shape
     M = np.eye(A) - 1.0 / (A + 1)
@@ -39,8 +43,11 @@ def score_table_norm(g: Table, g_cls: float) -> float:
     system[A, A] = T * (one @ M @ one) + 1.0
     total = g.sum(axis=0)
     right = np.concatenate([M @ total, [-(one @ M @ total) - g_cls]])
-    solution = np.linalg.solve(system, right)
-    psi, const = solution[:A], float(solution[A])
+    if shift_invariant:
+        solution = np.linalg.solve(system, right)
+        psi, const = solution[:A], float(solution[A])
+    else:
+        psi, const = np.linalg.solve(system[:A, :A], right[:A]), 0.0
     rest = g + const - psi
     value = np.einsum("ta,ab,tb->", rest, M, rest) + psi @ psi + (g_cls + const) ** 2
     return upper(math.sqrt(max(float(value), 0.0)), float(np.abs(g).max() + abs(g_cls)))
@@ -74,13 +81,18 @@ class TableReach:
     radius: float
 
 
-def value_reach(v: ValueTable, v_cls: Float[np.ndarray, "k"]) -> TableReach:
-    """B_phi = max over tokens of ||v - c||, c the middle of the bounding box or the mean."""
+def value_reach(
+    v: ValueTable, v_cls: Float[np.ndarray, "k"], stochastic: bool = True
+) -> TableReach:
+    """B_phi = max over tokens of ||v - c||, c the middle of the bounding box or the mean.
+
+    stochastic: the weights sum to one, so a centre may be subtracted; else c = 0.
+    """
     tokens = np.concatenate([v.reshape(-1, v.shape[2]), v_cls[None, :]])
     middle = (tokens.max(axis=0) + tokens.min(axis=0)) / 2
+    centres = (middle, tokens.mean(axis=0)) if stochastic else (np.zeros_like(middle),)
     options = [
-        TableReach(c, upper(float(np.linalg.norm(tokens - c, axis=1).max())))
-        for c in (middle, tokens.mean(axis=0))
+        TableReach(c, upper(float(np.linalg.norm(tokens - c, axis=1).max()))) for c in centres
     ]
     return min(options, key=lambda option: option.radius)
 

@@ -1,12 +1,14 @@
-"""The practical Transformer of `capax.attention`: one layer by its tables, deeper ones by (LN).
+"""The practical Transformer of `capax.attention`, by its matrices: Theorem 4.7 (LN) or (U).
 
-One layer with [CLS] read-out: scores and values of a token depend on (position, symbol) only, so
-the head is a linear class on fixed features whatever produced the tables (`table_norms`). What
-follows the attention (MLP, LayerNorm, read-out) is covered as in Theorem 4.7; a LayerNorm there
-costs its factor 1/sqrt(eps_0).
+Embeddings are one more piece: a token is M^T phi with a two-hot feature phi of length sqrt(2), and
+only alphabet T + 1 of them exist. A model of one layer can also be taken apart by its tables
+(`one_layer_bounds`); its class is the networks that satisfy both sets of norms, and the smaller
+cover counts.
 """
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,55 +18,47 @@ from capax.attention.block import LAYER_NORM_EPSILON, Block, LayerNorm
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import Transformer
 from capax.capacity.linear.norms import MatrixNorms, finite_matrix, matrix_norms, upper
-from capax.capacity.linear.pieces import Piece
-from capax.capacity.magnitude import log_sum
 from capax.capacity.network.function_class import FunctionClass
-from capax.capacity.network.head_bounds import INDEPENDENT
-from capax.capacity.network.layer_pieces import matrix_piece, score_piece
-from capax.capacity.network.network_bounds import (
-    ResidualBlock,
-    matrix,
-    mlp_stage,
-    read_out_stage,
-    residual_network,
-)
-from capax.capacity.network.sample_points import Sample
-from capax.capacity.network.stages import Stage, compose
-from capax.capacity.weights.assumptions import inputs_for, normalizer_assumption
+from capax.capacity.network.layer_pieces import Shape, matrix_piece
+from capax.capacity.network.network_bounds import ResidualBlock, residual_network
+from capax.capacity.weights.assumptions import weighting_of
 from capax.capacity.weights.block_norms import BlockWeights, Fold, block_norms, folded
-from capax.capacity.weights.measured import Measured
-from capax.capacity.weights.table_norms import (
-    FEATURE_NORM,
-    score_table_norm,
-    value_reach,
-    value_table_norms,
+from capax.capacity.weights.measured import (
+    ALMOST_ZERO,
+    Measured,
+    Quantities,
+    matrix_of,
+    matrix_quantities,
 )
+from capax.capacity.weights.one_layer_bounds import one_layer_class, table_quantities
 from capax.errors import require
 
-LOG_LN = -0.5 * math.log(LAYER_NORM_EPSILON)
 Array = Float[np.ndarray, "..."]
 
 
 def measure_transformer(model: Transformer) -> Measured:
-    """The quantities of a Transformer: tables for one layer, matrix norms for more."""
+    """The quantities of a Transformer: matrix norms, and tables too where it has one layer."""
     finite_matrix(model.embed, "embed")
     finite_matrix(model.position, "position")
-    quantities = {"w_2": _read_out_norm(model)}
     blocks = [block_norms(_weights(block)) for block in model.blocks]
-    one = len(blocks) == 1
+    quantities = {"w_2": _read_out_norm(model), **_embedding_quantities(model)}
     for i, block in enumerate(blocks):
-        quantities |= _block_quantities(block, f"L{i} ", heads=not one)
-    quantities |= _table_quantities(model) if one else _embedding_quantities(model)
-    make = _one_layer_class if one else _deep_class
-    checks = (normalizer_assumption(model.blocks[0].norm, model.spec.T + 1),)
-    return Measured(
-        f"Transformer ({len(blocks)} layer{'' if one else 's'})",
-        quantities,
-        lambda q: make(model, blocks, q),
-        model.spec.T,
-        model.spec.alphabet,
-        checks,
-    )
+        quantities |= _block_quantities(block, f"L{i} ")
+    one = len(blocks) == 1
+    if one:
+        quantities |= table_quantities(model)
+
+    def build(q: Quantities) -> FunctionClass:
+        rebuilt = [_rebuilt(block, q, f"L{i} ") for i, block in enumerate(blocks)]
+        matrices = _matrix_class(model, rebuilt, q)
+        if not one:
+            return matrices
+        tables = one_layer_class(model, rebuilt[0], q)
+        return replace(tables, others=(matrices.build,))
+
+    spec = model.spec
+    name = f"Transformer ({len(blocks)} layer{'' if one else 's'})"
+    return Measured(name, quantities, build, spec.T, spec.alphabet, model.blocks[0].norm)
 
 
 def _fold(ln: LayerNorm | None) -> Fold:
@@ -76,10 +70,10 @@ def _plain(array: object) -> Array:
 
 
 def _weights(block: Block) -> BlockWeights:
-    names = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_V", "b_O")
-    inputs = inputs_for(block.norm, 1, 1.0)
+    names = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
+    arrays: dict[str, Any] = {name: _plain(getattr(block, name)) for name in names}
     return BlockWeights(
-        **{name: _plain(getattr(block, name)) for name in names},
+        **arrays,
         W_1=_plain(block.W_in),
         b_1=_plain(block.b_in),
         W_2=_plain(block.W_out),
@@ -88,8 +82,7 @@ def _weights(block: Block) -> BlockWeights:
         ln_2=_fold(block.ln2),
         scale=attention_scale(block.W_Q.shape[-1], block.scale),
         L_sigma=activation_lipschitz(block.activation),
-        C_N=inputs.C_N,
-        ratio=inputs.ratio,
+        weighting=weighting_of(block.norm),
     )
 
 
@@ -100,142 +93,49 @@ def _read_out_norm(model: Transformer) -> float:
     return norm
 
 
-def _block_quantities(block: ResidualBlock, label: str, heads: bool) -> dict[str, float]:
-    rows: dict[str, float] = {}
-    named = [
-        (f"h{h} {n}", x) for h, p in enumerate(block.heads) for n, x in zip(QK_VO, p, strict=True)
-    ]
-    for name, norms in [*(named if heads else []), ("W_1", block.W_1), ("W_2", block.W_2)]:
-        if norms is not None:
-            rows |= _three(f"{label}{name}", norms)
+def _named(block: ResidualBlock) -> dict[str, MatrixNorms]:
+    """The matrices of a block by name; sums of absolute entries do not pay for trained ones."""
+    pairs = {
+        f"h{h} {name}": norms
+        for h, pair in enumerate(block.heads)
+        for name, norms in zip(("W_QK", "W_VO"), pair, strict=True)
+    }
+    rest = {"W_1": block.W_1, "W_2": block.W_2, "b_O": block.b_O}
+    found = {**pairs, **{name: norms for name, norms in rest.items() if norms is not None}}
+    return {name: replace(norms, norm_1_1=math.inf) for name, norms in found.items()}
+
+
+def _block_quantities(block: ResidualBlock, label: str) -> Quantities:
+    rows: Quantities = {}
+    for name, norms in _named(block).items():
+        rows |= matrix_quantities(f"{label}{name}", norms)
     return rows
 
 
-QK_VO = ("W_QK", "W_VO")
+def _rebuilt(block: ResidualBlock, q: Quantities, label: str) -> ResidualBlock:
+    """The same block with the quantities of q for its norms; ranks belong to the architecture."""
+    named = {name: matrix_of(q, f"{label}{name}", old.rank) for name, old in _named(block).items()}
+    heads = tuple((named[f"h{h} W_QK"], named[f"h{h} W_VO"]) for h in range(len(block.heads)))
+    return replace(block, heads=heads, W_1=named["W_1"], W_2=named["W_2"], b_O=named.get("b_O"))
 
 
-def _three(name: str, norms: MatrixNorms) -> dict[str, float]:
-    """The three norms of a matrix; a zero matrix counts as 1e-12, the grid has no zero."""
-    values = {"2": norms.norm_2, "F": norms.norm_F, "21": norms.norm_2_1}
-    return {f"{name}_{key}": max(value, 1e-12) for key, value in values.items()}
-
-
-def _norms(q: dict[str, float], name: str) -> MatrixNorms:
-    return MatrixNorms(q[f"{name}_2"], q[f"{name}_F"], q[f"{name}_21"], math.inf)
-
-
-def _rebuilt(block: ResidualBlock, q: dict[str, float], label: str, heads: bool) -> ResidualBlock:
-    pairs = tuple(
-        (_norms(q, f"{label}h{h} W_QK"), _norms(q, f"{label}h{h} W_VO"))
-        for h in range(len(block.heads) if heads else 0)
-    )
-    W_1, W_2 = _norms(q, f"{label}W_1"), _norms(q, f"{label}W_2")
-    sizes = (block.d, block.hidden, block.L_sigma, block.C_N, block.ratio)
-    return ResidualBlock(pairs, W_1, W_2, *sizes)
-
-
-# ---- deeper models ---------------------------------------------------------------------------
-
-
-def _embedding_quantities(model: Transformer) -> dict[str, float]:
+def _embedding_quantities(model: Transformer) -> Quantities:
     parts = (model.position, model.embed, _plain(model.cls)[None, :])
     M = np.concatenate([_plain(part) for part in parts])
     tokens = _plain(model.embed)[None] + _plain(model.position)[:, None]
     longest = max(float(np.linalg.norm(tokens, axis=-1).max()), float(np.linalg.norm(M[-1])))
-    return {**_three("embed", matrix_norms(M, "embed")), "B_X": upper(longest)}
+    norms = replace(matrix_norms(M, "embed"), norm_1_1=math.inf)
+    return {**matrix_quantities("embed", norms), "B_X": max(upper(longest), ALMOST_ZERO)}
 
 
-def _deep_class(
-    model: Transformer, blocks: list[ResidualBlock], q: dict[str, float]
-) -> FunctionClass:
+def _matrix_class(model: Transformer, blocks: list[ResidualBlock], q: Quantities) -> FunctionClass:
     spec = model.spec
-    features, points = spec.T + spec.alphabet + 1, spec.alphabet * spec.T + 1
-    embed = matrix(
-        "embeddings", _norms(q, "embed"), 0.5 * math.log(2.0), 0.0, points, spec.d, features
+    shape, points = Shape(spec.T + spec.alphabet + 1, spec.d), spec.alphabet * spec.T + 1
+    embed = matrix_piece(
+        "embeddings", matrix_of(q, "embed"), 0.5 * math.log(2.0), 0.0, points, spec.d, shape
     )
-    rebuilt = [_rebuilt(block, q, f"L{i} ", heads=True) for i, block in enumerate(blocks)]
-    shape = "layer_norm" if spec.layer_norm else "unbounded"
+    form = "layer_norm" if spec.layer_norm else "unbounded"
     eps = LAYER_NORM_EPSILON
     return residual_network(
-        rebuilt, q["w_2"], B_X=q["B_X"], shape=shape, layer_norm_eps=eps, embedding=embed
-    )
-
-
-# ---- one layer -------------------------------------------------------------------------------
-
-
-def head_tables(model: Transformer, h: int) -> tuple[Array, float, Array, Array]:
-    """Scores g[t, c], g_* and values v[t, c, :], v_* (through W_O) of head h, constants included.
-
-    The first head carries b_O and the [CLS] residual: weights sum to one, so a constant may be
-    added to all values.
-    """
-    block = model.blocks[0]
-    symbols = _plain(model.embed)[None] + _plain(model.position)[:, None]  # [T, A, d]
-    X, cls = _normed(block.ln1, symbols), _normed(block.ln1, _plain(model.cls))
-    W_Q, W_K, W_V, W_O = (_plain(W)[h] for W in (block.W_Q, block.W_K, block.W_V, block.W_O))
-    scale = attention_scale(W_Q.shape[1], block.scale)
-    query = (cls @ W_Q + _plain(block.b_Q)[h]) * scale
-    key = W_K @ query  # the key bias adds a constant to all scores
-    constant = _plain(block.b_V)[h] @ W_O
-    if h == 0:
-        constant = constant + _plain(block.b_O) + _plain(model.cls)
-    W = W_V @ W_O
-    return X @ key, float(cls @ key), X @ W + constant, cls @ W + constant
-
-
-def _normed(ln: LayerNorm | None, x: Array) -> Array:
-    if ln is None:
-        return x
-    centred = x - x.mean(axis=-1, keepdims=True)
-    unit = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + LAYER_NORM_EPSILON)
-    return unit * _plain(ln.gain) + _plain(ln.bias)
-
-
-def _table_quantities(model: Transformer) -> dict[str, float]:
-    inputs = inputs_for(model.blocks[0].norm, model.spec.T, 1.0)
-    free = inputs.shift_invariant and inputs.stochastic
-    require(
-        free, "normalizer", "a shift-invariant one (softmax) for table norms", model.spec.normalizer
-    )
-    rows: dict[str, float] = {}
-    for h in range(model.spec.heads):
-        g, g_cls, v, v_cls = head_tables(model, h)
-        rows[f"h{h} W_QK_F"] = max(score_table_norm(g, g_cls), 1e-12)
-        rows |= _three(f"h{h} V", value_table_norms(v, v_cls))
-        rows[f"h{h} reach"] = max(value_reach(v, v_cls).radius, 1e-12)
-    return rows
-
-
-def _one_layer_class(
-    model: Transformer, blocks: list[ResidualBlock], q: dict[str, float]
-) -> FunctionClass:
-    spec = model.spec
-    inputs = inputs_for(model.blocks[0].norm, spec.T, FEATURE_NORM, 1.0)
-    log_ln = LOG_LN if spec.layer_norm else None
-    block = _rebuilt(blocks[0], q, "L0 ", heads=False)
-
-    def build(sample: Sample) -> tuple[Piece, ...]:
-        N_v, pieces = sample.sequences, []
-        for h in range(spec.heads):
-            score, reach = q[f"h{h} W_QK_F"], q[f"h{h} reach"]
-            V = _norms(q, f"h{h} V")
-            pieces += [
-                score_piece(score, reach, inputs, sample.cls_pairs, None, f"h{h} W_QK"),
-                matrix_piece(f"h{h} V", V.norm_2_1, V.norm_F, FEATURE_NORM, 1.0, N_v, spec.d, None),
-            ]
-        heads = range(spec.heads)
-        log_B = log_sum([math.log(q[f"h{h} V_2"] * FEATURE_NORM) for h in heads])
-        mlp, log_B = mlp_stage(block, log_B, N_v, "", log_ln)
-        read = read_out_stage(q["w_2"], spec.d, log_B, N_v, log_ln)
-        return compose([Stage(0.0, tuple(pieces)), mlp, read])
-
-    return FunctionClass(
-        statement=f"Corollary 4.5 on token tables (one layer, H = {spec.heads})",
-        build=build,
-        norms=q,
-        assumptions=(INDEPENDENT,),
-        latex=r"\frac1{\epsilon^2}\Big[\sum_i(\alpha_i^2C_i)^{1/3}\Big]^3",
-        formula="(1/eps^2) [sum over heads, MLP, read-out of (alpha^2 C)^(1/3)]^3",
-        notes=("a LayerNorm after the attention costs 1/sqrt(eps_0) = 316",) if log_ln else (),
+        blocks, q["w_2"], B_X=q["B_X"], shape=form, layer_norm_eps=eps, embedding=embed
     )

@@ -17,7 +17,7 @@ from capax.boolean import SparseFunction
 from capax.compiler.construction import general, heads, symmetric, threshold
 from capax.compiler.construction.incoherent import DualBasis
 from capax.compiler.construction.literals import literal_form
-from capax.compiler.construction.readouts import Readout, constant_readout
+from capax.compiler.construction.readouts import INSIDE, Readout, constant_readout
 from capax.compiler.construction.selection import Selection
 
 Family = Literal["monotone-symmetric", "linear-threshold", "symmetric", "general"]
@@ -63,7 +63,7 @@ def scalar_offer(
     limit = threshold.limit_error(head, problem)
     if eps is not None and eps <= limit:
         return _too_small(eps, limit)
-    found = heads.scalar_head(head, problem, (1 + limit) / 2 if eps is None else eps)
+    found = heads.scalar_head(head, problem, (1 + limit) / 2 if eps is None else INSIDE * eps)
     if found is None:
         return Refusal("no temperature reaches the wanted error with these codes")
     margin, peak = threshold.scalar_extremes(found, problem)
@@ -109,7 +109,7 @@ def general_offer(
             f"(limit {2 << general.MAX_GENERAL_SPARSITY}, s <= {general.MAX_GENERAL_SPARSITY})"
         )
     one_each, levels = interpolates(head, eps), general.level_heights(f)
-    found = heads.general_head(head, f, eps if one_each else None)
+    found = heads.general_head(head, f, INSIDE * eps if one_each and eps else None)
     if found is None:
         return Refusal("no temperature separates the patterns with these codes")
     if not one_each:
@@ -128,8 +128,10 @@ def constant_offer(
 
 
 def interpolates(head: Selection, eps: float | None) -> bool:
-    """One unit a pattern: when an error is allowed, and in the bag, where it is exact anyway."""
-    return head.is_bag or (eps is not None and eps > 0 and head.encoding != "incoherent")
+    """One unit a pattern: when an error is allowed, and in the bag, where only rounding is left."""
+    if head.is_bag:
+        return eps != 0
+    return eps is not None and eps > 0 and head.encoding != "incoherent"
 
 
 def planned_units(family: Family, f: SparseFunction, head: Selection, eps: float | None) -> int:

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from capax.boolean import SparseFunction
 from capax.boolean.functions import row_weights
 from capax.compiler.construction.literals import pattern_bits
-from capax.compiler.construction.readouts import MLPReadout
+from capax.compiler.construction.readouts import INSIDE, MLPReadout
 from capax.compiler.construction.selection import Selection
 
 KEPT = 2.0
@@ -96,7 +96,7 @@ def interpolation_error(selection: Selection, levels: tuple[tuple[int, float], .
 
 def exact_readout(selection: Selection, f: SparseFunction) -> MLPReadout:
     """Two units for each isolated pattern: a plateau of height one."""
-    gamma, jump = pattern_margins(selection, f), _jumps(f)
+    gamma, jump = INSIDE * pattern_margins(selection, f), _jumps(f)
     planes = _planes(selection, f) / gamma
     biases = np.repeat([0.0, -1.0], len(jump))
     W_1 = np.concatenate([planes, planes], axis=1)

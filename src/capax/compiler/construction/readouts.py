@@ -14,6 +14,10 @@ from jaxtyping import Float
 from capax.compiler.construction.literals import pattern_bits
 from capax.compiler.construction.selection import Selection
 
+INSIDE = 1 - 1e-9
+"""Plateaus begin, and errors end, this much inside what the formulas allow: the stored weights are
+rounded, and what is promised has to hold for them."""
+
 
 @dataclass(frozen=True)
 class ScalarReadout:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.compiler.construction.literals import LiteralForm
-from capax.compiler.construction.readouts import MLPReadout
+from capax.compiler.construction.readouts import INSIDE, MLPReadout
 from capax.compiler.construction.selection import Selection
 
 
@@ -50,7 +50,7 @@ def cuts(selection: Selection, form: LiteralForm) -> Float[np.ndarray, " steps"]
 def symmetric_readout(selection: Selection, form: LiteralForm) -> MLPReadout:
     """W_V = [sum_i nu_i P_i, v] and one pair of units per step."""
     levels, cut = steps(form), cuts(selection, form)
-    gamma = step_margins(selection, form)
+    gamma = INSIDE * step_margins(selection, form)
     jump = np.diff(form.phi)[levels - 1]
     pair = np.stack([1 / gamma, -cut / gamma])
     return MLPReadout(

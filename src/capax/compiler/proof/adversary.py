@@ -11,8 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
+from capax.compiler.proof.merging import free_positions
 from capax.compiler.proof.tables import HeadTables
 
+MAX_TOKENS = 4096
+FAINT = 1e-290
 NOISE = 1e-13
 """Gains below this are rounding."""
 Readout = Callable[[Float[np.ndarray, "n k"]], Float[np.ndarray, " n"]]
@@ -32,27 +35,55 @@ def attack(
     readout: Readout,
     *,
     rows: Sequence[int] | None = None,
+    suspicion: Float[np.ndarray, " rows"] | None = None,
     seed: int = 0,
-    restarts: int = 3,
+    restarts: int = 1,
     max_rounds: int = 60,
 ) -> Attack:
     """The worst of greedy ascents from all-zeros, all-ones and random irrelevant bits.
 
-    `rows` = patterns of the relevant bits to start from (None: all, or 64 random ones if more).
+    `rows` = patterns of the relevant bits to start from (None: all; of more than 64, the 32 with
+    the largest `suspicion` and 32 random ones: a file may be made to look harmless where it is
+    not). Long contexts (T > 4096) are searched by kinds of positions, see `_by_kinds`.
     """
     generator = np.random.default_rng(seed)
-    best = Attack(-np.inf, np.zeros(tables.T, dtype=np.int64))
-    for row in _patterns(len(targets), generator) if rows is None else rows:
-        for start in _starts(tables.T, restarts, generator):
-            bits = _with_pattern(start, support, row)
-            found = _ascend(tables, support, float(targets[row]), readout, bits, max_rounds)
+    short, place = (tables, None) if tables.T <= MAX_TOKENS else _by_kinds(tables, support)
+    inner = support if place is None else range(len(support))
+    best = Attack(-np.inf, np.zeros(short.T, dtype=np.int64))
+    for row in _patterns(len(targets), suspicion, generator) if rows is None else rows:
+        for start in _starts(short.T, restarts, generator):
+            bits = _with_pattern(start, inner, row)
+            found = _ascend(short, inner, float(targets[row]), readout, bits, max_rounds)
             best = max(best, found, key=lambda attempt: attempt.error)
-    return best
+    return best if place is None else Attack(best.error, best.bits[place])
 
 
-def _patterns(total: int, generator: np.random.Generator) -> Sequence[int]:
-    """All patterns of the relevant bits, or 64 random ones when there are more."""
-    return range(total) if total <= 64 else generator.choice(total, 64, replace=False).tolist()
+def _patterns(
+    total: int, suspicion: np.ndarray | None, generator: np.random.Generator
+) -> Sequence[int]:
+    """All patterns of the relevant bits, or 64 of them: suspicious and random ones."""
+    if total <= 64:
+        return range(total)
+    order = np.arange(total) if suspicion is None else np.argsort(-suspicion, kind="stable")
+    return [*order[:32].tolist(), *generator.choice(total, 32, replace=False).tolist()]
+
+
+def _by_kinds(
+    tables: HeadTables, support: Sequence[int]
+) -> tuple[HeadTables, Integer[np.ndarray, " T"]]:
+    """Tables with one token for all positions that are alike, which then show the same bit.
+
+    The weight of n equal tokens is that of one with ln n more in its logit. Also returns, for every
+    position, its place in the shorter tables: the support comes first.
+    """
+    free = free_positions(tables, support)
+    at = np.asarray(support, np.int64)
+    logits = np.concatenate([tables.logits[at], free.logits.mid + np.log(free.count)[:, None]])
+    values = np.concatenate([tables.values[at], free.values.mid])
+    place = np.empty(tables.T, np.int64)
+    place[at] = np.arange(len(at))
+    place[np.delete(np.arange(tables.T), at)] = len(at) + free.kind
+    return HeadTables(logits, values, tables.cls_logit, tables.cls_value), place
 
 
 def _starts(T: int, restarts: int, generator: np.random.Generator) -> list[np.ndarray]:
@@ -77,6 +108,7 @@ def _ascend(
 ) -> Attack:
     """Flip, in each round, the better half of the bits whose single flip raises the error."""
     mass, cls_mass = tables.masses()
+    mass = np.maximum(mass, FAINT)  # where all others are off, the faintest token counts
     every = np.arange(tables.T)
     free = np.delete(every, np.asarray(support, dtype=np.int64))
     weighted = mass[:, :, None] * tables.values

@@ -1,7 +1,9 @@
 """The certificate: what a compiled network does on all 2^T inputs, and what it weighs.
 
-Everything in it follows from closed forms in O(2^s), so T = 10^6 costs no more than T = 10. It is
-stored beside the weights; `verify` recomputes it from the weights alone.
+The promise is about real arithmetic on exactly the stored float64 weights. Worst case and margin
+are the proven ends of the output's range (`output_range`), rounded outward to twelve digits; the
+norms come from closed forms in O(2^s) or from the arrays. It is stored beside the weights; `verify`
+recomputes it from the weights alone.
 """
 
 from dataclasses import asdict, dataclass
@@ -9,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from capax.attention import ClsScalar
 from capax.boolean import SparseFunction, from_table
 from capax.compiler.construction.assemble import assemble
 from capax.compiler.construction.families import Construction
 from capax.compiler.construction.readouts import ScalarReadout
 from capax.compiler.proof.norm_table import closed_form_norms, paper_bounds
 from capax.compiler.proof.output_range import output_range
+from capax.compiler.proof.rounding import digits_down, digits_up, exactly, plus
 from capax.compiler.proof.sample_size import DELTA, TARGET_ERROR, capacity_report, capacity_routes
 from capax.compiler.proof.sample_size import sample_sizes as by_route
-from capax.compiler.proof.tables import head_tables
-from capax.errors import InputError, require
+from capax.compiler.proof.tables import HeadTables, Model, head_tables
+from capax.errors import InfeasibleError, InputError, require
 
 LABELS, VALUES = "labels -1 and +1, decided by the sign", "values of f, decided at 1/2"
 REAL_VALUES = "values of f (real-valued: there is nothing to decide)"
@@ -26,9 +30,9 @@ REAL_VALUES = "values of f (real-valued: there is nothing to decide)"
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is promised. `worst_case_error` = max over all 2^T inputs of |output - target|.
+    """What is promised. `worst_case_error` >= |output - target| on all 2^T inputs.
 
-    `margin` = smallest distance of the output from the decision threshold on the right side, None
+    `margin` <= the distance of every output from the decision threshold on the right side, None
     for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by
     norm. `sample_size`: by route, for error 0.1 with probability 95 %. `selection`: the knobs of
     the head (a = inverse temperature).
@@ -72,8 +76,12 @@ class Certificate:
 def certify(construction: Construction, name: str, eps: float | None) -> Certificate:
     """The certificate of a construction; `name` = the formula, for the reader."""
     f, head = construction.function, construction.selection
-    error, margin = exact_error(construction)
-    norms, routes = closed_form_norms(construction), capacity_routes(construction)
+    model = assemble(construction)
+    tables = head_tables(model)
+    error, margin = proven_error(model, tables, f)
+    if eps is not None and error > eps:
+        raise InfeasibleError(f"eps: wanted at most {eps:g}, the rounded weights reach {error:g}")
+    norms, routes = closed_form_norms(construction), capacity_routes(model, tables, f, margin)
     knobs = {"a": head.a, "D": head.D, "omega": head.omega, "beta": float(head.beta)}
     return Certificate(
         function=name,
@@ -84,7 +92,7 @@ def certify(construction: Construction, name: str, eps: float | None) -> Certifi
         family=construction.family,
         encoding=head.encoding,
         d=_width(construction),
-        target=_target(construction),
+        target=target_of(f, scalar=isinstance(construction.readout, ScalarReadout)),
         eps=eps,
         worst_case_error=error,
         margin=margin,
@@ -95,30 +103,35 @@ def certify(construction: Construction, name: str, eps: float | None) -> Certifi
         paper_bounds=paper_bounds(construction, norms),
         sample_size=by_route(routes),
         capacity=capacity_report(routes),
-        statements=_statements(construction),
+        statements=statements_of(construction.family, f),
         notes=(*f.notes, *_notes(construction, margin)),
     )
 
 
-def exact_error(construction: Construction) -> tuple[float, float | None]:
-    """Worst-case error and margin: closed form, or the exact range of the head for codes."""
-    if construction.basis is None or not isinstance(construction.readout, ScalarReadout):
-        return construction.worst_case_error, construction.margin
-    model = assemble(construction)
-    f = construction.function
-    return error_from_range(f, *output_range(model, head_tables(model), f.support), signed=True)
+def proven_error(model: Model, tables: HeadTables, f: SparseFunction) -> tuple[float, float | None]:
+    """Worst-case error and margin from the proven range of the output, rounded outward."""
+    found = output_range(model, tables, f.support)
+    error, margin = error_from_range(f, *found, signed=isinstance(model, ClsScalar))
+    return digits_up(error), None if margin is None else digits_down(margin)
 
 
 def error_from_range(
     f: SparseFunction, low: np.ndarray, high: np.ndarray, *, signed: bool
 ) -> tuple[float, float | None]:
     """Largest |output - target| and smallest distance from the threshold, from the ranges."""
-    target = 2 * f.table - 1 if signed else f.table
-    error = float(np.maximum(np.abs(low - target), np.abs(high - target)).max())
+    target = exactly(targets(f, signed=signed))
+    over, under = plus(exactly(high), -target).high, plus(target, exactly(-low)).high
+    error = float(np.maximum(over, under).max())
     if not f.is_boolean:
         return error, None
-    threshold = 0.0 if signed else 0.5
-    return error, float(np.where(f.table > 0.5, low - threshold, threshold - high).min())
+    cut = exactly(np.full(len(low), 0.0 if signed else 0.5))
+    above, below = plus(exactly(low), -cut).low, plus(cut, exactly(-high)).low
+    return error, float(np.where(f.table > 0.5, above, below).min())
+
+
+def targets(f: SparseFunction, *, signed: bool) -> np.ndarray:
+    """What the output should be at each pattern: the labels -1 and +1, or the values of f."""
+    return 2 * f.table - 1 if signed else f.table
 
 
 def table_text(f: SparseFunction) -> str | tuple[float, ...]:
@@ -150,21 +163,25 @@ def _width(construction: Construction) -> int:
     return widths[head.encoding]
 
 
-def _target(construction: Construction) -> str:
-    if isinstance(construction.readout, ScalarReadout):
+def target_of(f: SparseFunction, *, scalar: bool) -> str:
+    """What the output stands for, and how it decides."""
+    if scalar:
         return LABELS
-    return VALUES if construction.function.is_boolean else REAL_VALUES
+    return VALUES if f.is_boolean else REAL_VALUES
 
 
-def _statements(construction: Construction) -> tuple[str, ...]:
-    case = {
-        "monotone-symmetric": "monotone symmetric functions by f_tf-scalar",
-        "linear-threshold": "f_tf-scalar, extended to weighted thresholds (ours)",
-        "symmetric": "symmetric functions by head and MLP",
-        "general": "all s-sparse functions by head and MLP",
-    }[construction.family]
-    routes = ("Corollary 4.5", "Occam bound") if construction.function.is_boolean else ()
-    return (f"Proposition 5: {case}", *routes)
+CASES = {
+    "monotone-symmetric": "monotone symmetric functions by f_tf-scalar",
+    "linear-threshold": "f_tf-scalar, extended to weighted thresholds (ours)",
+    "symmetric": "symmetric functions by head and MLP",
+    "general": "all s-sparse functions by head and MLP",
+}
+
+
+def statements_of(family: str, f: SparseFunction) -> tuple[str, ...]:
+    """The statements of the paper behind a network of this family."""
+    routes = ("Corollary 4.5", "Occam bound") if f.is_boolean else ()
+    return (f"Proposition 5: {CASES.get(family, 'no such family')}", *routes)
 
 
 def _notes(construction: Construction, margin: float | None) -> tuple[str, ...]:

@@ -1,106 +1,199 @@
-"""The exact range of a head over all 2^T inputs, whatever its weights: Dinkelbach's method.
+"""The range of a head over all 2^T inputs, proved, whatever its weights.
 
-In a direction c of the head output,
+In a direction c of the head output, for a fixed pattern of the relevant bits, c . u is a ratio of
+sums over positions with weights e^score, [CLS] among them: `dinkelbach` finds its largest value
+over all other bits and proves it; low ends are high ends of -v.
 
-    l(b) = (n_0 + sum_t n_t(b_t)) / (z_0 + sum_t z_t(b_t)),    z > 0,
+Scores are logarithms and only their differences matter. They are shifted by a score that no choice
+can go below, max([CLS], fixed tokens, max_t min_b score): some chosen weight is at least about 1,
+so nothing that matters underflows. A weight that overflows (e^700 above this) can be switched on
+alone, hence the maximum is at least its value, up to e^-700: the search starts there.
 
-is a ratio of sums over positions. For a fixed pattern of the relevant bits its largest value over
-all other bits is found by Dinkelbach's iteration: lambda <- l(b), b_t <- the bit with the larger
-n_t - lambda z_t. The value rises at every step and the iteration stops at the exact maximum after
-finitely many steps (max_b (n - lambda z) is decreasing in lambda and zero at the maximum). Cost
-O(2^s T) for each direction; positions with equal tables are merged first, so compiled weights cost
-O(2^s). This needs nothing of how the weights were made.
+The promise: for all real scores and values within the stated errors of the tables, the exact output
+on every input lies in [low, high]. Cost O(2^s c) a direction for c different irrelevant positions.
+Where the ends are needed at few of the (pattern, direction) pairs, or only a sign is wanted,
+`HeadProblems` answers for these alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Integer
 
+from capax.compiler.proof.dinkelbach import Ratios, certainly_at_most, largest
+from capax.compiler.proof.merging import FreePositions, free_positions
+from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma, matmul
 from capax.compiler.proof.tables import HeadTables
-from capax.errors import InfeasibleError
 
-MAX_STEPS = 200
-BLOCK = 1 << 22
-"""Numbers per array: patterns are treated in blocks of at most this size."""
+BLOCK = 1 << 20
+"""Numbers per array: pairs are treated in blocks of at most this size."""
+Ends = Float[np.ndarray, "rows g"]
+Indices = Integer[np.ndarray, " p"]
 
 
 @dataclass(frozen=True)
-class Merged:
-    """Numerators n[c, 2, k], masses z[c, 2], multiplicities of the merged irrelevant positions."""
+class HeadRange:
+    """[low, high] holds c . u on every input with the pattern: rows = patterns, columns = c.
 
-    n: Float[np.ndarray, "c 2 k"]
-    z: Float[np.ndarray, "c 2"]
-    count: Float[np.ndarray, " c"]
+    `lowest`, `highest`: where the search ended, up to rounding values of actual inputs (not
+    proved; `extremes.extreme_input` gives one).
+    """
 
-
-def pattern_sums(
-    tables: HeadTables, support: Sequence[int]
-) -> tuple[Float[np.ndarray, "rows k"], Float[np.ndarray, " rows"]]:
-    """Numerator and normaliser of [CLS] and the relevant tokens at each of the 2^s patterns."""
-    mass, cls_mass = tables.masses()
-    n = (cls_mass * tables.cls_value)[None]
-    z = np.array([cls_mass])
-    for t in support:
-        parts = mass[t][:, None] * tables.values[t]
-        n = np.concatenate([n + parts[0], n + parts[1]])
-        z = np.concatenate([z + mass[t, 0], z + mass[t, 1]])
-    return n, z
-
-
-def merged_positions(tables: HeadTables, support: Sequence[int]) -> Merged:
-    """Irrelevant positions with identical tables become one, with its multiplicity."""
-    rest = np.delete(np.arange(tables.T), np.asarray(support, dtype=np.int64))
-    mass, _ = tables.masses()
-    k = tables.cls_value.size
-    rows = np.concatenate([mass[rest], tables.values[rest].reshape(len(rest), 2 * k)], axis=1)
-    if len(rest) and (rows == rows[0]).all():
-        unique, count = rows[:1], np.array([len(rest)])
-    else:
-        unique, count = np.unique(rows, axis=0, return_counts=True)
-    z = unique[:, :2]
-    n = unique[:, 2:].reshape(len(unique), 2, k) * z[:, :, None]
-    return Merged(n, z, count.astype(np.float64))
+    low: Ends
+    high: Ends
+    lowest: Ends
+    highest: Ends
 
 
 def head_range(
-    tables: HeadTables, support: Sequence[int], directions: Float[np.ndarray, "k g"]
-) -> tuple[Float[np.ndarray, "rows g"], Float[np.ndarray, "rows g"]]:
-    """Exact (min, max) of c . u over all inputs with a given pattern, for each column c."""
-    n, z = pattern_sums(tables, support)
-    rest = merged_positions(tables, support)
-    free = rest.n @ directions  # [c, 2, g]
-    low, high = np.empty((len(n), directions.shape[1])), np.empty((len(n), directions.shape[1]))
-    for rows in _blocks(len(n), len(rest.count) * directions.shape[1]):
-        fixed = n[rows] @ directions
-        high[rows] = _largest(fixed, z[rows], free, rest)
-        low[rows] = -_largest(-fixed, z[rows], -free, rest)
-    return low, high
+    tables: HeadTables,
+    support: Sequence[int] = (),
+    directions: Float[np.ndarray, "k g"] | Enclosed | None = None,
+    patterns: Integer[np.ndarray, "rows s"] | None = None,
+) -> HeadRange:
+    """Proven ends of c . u over all inputs that show a pattern on `support`, for each column c.
+
+    `directions` None = the k outputs of the head themselves. `patterns` = the bits at `support`,
+    one row each; None = all 2^s of them, row r showing bit i of r at support[i].
+    """
+    problems = HeadProblems.of(tables, support, directions, patterns)
+    shape = problems.shape
+    rows, columns = (index.reshape(-1) for index in np.indices(shape))
+    return HeadRange(*(part.reshape(shape) for part in problems.range(rows, columns)))
 
 
-def _blocks(total: int, width: int) -> Iterator[slice]:
-    size = max(1, BLOCK // max(width, 1))
-    return (slice(start, start + size) for start in range(0, total, size))
+def all_patterns(s: int) -> Integer[np.ndarray, "rows s"]:
+    """The 2^s patterns in the order of a truth table."""
+    return np.arange(1 << s)[:, None] >> np.arange(s) & 1
 
 
-def _largest(
-    fixed: Float[np.ndarray, "rows g"],
-    z: Float[np.ndarray, " rows"],
-    free: Float[np.ndarray, "c 2 g"],
-    rest: Merged,
-) -> Float[np.ndarray, "rows g"]:
-    """max over the irrelevant bits of (fixed + sum n)/(z + sum z), by Dinkelbach."""
-    gain = free[:, 1] - free[:, 0]  # [c, g]
-    cost = (rest.z[:, 1] - rest.z[:, 0])[:, None]
-    top = fixed + rest.count @ free[:, 0]
-    bottom = (z + rest.count @ rest.z[:, 0])[:, None]
-    value = top / bottom
-    for _ in range(MAX_STEPS):
-        chosen = (gain - value[:, None, :] * cost > 0) * rest.count[:, None]  # [rows, c, g]
-        raised = top + (chosen * gain).sum(axis=1)
-        better = raised / (bottom + (chosen * cost).sum(axis=1))
-        if not (better > value).any():
-            return value
-        value = np.maximum(value, better)
-    raise InfeasibleError("the exact range of the head did not settle; the weights are too extreme")
+@dataclass(frozen=True)
+class HeadProblems:
+    """One problem for each pattern (row) and direction (column), solved where asked.
+
+    [CLS] and the tokens of the support have `scores` [1 + s, 2] and `fixed` values [1 + s, 2, g].
+    """
+
+    patterns: Integer[np.ndarray, "rows s"]
+    scores: Enclosed
+    fixed: Enclosed
+    free: FreePositions
+
+    @classmethod
+    def of(
+        cls,
+        tables: HeadTables,
+        support: Sequence[int],
+        directions: Float[np.ndarray, "k g"] | Enclosed | None,
+        patterns: Integer[np.ndarray, "rows s"] | None = None,
+    ) -> "HeadProblems":
+        """The arguments of `head_range`."""
+        shown = all_patterns(len(support)) if patterns is None else np.asarray(patterns, np.int64)
+        scores, fixed, free = *_fixed_tokens(tables, support), free_positions(tables, support)
+        if directions is not None:
+            c = directions if isinstance(directions, Enclosed) else exactly(directions)
+            fixed, free = matmul(fixed, c), free._replace(values=matmul(free.values, c))
+        return cls(shown, scores, fixed, free)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of patterns, number of directions."""
+        return len(self.patterns), self.fixed.mid.shape[2]
+
+    def range(
+        self, rows: Indices, columns: Indices
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(low, high, lowest, highest) of each pair, see `HeadRange`."""
+        highest, high = self._solve(rows, columns, 1.0, largest)
+        lowest, low = self._solve(rows, columns, -1.0, largest)
+        return -low, high, -lowest, highest
+
+    def at_most(self, rows: Indices, columns: Indices, level: np.ndarray) -> Bool[np.ndarray, " p"]:
+        """True where c . u <= level is proved."""
+        return self._solve(rows, columns, 1.0, certainly_at_most, level)[0] > 0
+
+    def at_least(
+        self, rows: Indices, columns: Indices, level: np.ndarray
+    ) -> Bool[np.ndarray, " p"]:
+        """True where c . u >= level is proved."""
+        return self._solve(rows, columns, -1.0, certainly_at_most, -level)[0] > 0
+
+    def _solve(
+        self, rows: Indices, columns: Indices, sign: float, solver: Callable, *given: np.ndarray
+    ) -> np.ndarray:
+        """`solver` on all pairs, block by block: [results, p]."""
+        found = np.empty((2, len(rows)))
+        for where, ratios in self._ratios(rows, columns, sign):
+            found[:, where] = solver(ratios, *(part[where] for part in given))
+        return found
+
+    def _ratios(
+        self, rows: Indices, columns: Indices, sign: float
+    ) -> Iterator[tuple[Indices, Ratios]]:
+        """The ratios of blocks of pairs, of v (sign 1) or of -v (sign -1)."""
+        value = Enclosed(sign * self.fixed.mid, self.fixed.rad).high
+        free_value = Enclosed(sign * self.free.values.mid, self.free.values.rad).high
+        shifts = self._shifts()[rows]
+        size = max(1, BLOCK // (len(self.free.count) + len(value)))
+        for shift in np.unique(shifts):
+            weights = exp_bounds(self.scores.mid - shift, self.scores.rad)
+            free = exp_bounds(self.free.logits.mid - shift, self.free.logits.rad)
+            same = np.flatnonzero(shifts == shift)
+            for start in range(0, len(same), size):
+                where = same[start : start + size]
+                fixed = self._fixed_sums(*weights, value, rows[where], columns[where])
+                values = free_value[:, :, columns[where]]
+                yield where, Ratios(*fixed, free[0], free[1], values, self.free.count)
+
+    def _shifts(self) -> Float[np.ndarray, " rows"]:
+        """For each pattern the score that the heaviest chosen token cannot go below."""
+        heaviest = self.free.logits.mid.min(axis=1).max(initial=float(self.scores.mid[0, 0]))
+        shifts = np.full(len(self.patterns), heaviest)
+        for i, scores in enumerate(self.scores.mid[1:]):
+            np.maximum(shifts, scores[self.patterns[:, i]], out=shifts)
+        return shifts
+
+    def _fixed_sums(
+        self, low: np.ndarray, high: np.ndarray, value: np.ndarray, rows: Indices, columns: Indices
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Upper end of sum w v, both ends of sum w, largest v: over [CLS] and the fixed tokens."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = np.where(value > 0, high[..., None], low[..., None]) * value
+        numerator, size = np.zeros(len(rows)), np.zeros(len(rows))
+        mass_low, mass_high = np.zeros(len(rows)), np.zeros(len(rows))
+        top = np.full(len(rows), -np.inf)
+        for i in range(len(value)):
+            bits = self.patterns[rows, i - 1] if i else 0
+            term = product[i, bits, columns]
+            numerator, size = numerator + term, size + np.abs(term)
+            mass_low, mass_high = mass_low + low[i, bits], mass_high + high[i, bits]
+            top = np.maximum(top, value[i, bits, columns])
+        error = gamma(len(value) + 4)
+        numerator = numerator + error * size * UP + len(value) * TINY
+        return numerator, mass_low * (1 - error), mass_high * (1 + error), top
+
+
+def _fixed_tokens(tables: HeadTables, support: Sequence[int]) -> tuple[Enclosed, Enclosed]:
+    """Scores [1 + s, 2] and values [1 + s, 2, k] of [CLS] and of the support."""
+    at = np.asarray(support, np.int64)
+    k = tables.cls_value.size
+    scores = Enclosed(
+        np.concatenate([np.full((1, 2), tables.cls_logit), tables.logits[at]]),
+        np.concatenate(
+            [
+                np.full((1, 2), tables.cls_logit_error),
+                np.broadcast_to(tables.logit_error, tables.logits.shape)[at],
+            ]
+        ),
+    )
+    values = Enclosed(
+        np.concatenate([np.broadcast_to(tables.cls_value, (1, 2, k)), tables.values[at]]),
+        np.concatenate(
+            [
+                np.broadcast_to(tables.cls_value_error, (1, 2, k)),
+                np.broadcast_to(tables.value_error, tables.values.shape)[at],
+            ]
+        ),
+    )
+    return scores, values

@@ -1,79 +1,151 @@
 """The range of the network's output at each pattern of the relevant bits, over all other bits.
 
-Scalar read-out: the range of one linear-fractional function, exact. MLP: hidden units that look in
-the same direction are one piecewise-linear function h of one number l in [low, high]; its range is
-exact (ends and kinks), and the sum over directions is sound. It is tight when at each pattern all
-directions but one are constant, as in every network compiled here.
+Scalar read-out: one direction of the head, whose proven range is the answer. MLP: units whose
+columns of W_1 are equal in every bit form a ridge h(l) of one direction l. At each pattern
+
+    output in b_2 + sum over directions of h([low, high]),
+
+which is sound for any gains, since nothing is merged because it looks equal. Three refinements keep
+it sharp. Where l is proved to lie left of every kink, or right of every kink of a ridge that ends
+flat, h is one number, known exactly. Directions that stay within one linear piece are added up
+first, and their sum is one direction with a range of its own: opposite units may cancel there. The
+two answers are intersected.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
 from capax.attention import ClsMLP, ClsScalar
-from capax.compiler.proof.linear_fractional import head_range
+from capax.compiler.proof.linear_fractional import HeadProblems, all_patterns, head_range
+from capax.compiler.proof.ridge import Ridge, ridge
+from capax.compiler.proof.rounding import Enclosed, exactly, matmul, plus
 from capax.compiler.proof.tables import HeadTables, Model
 from capax.errors import require
 
+Rows = Float[np.ndarray, " rows"]
 
-def output_range(
-    model: Model, tables: HeadTables, support: Sequence[int]
-) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
-    """(lowest, highest) output for each of the 2^s patterns, over all inputs that show it."""
+
+@dataclass(frozen=True)
+class Hidden:
+    """The different columns of W_1 [k, g], the ridge of each, and which of them each unit has."""
+
+    columns: Float[np.ndarray, "k g"]
+    ridges: tuple[Ridge, ...]
+    group: Integer[np.ndarray, " n"]
+    b_2: float
+
+
+def output_range(model: Model, tables: HeadTables, support: Sequence[int]) -> tuple[Rows, Rows]:
+    """(lower, upper) bound of the output for each of the 2^s patterns, over all inputs with it."""
     if isinstance(model, ClsScalar):
-        require(model.activation == "identity", "activation", "identity", model.activation)
-        c = np.asarray(model.W_C, np.float64) @ np.asarray(model.w, np.float64)
-        low, high = head_range(tables, support, c[:, None])
-        return low[:, 0], high[:, 0]
-    return _mlp_range(model, tables, support)
+        found = head_range(tables, support, scalar_direction(model))
+        return found.low[:, 0], found.high[:, 0]
+    return _mlp_range(hidden_units(model), tables, support)
 
 
-def _mlp_range(
-    model: ClsMLP, tables: HeadTables, support: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray]:
+def scalar_direction(model: ClsScalar) -> Enclosed:
+    """W_C w as a column [k, 1]."""
+    require(model.activation == "identity", "activation", "identity", model.activation)
+    return matmul(exactly(model.W_C), exactly(model.w)[:, None])
+
+
+def hidden_units(model: ClsMLP) -> Hidden:
+    """Units with bit-equal columns, together."""
     W_1, b_1 = np.asarray(model.W_1, np.float64), np.asarray(model.b_1, np.float64)
     w_2 = np.asarray(model.w_2, np.float64)
-    low = np.full(1 << len(support), float(model.b_2))
-    high = low.copy()
-    if not len(b_1):
-        return low, high
-    directions, group, gain = _directions(W_1)
-    ends = head_range(tables, support, directions)
-    members = _members(group, directions.shape[1])
-    for g, units in enumerate(members):
-        bottom, top = _ridge_range(
-            ends[0][:, g], ends[1][:, g], gain[units], b_1[units], w_2[units]
-        )
-        low, high = low + bottom, high + top
-    return low, high
-
-
-def _members(group: np.ndarray, total: int) -> list[np.ndarray]:
-    """The hidden units of each direction."""
+    columns, group = np.unique(W_1, axis=1, return_inverse=True)
+    group = group.reshape(-1)
     order = np.argsort(group, kind="stable")
-    return np.split(order, np.searchsorted(group[order], np.arange(1, total)))
+    starts = np.searchsorted(group[order], np.arange(1, columns.shape[1]))
+    members = np.split(order, starts) if columns.shape[1] else []
+    ridges = tuple(ridge(b_1[m], w_2[m]) for m in members)
+    return Hidden(columns, ridges, group, float(model.b_2))
 
 
-def _directions(W_1: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unit directions [k, g] of the columns, the direction of each unit, and its length."""
-    gain = np.linalg.norm(W_1, axis=0)
-    unit = W_1 / np.where(gain > 0, gain, 1.0)
-    _, first, group = np.unique(
-        np.round(unit, 12).T, axis=0, return_index=True, return_inverse=True
-    )
-    return unit[:, first], group.reshape(-1), gain
+def _mlp_range(hidden: Hidden, tables: HeadTables, support: Sequence[int]) -> tuple[Rows, Rows]:
+    rows, g = 1 << len(support), len(hidden.ridges)
+    if not g:
+        return np.full(rows, hidden.b_2), np.full(rows, hidden.b_2)
+    problems = HeadProblems.of(tables, support, hidden.columns)
+    low, high = _direction_ranges(problems, hidden.ridges)
+    bottom, top = summed_ridges(hidden, low, high)
+    joined = _joined_range(hidden, tables, support, low, high)
+    return _tighter(bottom, joined[0], np.maximum), _tighter(top, joined[1], np.minimum)
 
 
-def _ridge_range(
-    low: np.ndarray, high: np.ndarray, gain: np.ndarray, bias: np.ndarray, weight: np.ndarray
+def _tighter(end: Rows, other: Rows, choose: np.ufunc) -> Rows:
+    """The better of two ends, neither of which is trusted where it is no number."""
+    nothing = -np.inf if choose is np.maximum else np.inf
+    return choose(*(np.where(np.isnan(x), nothing, x) for x in (end, other)))
+
+
+def _direction_ranges(
+    problems: HeadProblems, ridges: tuple[Ridge, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """min and max over l in [low, high] of sum_i weight_i relu(gain_i l + bias_i)."""
+    """[rows, g] ends of each direction: exact ends, or no more than "beyond every kink"."""
+    first, last = (np.array([r.kinks[i] for r in ridges]) for i in (0, -1))
+    flat = np.array([r.ends_flat for r in ridges])
+    rows, columns = (index.reshape(-1) for index in np.indices(problems.shape))
+    low, high = np.full(rows.shape, -np.inf), np.full(rows.shape, np.inf)
+    left = problems.at_most(rows, columns, first[columns])
+    high[left] = first[columns[left]]
+    rest = np.flatnonzero(~left & flat[columns])
+    right = rest[problems.at_least(rows[rest], columns[rest], last[columns[rest]])]
+    low[right] = np.nextafter(last[columns[right]], np.inf)
+    rest = np.flatnonzero(np.isinf(low) & np.isinf(high))
+    low[rest], high[rest] = problems.range(rows[rest], columns[rest])[:2]
+    return low.reshape(problems.shape), high.reshape(problems.shape)
 
-    def h(l: np.ndarray) -> np.ndarray:
-        return np.maximum(l[:, None] * gain + bias, 0.0) @ weight
 
-    kinks = [-b / g for g, b in zip(gain, bias, strict=True) if g > 0]
-    points = [low, high, *(np.clip(kink, low, high) for kink in kinks)]
-    values = np.stack([h(point) for point in points])
-    return values.min(axis=0), values.max(axis=0)
+def summed_ridges(
+    hidden: Hidden, low: np.ndarray, high: np.ndarray, skip: np.ndarray | None = None
+) -> tuple[Rows, Rows]:
+    """b_2 + sum of h over its interval, for rows of intervals [rows, g], but for `skip`ped ones."""
+    bottom = top = exactly(np.full(len(low), hidden.b_2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for g, h in enumerate(hidden.ridges):
+            least, most = h.bounds(low[:, g], high[:, g])
+            if skip is not None:
+                least, most = (np.where(skip[:, g], 0.0, end) for end in (least, most))
+            bottom, top = plus(bottom, exactly(least)), plus(top, exactly(most))
+    return bottom.low, top.high
+
+
+def _joined_range(
+    hidden: Hidden, tables: HeadTables, support: Sequence[int], low: np.ndarray, high: np.ndarray
+) -> tuple[Rows, Rows]:
+    """The same, with all directions that stay on one sloping piece added up before the head."""
+    least, most = np.full(len(low), -np.inf), np.full(len(low), np.inf)
+    pieces = [(h.segment(low[:, g]), h.segment(high[:, g])) for g, h in enumerate(hidden.ridges)]
+    steady = np.stack([a == b for a, b in pieces], axis=1)
+    slope, offset = _steady_pieces(hidden, [a for a, _ in pieces], steady)
+    where = np.flatnonzero((slope.mid != 0).sum(axis=1) > 1)
+    if not len(where):
+        return least, most
+    with np.errstate(over="ignore", invalid="ignore"):
+        direction = matmul(slope[where], exactly(hidden.columns.T))  # [rows, k]
+        constant = matmul(offset[where], exactly(np.ones(len(hidden.ridges))))
+        shown = all_patterns(len(support))[where]
+        turned = Enclosed(direction.mid.T, direction.rad.T)
+        problems = HeadProblems.of(tables, support, turned, shown)
+        each = np.arange(len(where))
+        ends = problems.range(each, each)
+        bottom, top = summed_ridges(hidden, low[where], high[where], skip=steady[where])
+        least[where] = plus(plus(exactly(ends[0]), constant), exactly(bottom)).low
+        most[where] = plus(plus(exactly(ends[1]), constant), exactly(top)).high
+    return least, most
+
+
+def _steady_pieces(
+    hidden: Hidden, segments: list[np.ndarray], steady: np.ndarray
+) -> tuple[Enclosed, Enclosed]:
+    """Slope and offset [rows, g] of the piece a direction stays on; zero where it leaves one."""
+    parts = []
+    for name in ("slopes", "offsets"):
+        chosen = [getattr(h, name)[j] for h, j in zip(hidden.ridges, segments, strict=True)]
+        mid, rad = (np.stack([getattr(c, end) for c in chosen], axis=1) for end in ("mid", "rad"))
+        parts.append(Enclosed(np.where(steady, mid, 0.0), np.where(steady, rad, 0.0)))
+    return parts[0], parts[1]

@@ -2,8 +2,12 @@
 
 *corollary_4_5*: the class of all networks with these norms; any rule that returns one of them with
 this margin on the sample generalises. Scalar read-out: pieces W_QK and v = W_V W_C w; MLP: W_QK,
-U = [W_V W_1; b_1], w_2. It says nothing about gradient descent, and for MLPs the product of norms
-makes it vacuous in practice: the number is given, and called so.
+U = [W_V W_1; b_1], w_2. The norms are read off the weights, with the vectors of the encoding
+absorbed: kappa~ = (P kappa, E kappa, v_CLS . kappa) and v~ likewise, on features of norm sqrt 2
+(a bag: 1). For orthonormal vectors that changes nothing; trainable ones know the support, and a
+class that took them as given would have been chosen after the answer was known. Random codes are
+drawn before and stay outside. It says nothing about gradient descent, and for MLPs the product of
+norms makes it vacuous in practice: the number is given, and called so.
 
 *occam*: a network compiled here is described by its function, since the compiler is fixed in
 advance: Elias gamma of s+1, the positions in ceil(log2 C(T, s)) bits, one bit for the kind, then s
@@ -13,10 +17,19 @@ signs and s+1 levels (symmetric in literals) or the 2^s bits of the table (ours)
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
+from capax.attention import (
+    BagOfVectors,
+    ClsMLP,
+    ClsScalar,
+    IncoherentCodes,
+    OrthonormalBag,
+    TrainablePositions,
+)
 from capax.boolean import SparseFunction
 from capax.capacity.bound import Bound
 from capax.capacity.certificates.margin_bounds import realizable_bound
@@ -27,10 +40,9 @@ from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import mlp_head
 from capax.capacity.network.sample_points import Sample
-from capax.compiler.construction.assemble import head_coefficients
-from capax.compiler.construction.families import Construction
 from capax.compiler.construction.literals import literal_form
-from capax.compiler.construction.readouts import MLPReadout, ScalarReadout
+from capax.compiler.proof.rounding import digits_up
+from capax.compiler.proof.tables import HeadTables, Model
 
 TARGET_ERROR, DELTA = 0.1, 0.05
 VACUOUS = 10**9
@@ -47,19 +59,23 @@ def description_bits(f: SparseFunction) -> int:
     return elias_gamma_bits(f.s + 1) + positions + 1 + content
 
 
-def capacity_routes(construction: Construction) -> dict[str, Bound]:
-    """The bounds at `REFERENCE_SAMPLES`, by route, each with m needed for error 0.1 at 95 %."""
-    f = construction.function
+def capacity_routes(
+    model: Model, tables: HeadTables, f: SparseFunction, margin: float | None
+) -> dict[str, Bound]:
+    """The bounds at `REFERENCE_SAMPLES`, by route, each with m needed for error 0.1 at 95 %.
+
+    `margin`: what every decision keeps at least; the norm route is left out unless it is positive.
+    """
     if not f.is_boolean:
         return {}
     routes: dict[str, Bound] = {}
-    if f.s:
-        routes["corollary_4_5"] = _norm_route(construction)
+    if f.s and margin is not None and margin > 0:
+        routes["corollary_4_5"] = _norm_route(model, tables, margin)
     routes["occam"] = _occam(description_bits(f))
     if f.s and _is_conjunction(f):
         assert f.T is not None
-        model = conjunction_model(f.T, f.support, minimal=True)
-        routes["occam_integer_model"] = _occam(model.bits)
+        described = conjunction_model(f.T, f.support, minimal=True)
+        routes["occam_integer_model"] = _occam(described.bits)
     return routes
 
 
@@ -91,69 +107,107 @@ def _occam(bits: int) -> Bound:
     return occam_bound(bits, REFERENCE_SAMPLES, DELTA, target=TARGET_ERROR)
 
 
-def _norm_route(construction: Construction) -> Bound:
-    assert construction.margin is not None
-    readout = construction.readout
-    scalar = isinstance(readout, ScalarReadout)
-    cls = _scalar_class(construction) if scalar else _mlp_class(construction, readout)
-    sample = Sample(REFERENCE_SAMPLES, construction.selection.T, alphabet=2)
-    margin = construction.margin
+class Absorbed(NamedTuple):
+    """The head on fixed features: kappa~ [n], W_V~ [n, k], and how long the features are."""
+
+    kappa: Float[np.ndarray, " n"]
+    W_V: Float[np.ndarray, "n k"]
+    inputs: Inputs
+
+
+def absorbed(model: Model) -> Absorbed:
+    """Trainable vectors become part of the weights; orthonormal and random ones stay features."""
+    code, W_V = model.encoding, _double(model.W_V)
+    if isinstance(code, TrainablePositions):
+        vectors = np.concatenate([_double(code.P), _double(code.E), _double(code.v_CLS)[None]])
+        inputs = Inputs(B_X=math.sqrt(2.0), B_z=1.0, r_X=math.sqrt(1.5))
+    elif isinstance(code, BagOfVectors):
+        vectors = np.concatenate([_double(code.V), _double(code.v_CLS)[None]])
+        inputs = Inputs(B_X=1.0, B_z=1.0)
+    else:
+        kappa = _double(model.W_K) @ (_cls_vector(model) @ _double(model.W_Q))
+        return Absorbed(kappa, W_V, _fixed_inputs(model))
+    kappa = _double(model.W_K) @ (_double(code.v_CLS) @ _double(model.W_Q))
+    return Absorbed(vectors @ kappa, vectors @ W_V, inputs)
+
+
+def _cls_vector(model: Model) -> Float[np.ndarray, " d"]:
+    code = model.encoding
+    if isinstance(code, IncoherentCodes):
+        return _double(code.codes)[-1]
+    last = np.zeros(code.d)
+    last[-1] = 1.0
+    return last
+
+
+def _fixed_inputs(model: Model) -> Inputs:
+    """B_X, B_z and r_X of the tokens: sqrt 2 around (E_0 + E_1)/2, 1 in the bag, measured codes."""
+    code = model.encoding
+    if isinstance(code, OrthonormalBag):
+        return Inputs(B_X=1.0, B_z=1.0)
+    if not isinstance(code, IncoherentCodes):
+        return Inputs(B_X=math.sqrt(2.0), B_z=1.0, r_X=math.sqrt(1.5))
+    codes = _double(code.codes)
+    square = (codes**2).sum(axis=1)
+    P, E = codes[: code.T], codes[code.T : code.T + 2]
+    pairs = square[: code.T, None] + square[code.T : code.T + 2] + 2 * P @ E.T
+    longest = math.sqrt(max(float(pairs.max()), float(square[-1])))
+    return Inputs(B_X=longest, B_z=math.sqrt(float(square[-1])))
+
+
+def _norm_route(model: Model, tables: HeadTables, margin: float) -> Bound:
+    scalar = isinstance(model, ClsScalar)
+    cls = _scalar_class(model, tables) if scalar else _mlp_class(model, tables)
+    sample = Sample(REFERENCE_SAMPLES, tables.T, alphabet=2)
     return realizable_bound(cls, sample, margin, DELTA, separated=True, target=TARGET_ERROR)
 
 
-def _scalar_class(construction: Construction) -> FunctionClass:
+def _scalar_class(model: ClsScalar, tables: HeadTables) -> FunctionClass:
     """Corollary 4.5 for a linear read-out: v = W_V W_C w, B_phi = half the spread of v . x."""
-    readout = construction.readout
-    assert isinstance(readout, ScalarReadout)
-    v = readout.scale * head_coefficients(construction)[2].stacked()[:, 0]
-    values = readout.scale * np.array([0.0, *readout.nu, readout.cls_value])
+    head, c = absorbed(model), _double(model.W_C) @ _double(model.w)
+    values = np.append(tables.values @ c, tables.cls_value @ c)
     reach = float(values.max() - values.min()) / 2
-    reach = None if construction.basis is not None else reach
-    norm = _width(construction)
     return linear_head(
-        _key_norm(construction),
-        norm * float(np.linalg.norm(v)),
-        B_phi=reach,
-        inputs=_inputs(construction),
+        _key_norm(head),
+        digits_up(float(np.linalg.norm(head.W_V @ c))),
+        B_phi=None if isinstance(model.encoding, IncoherentCodes) else digits_up(reach),
+        inputs=head.inputs,
     )
 
 
-def _mlp_class(construction: Construction, readout: MLPReadout) -> FunctionClass:
+def _mlp_class(model: ClsMLP, tables: HeadTables) -> FunctionClass:
     """Corollary 4.5 for head and MLP: U = [W_V W_1; b_1^T], w_2; b_2 is fixed."""
-    rows = head_coefficients(construction)[2].stacked() @ readout.W_1
-    U = matrix_norms(np.concatenate([_width(construction) * rows, readout.b_1[None]]), "U")
-    tokens = np.concatenate([readout.position_values, readout.cls_values[None]]) @ readout.W_1
-    reach = float(np.linalg.norm(tokens, axis=1).max())
+    head, W_1, w_2 = absorbed(model), _double(model.W_1), _double(model.w_2)
+    used = head.W_V[(head.W_V != 0).any(axis=1)]  # rows of zeros count in no norm
+    U = matrix_norms(np.concatenate([used @ W_1, _double(model.b_1)[None]]), "U")
+    reach = digits_up(_longest_image(tables, W_1))
     return mlp_head(
-        _key_norm(construction),
+        _key_norm(head),
         U,
-        float(np.linalg.norm(readout.w_2)),
-        hidden=readout.num_units,
-        reach=None if construction.basis is not None else reach,
-        inputs=_inputs(construction),
+        digits_up(float(np.linalg.norm(w_2))),
+        hidden=w_2.size,
+        reach=None if isinstance(model.encoding, IncoherentCodes) else reach,
+        inputs=head.inputs,
     )
 
 
-def _key_norm(construction: Construction) -> float:
-    """||W_QK||_F, never below a hair: a head that needs no attention has norm zero."""
-    return max(_width(construction) * construction.selection.key_norm, 1e-9)
+def _longest_image(tables: HeadTables, W_1: Float[np.ndarray, "k n"]) -> float:
+    """max over tokens of ||W_1^T value||; tokens like the last one, mostly zero, count once."""
+    values = tables.values.reshape(-1, W_1.shape[0])
+    other = values[(values != values[-1]).any(axis=1)]
+    tokens = np.concatenate([other, values[-1:], tables.cls_value[None]])
+    size = max(1, (1 << 22) // max(W_1.shape[1], 1))
+    parts = (tokens[i : i + size] @ W_1 for i in range(0, len(tokens), size))
+    return max(float(np.linalg.norm(part, axis=1).max()) for part in parts)
 
 
-def _width(construction: Construction) -> float:
-    """||R^T G^{-1}||_2 of the dual basis: what codes can add to a norm; 1 when orthonormal."""
-    basis = construction.basis
-    return 1.0 if basis is None else float(np.linalg.norm(basis.dual, ord=2))
+def _key_norm(head: Absorbed) -> float:
+    """||kappa~||, never below a hair: a head that needs no attention has norm zero."""
+    return max(digits_up(float(np.linalg.norm(head.kappa))), 1e-9)
 
 
-def _inputs(construction: Construction) -> Inputs:
-    """B_X, B_z and r_X of the tokens: sqrt 2 around (E_0 + E_1)/2, 1 in the bag, measured codes."""
-    if construction.selection.is_bag:
-        return Inputs(B_X=1.0, B_z=1.0)
-    if construction.basis is None:
-        return Inputs(B_X=math.sqrt(2.0), B_z=1.0, r_X=math.sqrt(1.5))
-    codes = construction.basis.codes
-    T = len(codes) - 3
-    return Inputs(B_X=math.sqrt(2 + 2 * float((codes[:T] @ codes[T : T + 2].T).max())), B_z=1.0)
+def _double(M: Any) -> Float[np.ndarray, "..."]:
+    return np.asarray(M, np.float64)
 
 
 def _is_conjunction(f: SparseFunction) -> bool:

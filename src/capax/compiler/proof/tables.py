@@ -9,6 +9,7 @@ made. All of it is NumPy in float64: nothing is compiled for a new T.
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float, Integer
 
@@ -23,6 +24,7 @@ from capax.attention import (
     TrainablePositions,
     attention_scale,
 )
+from capax.compiler.proof.rounding import UNIT, Enclosed, exactly, matmul, plus, times
 from capax.errors import require
 
 Model = ClsScalar | ClsMLP
@@ -30,12 +32,19 @@ Model = ClsScalar | ClsMLP
 
 @dataclass(frozen=True)
 class HeadTables:
-    """Logits and values of the T tokens by bit, and of [CLS]."""
+    """Logits and values of the T tokens by bit, and of [CLS], each with a bound on its error.
+
+    The errors are absolute, zero for tables that are exact as given; one number stands for all.
+    """
 
     logits: Float[np.ndarray, "T 2"]
     values: Float[np.ndarray, "T 2 k"]
     cls_logit: float
     cls_value: Float[np.ndarray, " k"]
+    logit_error: Float[np.ndarray, "T 2"] | float = 0.0
+    value_error: Float[np.ndarray, "T 2 k"] | float = 0.0
+    cls_logit_error: float = 0.0
+    cls_value_error: Float[np.ndarray, " k"] | float = 0.0
 
     @property
     def T(self) -> int:
@@ -60,21 +69,63 @@ class HeadTables:
 
 
 def head_tables(model: Model) -> HeadTables:
-    """The tables of a model, in float64. Raises `InputError` unless Norm is the plain softmax."""
+    """The tables of a model, in float64, and how far each number may be from the real one.
+
+    Raises `InputError` unless Norm is the plain softmax and the numbers fit float64.
+    """
     plain = isinstance(model.norm, Softmax) and model.norm.temperature == 1.0
     require(plain, "norm", "a softmax of temperature 1", type(model.norm).__name__)
+    with np.errstate(over="ignore", invalid="ignore"):
+        _, query = token_images(model.encoding, exactly(model.W_Q))
+        direction = matmul(exactly(model.W_K), query[:, None])
+        logits, cls_logit = token_images(model.encoding, times(direction, _scale(model)))
+        values, cls_value = token_images(model.encoding, exactly(model.W_V))
+    for name, part in (("W_QK", logits), ("W_V", values), ("W_QK", cls_logit), ("W_V", cls_value)):
+        fits = bool(np.isfinite(part.mid).all() and np.isfinite(part.rad).all())
+        require(fits, name, "scores and values that float64 can hold", "larger ones")
+    return HeadTables(
+        logits.mid[:, :, 0],
+        values.mid,
+        float(cls_logit.mid[0]),
+        cls_value.mid,
+        logits.rad[:, :, 0],
+        values.rad,
+        float(cls_logit.rad[0]),
+        cls_value.rad,
+    )
+
+
+def score_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2"], float]:
+    """|x_CLS| |W_Q| |W_K|^T |x_t| by token and bit, and of [CLS]: the sizes that were added up."""
+    _, query = token_sizes(model.encoding, np.abs(_double(model.W_Q)))
     scale = attention_scale(model.W_Q.shape[1], model.scale)
-    _, query = token_images(model.encoding, _double(model.W_Q))
-    direction = _double(model.W_K) @ query * scale
-    logits, cls_logit = token_images(model.encoding, direction[:, None])
-    values, cls_value = token_images(model.encoding, _double(model.W_V))
-    return HeadTables(logits[:, :, 0], values, float(cls_logit[0]), cls_value)
+    direction = np.abs(_double(model.W_K)) @ query * scale
+    sizes, cls = token_sizes(model.encoding, direction[:, None])
+    return sizes[:, :, 0], float(cls[0])
 
 
-def token_images(
+def value_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2 k"], Float[np.ndarray, " k"]]:
+    """|x_t| |W_V| by token and bit, and of [CLS]."""
+    return token_sizes(model.encoding, np.abs(_double(model.W_V)))
+
+
+def token_sizes(
     code: Encoding, W: Float[np.ndarray, "d k"]
 ) -> tuple[Float[np.ndarray, "T 2 k"], Float[np.ndarray, " k"]]:
-    """x_t W for both values of bit t, and v_CLS W, in float64.
+    """|x_t| W for nonnegative W, rounded up."""
+    positive = jax.tree.map(np.abs, code, is_leaf=lambda leaf: leaf is None)
+    images, cls = token_images(positive, exactly(W))
+    return images.high, cls.high
+
+
+def _scale(model: Model) -> Enclosed:
+    """1, or 1/sqrt(r) to within two roundings."""
+    scale = np.asarray(attention_scale(model.W_Q.shape[1], model.scale))
+    return Enclosed(scale, np.asarray(0.0 if scale == 1 else 4 * UNIT * scale))
+
+
+def token_images(code: Encoding, W: Enclosed) -> tuple[Enclosed, Enclosed]:
+    """x_t W [T, 2, k] for both values of bit t, and v_CLS W [k], with their errors.
 
     x_t = P_t + E_b, or b v_t in a bag, so that the image of a token is made of images: the tokens
     themselves, T x d numbers, are never formed.
@@ -82,10 +133,11 @@ def token_images(
     if isinstance(code, OrthonormalBag):
         return _switched(W[:-1]), W[-1]
     if isinstance(code, BagOfVectors):
-        return _switched(_double(code.V) @ W), _double(code.v_CLS) @ W
+        return _switched(matmul(exactly(code.V), W)), matmul(exactly(code.v_CLS), W)
     if isinstance(code, TrainablePositions):
-        return _summed(_double(code.P) @ W, _double(code.E) @ W), _double(code.v_CLS) @ W
-    rows = _double(code.codes) @ W if isinstance(code, IncoherentCodes) else W
+        P, E = matmul(exactly(code.P), W), matmul(exactly(code.E), W)
+        return _summed(P, E), matmul(exactly(code.v_CLS), W)
+    rows = matmul(exactly(code.codes), W) if isinstance(code, IncoherentCodes) else W
     return _summed(rows[: code.T], rows[code.T : -1]), rows[-1]
 
 
@@ -98,14 +150,15 @@ def readout_output(model: Model, u: Float[np.ndarray, "n k"]) -> Float[np.ndarra
     return hidden @ _double(model.w_2) + float(model.b_2)
 
 
-def _switched(V: Float[np.ndarray, "T k"]) -> Float[np.ndarray, "T 2 k"]:
+def _switched(V: Enclosed) -> Enclosed:
     """b v_t for b = 0 and 1."""
-    return np.stack([np.zeros_like(V), V], axis=1)
+    parts = (np.stack([np.zeros_like(M), M], axis=1) for M in (V.mid, V.rad))
+    return Enclosed(*parts)
 
 
-def _summed(P: Float[np.ndarray, "T k"], E: Float[np.ndarray, "A k"]) -> Float[np.ndarray, "T 2 k"]:
+def _summed(P: Enclosed, E: Enclosed) -> Enclosed:
     """P_t + E_b for b = 0 and 1."""
-    return P[:, None] + E[None, :2]
+    return plus(P[:, None], E[None, :2])
 
 
 def _double(M: Any) -> Float[np.ndarray, "..."]:

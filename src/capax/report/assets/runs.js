@@ -5,7 +5,7 @@ const PAGE = 25;
 
 function mountRuns(root, stores) {
   const state = { root, runs: allRuns(stores), filter: {}, page: 0 };
-  for (const field of ["store", "T", "m", "outcome"]) mountFilter(state, field);
+  for (const field of ["store", "panel", "T", "m", "outcome"]) mountFilter(state, field);
   root.querySelector("[data-filter=text]").addEventListener("input", (event) => setFilter(state, { text: event.target.value.trim() || undefined }));
   root.querySelector("[data-page=back]").addEventListener("click", () => turn(state, -1));
   root.querySelector("[data-page=next]").addEventListener("click", () => turn(state, 1));
@@ -113,7 +113,7 @@ function fillDetail(detail, run) {
   const spec = structuredClone(run.owner.common);
   run.owner.varying.forEach((path, i) => place(spec, path.split("."), run.changes[i]));
   const text = document.createElement("pre");
-  text.textContent = `run    ${run.run_id}\ntrial  ${run.trial_id}\nstore  ${run.store}\n${run.reason ? `why    ${run.reason}\n` : ""}${JSON.stringify(spec, null, 1)}`;
+  text.textContent = `run    ${run.run_id}\ntrial  ${run.trial_id}\nstore  ${run.store}${run.panel ? `, ${run.panel}` : ""}\n${run.reason ? `why    ${run.reason}\n` : ""}${JSON.stringify(spec, null, 1)}`;
   cell.append(text);
 }
 

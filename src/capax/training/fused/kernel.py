@@ -6,6 +6,7 @@ CUDA graph. Parameters and moments are updated in place: outputs alias inputs.
 
 import functools
 import hashlib
+import threading
 from importlib import resources
 
 import jax
@@ -26,6 +27,8 @@ _THREADS = 256
 _SHARED_BYTES = 112 * 1024  # two blocks share the 228 KB of a multiprocessor
 _BLOCK = 64  # examples at a time
 
+_one_compiles = threading.Lock()
+
 Leaves = list[Float32[Array, "B ..."]]  # parameter, first and second moment of every leaf
 
 
@@ -43,9 +46,14 @@ def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> str:
     return _compiled(tuple(f"-D{name}={value}" for name, value in macros.items()))
 
 
-@functools.cache
 def _compiled(macros: tuple[str, ...]) -> str:
-    """PTX of `cuda/`; compiled once, then kept on disk."""
+    """PTX of `cuda/`; compiled once, also when several threads ask, then kept on disk."""
+    with _one_compiles:
+        return _compiled_once(macros)
+
+
+@functools.cache
+def _compiled_once(macros: tuple[str, ...]) -> str:
     options = ["--gpu-architecture=compute_90", "--std=c++17", *macros]
     folder = resources.files("capax.training.fused") / "cuda"
     files = {entry.name: entry.read_text() for entry in folder.iterdir()}

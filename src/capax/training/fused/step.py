@@ -7,10 +7,13 @@ Both give the same numbers up to rounding (`tests/training/test_fused.py`).
 import functools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, UInt8, UInt32
 
@@ -24,6 +27,7 @@ from capax.training.specs import OptimiserSpec
 
 _MAX_ROWS = 256  # examples per step: beyond, XLA's large products are as fast
 _lock = threading.Lock()
+_DRIVER = Path("/dev/nvidiactl")
 
 
 def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int) -> str | None:
@@ -41,11 +45,28 @@ def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: in
     return None
 
 
+def compile_in_background(spec: TransformerSpec, rule: OptimiserSpec, rows: int) -> None:
+    """Start NVRTC now, where an NVIDIA driver is and the kernel may serve: it takes seconds, and
+    neither JAX's start nor the drawing of data has to wait for it. `why_not` tells of mistakes."""
+    if not_covered(spec, rule, rows, MANY) is None and _DRIVER.exists():
+        threading.Thread(target=_quietly, args=(spec, rule), daemon=True).start()
+
+
+def _quietly(spec: TransformerSpec, rule: OptimiserSpec) -> None:
+    with suppress(NvrtcError):
+        ptx(spec, rule)
+
+
+def has_hopper(device: jax.Device) -> bool:
+    """Whether the device is of the kind the kernel is written for."""
+    return device.platform == "gpu" and device.compute_capability == "9.0"
+
+
 def why_not(
     spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int, device: jax.Device
 ) -> str | None:
     """Why the kernel does not serve these runs on this device; None where it does."""
-    if device.platform != "gpu" or device.compute_capability != "9.0":
+    if not has_hopper(device):
         return "no GPU of compute capability 9.0 (H100, H200)"
     reason = not_covered(spec, rule, rows, width)
     if reason is None:
@@ -62,10 +83,11 @@ def _trouble(spec: TransformerSpec, rule: OptimiserSpec, device: jax.Device) -> 
     """
     shapes = jax.eval_shape(lambda: collapse(Transformer.init(spec, key=jax.random.key(0))))
     with jax.default_device(device):
-        zeros = [jnp.zeros((1, *x.shape), x.dtype) for x in jax.tree.leaves(shapes)]
+        # arrays of the host: each shape made on the device would be a program of its own
+        zeros = [np.zeros((1, *x.shape), x.dtype) for x in jax.tree.leaves(shapes)]
         leaves = [leaf for leaf in zeros for _ in range(3)]
-        words, one = jnp.ones((1, 1, 1), jnp.uint32), jnp.ones((1, 1), jnp.float32)
-        rates = jnp.ones((1, 4), jnp.float32)
+        words, one = np.ones((1, 1, 1), np.uint32), np.ones((1, 1), np.float32)
+        rates = np.ones((1, 4), np.float32)
         try:
             function = jax.jit(functools.partial(launch, ptx(spec, rule), spec.mlp_width, 1))
             new = function(leaves, words, one, one, rates)
@@ -91,10 +113,10 @@ def fused_step(
     batch: tuple[UInt32[Array, "m W"], Float[Array, "m"], Float[Array, "m"]],
     rates: tuple[Any, Any, Any],
 ) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """(parameters, optimiser state) -> the same after one step; batch: words, y, mask; rates: lr,
-    weight decay, steps of the run. Under `vmap` all models share one launch."""
-    words, y, mask = batch
-    weight = mask / jnp.sum(mask)
+    """(parameters, optimiser state) -> the same after one step; batch: words, y, weights of the
+    examples (they sum to 1, those of no example come last and are 0); rates: lr, weight decay,
+    steps of the run. Under `vmap` all models share one launch."""
+    words, y, weight = batch
     call = _batched(ptx(spec, rule), spec.mlp_width, spec.T)
 
     def step(params: Any, state: Any) -> tuple[Any, Any]:

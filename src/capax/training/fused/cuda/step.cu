@@ -43,7 +43,8 @@ __device__ __forceinline__ void step_of_one(Vectors& v) {
 #define NEW_STATE(name) float *name, float *name##_m, float *name##_v
 
 // Every leaf with its moments comes in and goes out in the same memory. sizes: m, T, and the floats
-// of scratch per model.
+// of scratch per model. Examples of weight 0 fill the rows up to m: a model works on its own ones
+// only, and one that has none (a slot without a run) stays as it is.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     step(STATE(embed), STATE(position), STATE(cls), STATE(gain1), STATE(bias1), STATE(W_Q),
          STATE(W_K), STATE(W_V), STATE(b_Q), STATE(b_K), STATE(b_V), STATE(W_O), STATE(b_O),
@@ -56,8 +57,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
          NEW_STATE(b_in), NEW_STATE(W_out), NEW_STATE(b_out), NEW_STATE(gain_f), NEW_STATE(bias_f),
          NEW_STATE(w), NEW_STATE(b), float* scratch) {
   Vectors& v = *reinterpret_cast<Vectors*>(memory + TILES);
+  int m = sizes[0];  // at most THREADS
+  const float* weights = OWN(weight, m);
+  int own = __syncthreads_count(threadIdx.x < m && weights[threadIdx.x] != 0.0f);
+  if (own == 0) return;
   if (threadIdx.x == 0) {
-    int m = sizes[0], T = sizes[1], words_per_row = (T + 31) / 32;
+    int T = sizes[1], words_per_row = (T + 31) / 32;
     v.p = Leaves{LEAF(embed, 2 * D), LEAF(position, D * T),
                  LEAF(cls, D),       LEAF(gain1, D),
                  LEAF(bias1, D),     LEAF(W_Q, D * D),
@@ -70,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
                  LEAF(b_out, D),     LEAF(gain_f, D),
                  LEAF(bias_f, D),    LEAF(w, D),
                  LEAF(b, 1)};
-    v.x = Examples{OWN(words, m * words_per_row), OWN(y, m), OWN(weight, m), m, T, words_per_row};
+    v.x = Examples{OWN(words, m * words_per_row), OWN(y, m), weights, own, T, words_per_row};
     float *mine = OWN(scratch, sizes[2]), *sums = mine + SQUARE + C * D + N;
     float* partial = sums + (m + 2 * BLOCK - 1) / BLOCK * BLOCK * C;
     v.scratch = Scratch{mine,    mine + SQUARE,   mine + SQUARE + C * D, sums,

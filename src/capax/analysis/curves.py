@@ -1,0 +1,139 @@
+"""Curves: every panel of every store that searches for a threshold, each under its own name.
+
+What `capax thresholds`, `capax figure 2` and `capax report` show of several stores and panels is
+this list, so a curve has the same name, the same numbers and the same verdict in all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from capax.analysis.agreement import Agreement, agreement_with
+from capax.analysis.reference import FOLDER
+from capax.analysis.summary import Answer, answer, floor_ratio, summarised
+from capax.analysis.threshold import Threshold, searches_for_threshold, thresholds
+from capax.errors import InputError
+from capax.sweep.spec import Panel
+from capax.sweep.store import Store, Unfinished
+
+
+def about_floor(found: tuple[Threshold, ...]) -> str:
+    """How far the thresholds lie above the best learner's, and whether that one is a floor."""
+    ratio, first = floor_ratio(found), found[0].floor
+    if ratio is None or first is None:
+        return ""
+    if first.is_floor:
+        return f"m* is {ratio:.1f} times the floor under every learner ({first.label})."
+    return (
+        f"m* is {ratio:.1f} times the number of the {first.label}; the trials do redraw "
+        "ambiguous samples, and for them no floor exists."
+    )
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One m*(T): what was found, what is unfinished, and whether it agrees with a reference."""
+
+    name: str
+    store: str
+    panel: Panel
+    experiment: str
+    scale: str
+    answer: Answer
+    unfinished: tuple[Unfinished, ...]
+    agreement: Agreement | None
+
+    @property
+    def verdict(self) -> str:
+        """Everything to be said about the curve, in the order of its weight."""
+        parts = [self.answer.verdict, about_floor(self.answer.thresholds)]
+        if self.unfinished:
+            parts.append(f"Unfinished: {', '.join(map(str, self.unfinished))}.")
+        if self.agreement is not None:
+            parts.append(self.agreement.verdict)
+        return " ".join(filter(None, parts))
+
+    def to_json(self) -> dict[str, Any]:
+        """The curve as plain data."""
+        fields = summarised(self.answer)
+        return {
+            "name": self.name,
+            "store": self.store,
+            "experiment": self.experiment,
+            "scale": self.scale,
+            "panel": self.panel.name,
+            **fields,
+            "unfinished": [
+                {"T": job.T, "trials": job.trials, "note": job.note} for job in self.unfinished
+            ],
+            "reference": None if self.agreement is None else self.agreement.to_json(),
+            "verdict": self.verdict,
+        }
+
+
+def threshold_panels(store: Store) -> tuple[Panel, ...]:
+    """The panels that search for a threshold and have finished trials."""
+    return tuple(
+        panel
+        for panel in store.experiment.panels
+        if searches_for_threshold(panel) and any(store.known(panel.name, T) for T in panel.T)
+    )
+
+
+def threshold_curves(
+    stores: Sequence[Store],
+    panel: str | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    references: Any = FOLDER,
+) -> tuple[Curve, ...]:
+    """All curves of the stores, or those of the panels called `panel`; none twice.
+
+    Raises `InputError` when there is none, naming the panels that exist.
+    """
+    stems = list(names) if names is not None else told_apart([s.path.stem for s in stores])
+    found: list[Curve] = []
+    for store, stem in zip(stores, stems, strict=True):
+        panels = [p for p in threshold_panels(store) if panel in (None, p.name)]
+        lone = panel is not None or len(panels) == 1
+        for chosen in panels:
+            name = "/".join(
+                part
+                for part in (stem if len(stores) > 1 or lone else "", "" if lone else chosen.name)
+                if part
+            )
+            found.append(_curve(store, stem, chosen, name, references))
+    if not found:
+        raise InputError(_none_found(stores, panel))
+    return tuple(found)
+
+
+def _curve(store: Store, stem: str, panel: Panel, name: str, references: Any) -> Curve:
+    said = answer(thresholds(store, panel.name))
+    experiment = store.experiment
+    return Curve(
+        name=name,
+        store=stem,
+        panel=panel,
+        experiment=experiment.name,
+        scale=experiment.scale,
+        answer=said,
+        unfinished=tuple(job for job in store.unfinished() if job.panel == panel.name),
+        agreement=agreement_with(panel, said, folder=references),
+    )
+
+
+def _none_found(stores: Sequence[Store], panel: str | None) -> str:
+    known = sorted({p.name for store in stores for p in store.experiment.panels})
+    names = ", ".join(str(store.path) for store in stores)
+    if panel is not None and panel not in known:
+        return f"panel: wanted one of {', '.join(known)}, got {panel!r}"
+    return f"{names}: wanted finished trials of a search over m, got none yet"
+
+
+def told_apart(stems: Sequence[str]) -> list[str]:
+    """Names of files, those that occur twice with a number."""
+    return [
+        stem if stems[:i].count(stem) == 0 else f"{stem}-{stems[:i].count(stem) + 1}"
+        for i, stem in enumerate(stems)
+    ]

@@ -1,0 +1,113 @@
+"""From a path to an audit: open the file, recognise its layout, measure its heads."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capax.audit.heads.rows import Row, head_table
+from capax.audit.layouts.facts import Facts, Options
+from capax.audit.layouts.table import Recognised, recognise
+from capax.audit.reading.opening import open_checkpoint
+from capax.errors import require
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RIGOROUS = (
+    "Rigorous, for every input: the norms, and the score radius (no score of the head is larger on "
+    "inputs that passed the norm in front of it)."
+)
+COMPARISON = (
+    "A comparison, not a bound: ratios to random initialisation, and capacity shares (Corollary "
+    "4.5 with the heads of all layers side by side)."
+)
+VACUOUS = (
+    "Vacuous: a generalization bound for the whole network. Composing layers (Theorem 4.7) "
+    "multiplies Lipschitz constants; no number of this size says anything about error, so none is "
+    "printed."
+)
+READINGS = (RIGOROUS, COMPARISON, VACUOUS)
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All about one checkpoint. `rows`: one entry per head. `text`: what was read, if anything."""
+
+    path: str
+    format: str
+    facts: Facts
+    random_start: str
+    rows: tuple[Row, ...]
+    not_counted: tuple[str, ...] = ()
+    text: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: facts at the top, `rows` for pandas."""
+        facts = {f.name: getattr(self.facts, f.name) for f in fields(self.facts)}
+        payload = {
+            "file": self.path,
+            "format": self.format,
+            **facts,
+            "notes": list(self.facts.notes),
+            "sources": dict(self.facts.sources),
+            "random_start": self.random_start,
+            "not_counted": list(self.not_counted),
+            "readings": list(READINGS),
+            "rows": [dict(row) for row in self.rows],
+        }
+        return payload if self.text is None else payload | {"text": dict(self.text)}
+
+    def frame(self) -> "pd.DataFrame":
+        """The rows as a pandas table."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows))
+
+
+def audit(
+    path: Path | str,
+    *,
+    text: Path | str | None = None,
+    split: str = "tokenizer",
+    lines: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Audit:
+    """What the attention heads of a checkpoint can hold and, with text, what they do.
+
+    path: a file or a folder. text: a text file the model then reads (needs `capax[audit]`); split:
+    "tokenizer", or "spaces" for text already in pieces; lines: every line is read alone.
+    options: fields of `Options` (heads, kv_heads, head_width, scale, norm, family, init_std,
+    context) for what the file does not say. Raises InputError for what cannot be used.
+    """
+    known = {field.name for field in fields(Options)}
+    unknown = sorted(set(options) - known)
+    require(not unknown, "options", f"names among {', '.join(sorted(known))}", unknown)
+    recognised = recognise(open_checkpoint(path), Options(**options))
+    found = measured(recognised, progress)
+    if text is None:
+        return found
+    from capax.audit.text.findings import text_findings
+
+    done = text_findings(recognised, Path(text), split=split, lines=lines, progress=progress)
+    rows = tuple(row | done.rows[row["layer"], row["head"]] for row in found.rows)
+    return replace(found, rows=rows, text=done.about)
+
+
+def measured(recognised: Recognised, progress: Progress | None = None) -> Audit:
+    """The part that needs weights alone."""
+    table = head_table(recognised, None if progress is None else _labelled(progress, "layers"))
+    return Audit(
+        path=str(recognised.checkpoint.path),
+        format=recognised.checkpoint.format,
+        facts=replace(recognised.facts, sources=dict(recognised.settings.sources)),
+        random_start=table.start.text,
+        rows=table.rows,
+        not_counted=table.unplaced,
+    )
+
+
+def _labelled(progress: Progress, label: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress(label, done, total)

@@ -1,0 +1,84 @@
+"""Attention weights of one layer from its folded factors: the plain way, for users and tests.
+
+X^ holds the rows that reach the layer's norm, already normalised and without gain and offset.
+"""
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from capax.audit.heads.folding import factors
+from capax.audit.layouts.attention import Attention, Rotary
+
+Matrix = Float[np.ndarray, "_ _"]
+
+
+def scores(
+    attention: Attention, h: int, X: Matrix, Y: Matrix | None = None, *, eps: float = 0.0
+) -> Matrix:
+    """Scores of head h before masking: queries from X, keys from Y (X where not given).
+
+    eps: the constant inside the norms of q and k, for families that have them.
+    """
+    part = factors(attention, h)
+    Q, K = _with_one(X) @ part.Q, _with_one(X if Y is None else Y) @ part.K
+    if attention.q_gain is not None and attention.k_gain is not None:
+        Q, K = _normalised(Q, attention.q_gain, eps), _normalised(K, attention.k_gain, eps)
+    if attention.rotary is not None:
+        Q, K = turned(Q, attention.rotary), turned(K, attention.rotary)
+    S = attention.scale * Q @ K.T
+    cap = attention.soft_cap
+    return S if cap is None else cap * np.tanh(S / cap)
+
+
+def attention_weights(
+    attention: Attention, h: int, X: Matrix, Y: Matrix | None = None, *, eps: float = 0.0,
+    bias: Matrix | None = None,
+) -> Matrix:  # fmt: skip
+    """Softmax of the scores; causal and window masks as the layer has them; `bias` is added."""
+    S = scores(attention, h, X, Y, eps=eps)
+    S = S if bias is None else S + bias
+    S = np.where(_visible(attention, *S.shape), S, -np.inf)
+    E = np.exp(S - S.max(axis=1, keepdims=True))
+    return E / E.sum(axis=1, keepdims=True)
+
+
+def head_output(attention: Attention, h: int, A: Matrix, Y: Matrix) -> Matrix:
+    """A Y W_VO: what head h adds for attention weights A; the layer's b_O is not in it."""
+    part = factors(attention, h)
+    return A @ (_with_one(Y) @ part.V) @ part.O
+
+
+def turned(Q: Matrix, rotary: Rotary) -> Matrix:
+    """Row t turned by t theta_i in plane i."""
+    planes = len(rotary.frequencies)
+    first, second = plane_coordinates(rotary)
+    angle = np.arange(len(Q))[:, None] * rotary.frequencies[None, :planes]
+    cos, sin = np.cos(angle), np.sin(angle)
+    out = Q.copy()
+    out[:, first] = Q[:, first] * cos - Q[:, second] * sin
+    out[:, second] = Q[:, second] * cos + Q[:, first] * sin
+    return out
+
+
+def plane_coordinates(rotary: Rotary) -> tuple[np.ndarray, np.ndarray]:
+    """First and second coordinate of every plane."""
+    i = np.arange(len(rotary.frequencies))
+    return (i, i + len(i)) if rotary.pairs == "halves" else (2 * i, 2 * i + 1)
+
+
+def _visible(attention: Attention, rows: int, columns: int) -> Bool[np.ndarray, "rows cols"]:
+    i, j = np.ogrid[:rows, :columns]
+    seen = np.ones((rows, columns), bool)
+    if attention.causal:
+        seen &= j <= i
+    if attention.window is not None:
+        seen &= i - j < attention.window
+    return seen
+
+
+def _with_one(X: Matrix) -> Matrix:
+    return np.hstack([X, np.ones((len(X), 1))])
+
+
+def _normalised(Q: Matrix, gain: np.ndarray, eps: float) -> Matrix:
+    return gain * Q / np.sqrt((Q * Q).mean(axis=1, keepdims=True) + eps)

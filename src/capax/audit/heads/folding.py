@@ -1,0 +1,66 @@
+"""Norms folded into the matrices behind them.
+
+LayerNorm gives gain * x^ + offset with x^ orthogonal to the all-ones vector and ||x^|| <= sqrt(d);
+RMSNorm gives gain * x^ with ||x^|| <= sqrt(d). So with W' = diag(gain) W (centred for LayerNorm,
+(I - 11^T/d) W') and b' = b + offset W the head reads x^ itself, whose length is known without data.
+
+The key bias adds q . b_K to all scores of a query and cancels in softmax; so does an offset in
+front of W_K. Only rotary positions turn it by a different angle for every key: there it stays.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from capax.audit.layouts.attention import Array, Attention, Norm
+
+
+@dataclass(frozen=True)
+class Factors:
+    """One head in float64: scores = [x^; 1] Q K^T [y^; 1], output = [y^; 1] V O.
+
+    Q, K, V are [d + 1, k], the last row a bias; O is [k, d].
+    """
+
+    Q: Float[np.ndarray, "rows k"]
+    K: Float[np.ndarray, "rows k"]
+    V: Float[np.ndarray, "rows k"]
+    O: Float[np.ndarray, "k d"]
+
+
+def fold(W: Array, b: Array | None, norm: Norm | None) -> Float[np.ndarray, "rows k"]:
+    """[W; b] behind `norm`, d + 1 rows."""
+    whole = np.zeros((W.shape[0] + 1, W.shape[1]))
+    whole[:-1] = W
+    if b is not None:
+        whole[-1] = b
+    if norm is None:
+        return whole
+    if norm.offset is not None:
+        whole[-1] += norm.offset.astype(np.float64) @ whole[:-1]
+    whole[:-1] *= norm.gain.astype(np.float64)[:, None]
+    if norm.kind == "layer":
+        whole[:-1] -= whole[:-1].mean(axis=0)
+    return whole
+
+
+def factors(attention: Attention, h: int) -> Factors:
+    """Head h, folded; the scale of the scores is not yet in it."""
+    g = h // attention.group
+    behind = attention.key_norm if attention.key_norm is not None else attention.norm
+
+    def row(b: Array | None, i: int) -> Array | None:
+        return None if b is None else b[i]
+
+    return Factors(
+        Q=fold(attention.W_Q[h], row(attention.b_Q, h), attention.norm),
+        K=fold(attention.W_K[g], row(attention.b_K, g), behind),
+        V=fold(attention.W_V[g], row(attention.b_V, g), behind),
+        O=np.asarray(attention.W_O[h], np.float64),
+    )
+
+
+def softmax_keys(K: Float[np.ndarray, "rows k"], attention: Attention) -> Float[np.ndarray, "r k"]:
+    """The rows of K that softmax can see: without the constant one, unless keys are turned."""
+    return K if attention.rotary is not None else K[:-1]

@@ -1,0 +1,102 @@
+"""The table of a checkpoint: one row per head, streamed layer by layer."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from capax.audit.heads.capacity_share import Counted, capacity_shares
+from capax.audit.heads.random_start import COMPARED, Start, random_sizes, ratio, start_of
+from capax.audit.heads.sizes import HeadSizes, head_sizes
+from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.table import Recognised
+
+Row = dict[str, Any]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class HeadTable:
+    """Rows in order of part, layer and head; how random initialisation was simulated; leftovers."""
+
+    rows: tuple[Row, ...]
+    start: Start
+    unplaced: tuple[str, ...]
+
+
+def head_table(recognised: Recognised, progress: Progress | None = None) -> HeadTable:
+    """Read every layer once, measure its heads, let it go."""
+    facts, start = recognised.facts, start_of(recognised)
+    baselines: dict[Any, dict[str, float | None]] = {}
+    counted: list[Counted] = []
+    rows: list[Row] = []
+    normalised = False
+    total = recognised.layout.layers_of(facts, recognised.settings)
+    for done, attention in enumerate(recognised.layers()):
+        key = _shape_key(attention)
+        if key not in baselines:
+            baselines[key] = random_sizes(attention, start, facts.family, facts.limit)
+        for h in range(len(attention.W_Q)):
+            sizes = head_sizes(attention, h, facts.limit)
+            counted.append(_counted(attention, h, sizes))
+            rows.append(_row(attention, h, sizes, baselines[key]))
+        normalised = normalised or attention.q_gain is not None
+        if progress is not None:
+            progress(done + 1, total)
+    shares = [None] * len(rows) if normalised else capacity_shares(counted, facts.limit)
+    whole = [{**row, "capacity_share": share} for row, share in zip(rows, shares, strict=True)]
+    copies = [head.copies for head in counted]
+    repeated = tuple(_compositions(whole, copies, facts.heads))
+    return HeadTable(repeated, start, tuple(recognised.unplaced()))
+
+
+def _shape_key(attention: Attention) -> Any:
+    frequencies = None if attention.rotary is None else tuple(attention.rotary.frequencies)
+    return (attention.W_Q.shape, attention.scale, frequencies, attention.norm is None)
+
+
+def _counted(attention: Attention, h: int, sizes: HeadSizes) -> Counted:
+    return Counted(
+        sizes=sizes,
+        group=(attention.part, attention.layer, h // attention.group),
+        factored=attention.group > 1 or attention.rotary is not None,
+        scale=abs(attention.scale),
+        d=attention.W_Q.shape[1],
+        k=attention.W_Q.shape[2],
+        copies=attention.shared_by,
+    )
+
+
+def _row(
+    attention: Attention, h: int, sizes: HeadSizes, random: dict[str, float | None]
+) -> Row:  # fmt: skip
+    row: Row = {
+        "part": attention.part,
+        "layer": attention.layer,
+        "head": h,
+        "kv_head": h // attention.group,
+        "W_QK_F": sizes.W_QK_F,
+        "W_QK_2": sizes.W_QK_2,
+        "stable_rank": sizes.stable_rank,
+        "W_VO_2": sizes.W_VO_2,
+        "W_VO_21": sizes.W_VO_21,
+        "score_radius": sizes.score_radius,
+        "W_QK_F_max": sizes.W_QK_F_max,
+        "D_max": sizes.D_max,
+    }
+    # where q and k are normalised the scale of W_QK cancels: the radius is what counts
+    headline = "W_QK_F" if attention.q_gain is None else "score_radius"
+    row["ratio_to_random"] = ratio(sizes, random, headline)
+    return row | {f"{name}_to_random": ratio(sizes, random, name) for name in COMPARED}
+
+
+def _compositions(rows: list[Row], copies: list[int], heads: int) -> Iterator[Row]:
+    """Rows of a shared layer once per composition, with the layer numbers of the compositions."""
+    if all(n == 1 for n in copies):
+        yield from rows
+        return
+    at = 0
+    for start in range(0, len(rows), heads):
+        for _ in range(copies[start]):
+            for row in rows[start : start + heads]:
+                yield {**row, "layer": at, "weights_of": row["layer"]}
+            at += 1

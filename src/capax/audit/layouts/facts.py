@@ -1,0 +1,154 @@
+"""Heads, widths, scale, positions, norm: read from the configuration or given, never guessed."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from capax.audit.reading.stored import Checkpoint
+from capax.errors import InputError, require
+
+LARGEST = 2**24
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user gave by hand; None where nothing was given."""
+
+    family: str | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_width: int | None = None
+    scale: float | None = None
+    norm: str | None = None
+    init_std: float | None = None
+    context: int | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What stands above every table. width is d; limit is the longest context, where known."""
+
+    family: str
+    layers: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    width: int
+    scale: float
+    positions: str
+    norm: str
+    limit: int | None = None
+    notes: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+class Settings:
+    """The configuration of a checkpoint and the user's options; remembers where values came from.
+
+    A number that stands in both must be the same in both.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, options: Options) -> None:
+        config = checkpoint.config
+        inner = config.get("text_config")  # models with several towers keep the language part there
+        self.config = {**config, **inner} if isinstance(inner, dict) else dict(config)
+        self.options, self.origin = options, checkpoint.origin
+        self.sources: dict[str, str] = {}
+
+    def whole(self, name: str, *keys: str, option: str = "", default: int | None = None) -> int:
+        """A positive whole number under one of `keys`, or given as `option` (`--heads`)."""
+        given = getattr(self.options, option.strip("-").replace("-", "_")) if option else None
+        found = self._first(keys)
+        if found is not None:
+            key, value = found
+            sound = type(value) is int and 1 <= value <= LARGEST
+            require(sound, f"{self.origin}: {key}", "a positive whole number", value)
+            agree = given is None or given == value
+            require(agree, option, f"{value}, as {self.origin} says ({key})", given)
+            self.sources[name] = f"{self.origin}: {key}"
+            return value
+        if given is not None:
+            require(1 <= given <= LARGEST, option, "a positive whole number", given)
+            self.sources[name] = option
+            return given
+        if default is not None:
+            self.sources[name] = f"follows from the rest ({keys[0]} is absent)"
+            return default
+        raise InputError(self._missing(name, keys, option))
+
+    def number(
+        self, name: str, *keys: str, option: str = "", default: float | None = None
+    ) -> float:
+        """A finite number; as `whole`, but no agreement is asked of options that overrule."""
+        given = getattr(self.options, option.strip("-").replace("-", "_")) if option else None
+        if given is not None:
+            self.sources[name] = option
+            return float(given)
+        found = self._first(keys)
+        if found is not None:
+            sound = isinstance(found[1], int | float) and not isinstance(found[1], bool)
+            sound = sound and math.isfinite(found[1])
+            require(sound, f"{self.origin}: {found[0]}", "a finite number", found[1])
+            self.sources[name] = f"{self.origin}: {found[0]}"
+            return float(found[1])
+        if default is not None:
+            return default
+        raise InputError(self._missing(name, keys, option))
+
+    def flag(self, key: str, default: bool) -> bool:
+        """A yes or no of the configuration; `default` is what the family's code takes else."""
+        value = self.config.get(key, default)
+        require(isinstance(value, bool), f"{self.origin}: {key}", "true or false", value)
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Whatever stands under `key`."""
+        value = self.config.get(key, default)
+        return default if value is None else value
+
+    def _first(self, keys: tuple[str, ...]) -> tuple[str, Any] | None:
+        return next(((k, self.config[k]) for k in keys if self.config.get(k) is not None), None)
+
+    def _missing(self, name: str, keys: tuple[str, ...], option: str) -> str:
+        where = f"{self.origin} has no {' or '.join(keys)}" if self.origin else "no config.json"
+        advice = f"give {option}" if option else "put the model's config.json beside the weights"
+        return f"{name}: wanted it from the configuration, got none ({where}): {advice}"
+
+
+def standard_facts(
+    settings: Settings,
+    family: str,
+    *,
+    d: tuple[str, ...] = ("hidden_size",),
+    layers: tuple[str, ...] = ("num_hidden_layers",),
+    heads: tuple[str, ...] = ("num_attention_heads",),
+    grouped: bool = False,
+    positions: str,
+    norm: str,
+    limit: tuple[str, ...] = ("max_position_embeddings",),
+    scale: float | None = None,
+    notes: tuple[str, ...] = (),
+) -> Facts:
+    """Facts under the usual keys. Without a key for it the width of a head is d / H: the rule of
+    these families' own code, which the shapes of the tensors then have to confirm.
+    """
+    width = settings.whole("width", *d)
+    H = settings.whole("heads", *heads, option="--heads")
+    G = settings.whole(
+        "kv_heads", "num_key_value_heads", option="--kv-heads", default=H
+    ) if grouped else H  # fmt: skip
+    require(H % G == 0, "kv_heads", f"a divisor of {H} heads", G)
+    require(width % H == 0 or "head_dim" in settings.config or settings.options.head_width,
+            "heads", f"a divisor of the width {width}", H)  # fmt: skip
+    k = settings.whole("head_width", "head_dim", option="--head-width", default=width // H)
+    chosen = 1 / math.sqrt(k) if scale is None else scale
+    if settings.options.scale is not None:
+        chosen = settings.number("scale", option="--scale")
+    longest = settings.options.context or next(
+        (settings.config[key] for key in limit if type(settings.config.get(key)) is int), None
+    )
+    return Facts(
+        family, settings.whole("layers", *layers), H, G, k, width, chosen, positions, norm,
+        longest, notes, settings.sources,
+    )  # fmt: skip

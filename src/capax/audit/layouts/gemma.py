@@ -1,0 +1,86 @@
+"""Gemma 2 and 3: gain 1 + w, a scale of its own, soft caps (2), q/k norms and two bases (3)."""
+
+import math
+import re
+from dataclasses import replace
+
+from capax.audit.layouts.attention import Attention, Rotary
+from capax.audit.layouts.facts import Facts, Settings, standard_facts
+from capax.audit.layouts.layout import Layout, Place
+from capax.audit.layouts.linear import Four, four_matrices
+from capax.audit.layouts.llama import layer_window
+from capax.audit.layouts.rope import rotary
+from capax.audit.layouts.shelf import Shelf
+from capax.errors import require
+
+TYPES = ("gemma2", "gemma3", "gemma3_text")
+
+
+def _third(settings: Settings) -> bool:
+    return "gemma3" in str(settings.options.family or settings.get("model_type"))
+
+
+def _scale(settings: Settings) -> float:
+    if settings.options.scale is not None:
+        return settings.options.scale
+    scalar = settings.number("scale (query_pre_attn_scalar)", "query_pre_attn_scalar",
+                             option="--scale")  # fmt: skip
+    require(scalar > 0, "query_pre_attn_scalar", "a number > 0", scalar)
+    return 1 / math.sqrt(scalar)
+
+
+def _facts(settings: Settings, shelf: Shelf) -> Facts:
+    del shelf
+    cap = settings.get("attn_logit_softcapping")
+    third = _third(settings)
+    facts = standard_facts(
+        settings,
+        "Gemma 3" if third else "Gemma 2",
+        grouped=True,
+        positions="",
+        norm="RMSNorm in front, gain 1 + w",
+        scale=_scale(settings),
+        notes=(("every q and k is normalised: their scale cancels",) if third else ())
+        + ((f"scores pass through {cap:g} tanh(s / {cap:g})",) if cap else ()),
+    )
+    return replace(facts, positions=_rotary(settings, facts.head_width, 0)[1])
+
+
+def _rotary(settings: Settings, k: int, layer: int) -> tuple[Rotary | None, str]:
+    kinds = settings.get("layer_types")
+    if not _third(settings) or not isinstance(kinds, list):
+        return rotary(settings, k)
+    kind = kinds[layer]
+    local = settings.get("rope_local_base_freq") if kind == "sliding_attention" else None
+    return rotary(settings, k, kind=kind, theta=local)
+
+
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+    at, k = f"{place.prefix}layers.{place.layer}.", facts.head_width
+    names = Four(*(f"{at}self_attn.{letter}_proj" for letter in "qkvo"))
+    plus = 0.0 if settings.get("norm_gain") == "as stored" else 1.0  # GGUF stores 1 + w
+    gains = {
+        side: shelf.maybe(f"{at}self_attn.{side}_norm.weight", k) for side in "qk"
+    }  # fmt: skip
+    cap = settings.get("attn_logit_softcapping")
+    return Attention(
+        layer=place.layer,
+        **four_matrices(shelf, facts, names),
+        scale=facts.scale,
+        norm=shelf.rms_norm(f"{at}input_layernorm", facts.width, plus),
+        q_gain=None if gains["q"] is None else plus + gains["q"],
+        k_gain=None if gains["k"] is None else plus + gains["k"],
+        rotary=_rotary(settings, k, place.layer)[0],
+        soft_cap=float(cap) if cap else None,
+        causal=True,
+        window=layer_window(settings, place.layer),
+    )
+
+
+LAYOUT = Layout(
+    "Gemma",
+    TYPES,
+    re.compile(r"^(?P<prefix>.*?)layers\.(?P<layer>\d+)\.self_attn\.q_proj\.weight$"),
+    _facts,
+    _attention,
+)

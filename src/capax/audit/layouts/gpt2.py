@@ -1,0 +1,56 @@
+"""GPT-2: Conv1D [in, out], queries, keys and values side by side; LayerNorm in front."""
+
+import re
+
+import numpy as np
+
+from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.facts import Facts, Settings, standard_facts
+from capax.audit.layouts.layout import Layout, Place
+from capax.audit.layouts.shelf import Shelf
+
+
+def _facts(settings: Settings, shelf: Shelf) -> Facts:
+    del shelf
+    plain = settings.flag("scale_attn_weights", True)
+    by_layer = settings.flag("scale_attn_by_inverse_layer_idx", False)
+    return standard_facts(
+        settings,
+        "GPT-2",
+        d=("n_embd", "hidden_size"),
+        layers=("n_layer", "num_hidden_layers"),
+        heads=("n_head", "num_attention_heads"),
+        limit=("n_positions", "n_ctx"),
+        positions="learned",
+        norm="LayerNorm in front",
+        scale=None if plain else 1.0,
+        notes=("scores also divided by layer + 1",) if by_layer else (),
+    )
+
+
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+    at, H, k, d = f"{place.prefix}h.{place.layer}.", facts.heads, facts.head_width, facts.width
+    inner = H * k
+    W = shelf.take(f"{at}attn.c_attn.weight", d, 3 * inner)
+    b = shelf.take(f"{at}attn.c_attn.bias", 3 * inner)
+    W_Q, W_K, W_V = (part.reshape(d, H, k).transpose(1, 0, 2) for part in np.split(W, 3, axis=1))
+    b_Q, b_K, b_V = (part.reshape(H, k) for part in np.split(b, 3))
+    by_layer = settings.flag("scale_attn_by_inverse_layer_idx", False)
+    return Attention(
+        layer=place.layer,
+        W_Q=W_Q, W_K=W_K, W_V=W_V, b_Q=b_Q, b_K=b_K, b_V=b_V,
+        W_O=shelf.take(f"{at}attn.c_proj.weight", inner, d).reshape(H, k, d),
+        b_O=shelf.take(f"{at}attn.c_proj.bias", d),
+        scale=facts.scale / (place.layer + 1 if by_layer else 1),
+        norm=shelf.layer_norm(f"{at}ln_1", d),
+        causal=True,
+    )  # fmt: skip
+
+
+LAYOUT = Layout(
+    "GPT-2",
+    ("gpt2",),
+    re.compile(r"^(?P<prefix>.*?)h\.(?P<layer>\d+)\.attn\.c_attn\.weight$"),
+    _facts,
+    _attention,
+)

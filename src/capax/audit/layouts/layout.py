@@ -1,0 +1,45 @@
+"""What a layout is: a family's name, the tensor that gives it away, and how to read a layer."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.facts import Facts, Settings
+from capax.audit.layouts.shelf import Shelf
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a layer stands: prefix of its names, its number, and what else the marker caught."""
+
+    prefix: str
+    layer: int
+    groups: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One family. `marker` matches one tensor per attention layer, with groups prefix and layer.
+
+    model_types: values of `model_type` that mean this layout. facts: from the configuration.
+    attention: one layer. init: (how random initialisation draws, key of its size, usual size).
+    """
+
+    family: str
+    model_types: tuple[str, ...]
+    marker: re.Pattern[str]
+    facts: Callable[[Settings, Shelf], Facts]
+    attention: Callable[[Shelf, Settings, Facts, Place], Attention]
+    init: tuple[str, str, float] = ("normal", "initializer_range", 0.02)
+    layers_of: Callable[[Facts, Settings], int] = lambda facts, _: facts.layers
+
+    def places(self, shelf: Shelf) -> list[Place]:
+        """The attention layers of the file, in order."""
+        found = [match for match in map(self.marker.match, sorted(shelf.tensors)) if match]
+        places = [
+            Place(m["prefix"], int(m["layer"]), {k: v or "" for k, v in m.groupdict().items()})
+            for m in found
+        ]
+        return sorted(places, key=lambda p: (p.groups.get("part", ""), p.groups.get("kind", ""),
+                                             p.layer))  # fmt: skip

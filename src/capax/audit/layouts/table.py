@@ -1,0 +1,124 @@
+"""All layouts, and which of them a checkpoint has."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from capax.audit.layouts import (
+    albert,
+    bert,
+    distilbert,
+    gemma,
+    gpt2,
+    gpt_neox,
+    llama,
+    opt,
+    phi3,
+    t5,
+    torch_encoder,
+    vit,
+    whisper,
+)  # fmt: skip
+from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.facts import Facts, Options, Settings
+from capax.audit.layouts.layout import Layout
+from capax.audit.layouts.shelf import Shelf
+from capax.audit.reading.stored import Checkpoint
+from capax.errors import InputError, require, shown
+
+LAYOUTS: tuple[Layout, ...] = tuple(
+    module.LAYOUT
+    for module in (gpt2, gpt_neox, bert, distilbert, albert, llama, phi3, gemma, opt, t5, vit,
+                   whisper, torch_encoder)
+)  # fmt: skip
+BY_TYPE = {kind: layout for layout in LAYOUTS for kind in layout.model_types}
+ATTENTION_NAME = re.compile(r"attn|attention", re.IGNORECASE)
+NOT_WEIGHTS = re.compile(
+    r"(attn|attention)\.(masked_)?bias$|inv_freq$|LayerNorm|layer_?norm|relative_attention_bias"
+)
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A checkpoint with its layout: facts to print, and layers to stream."""
+
+    checkpoint: Checkpoint
+    layout: Layout
+    settings: Settings
+    facts: Facts
+    shelf: Shelf
+
+    def layers(self) -> Iterator[Attention]:
+        """The attention layers one after the other; each is read when it is asked for."""
+        for place in self.layout.places(self.shelf):
+            with _sound_configuration(self.settings):
+                attention = self.layout.attention(self.shelf, self.settings, self.facts, place)
+            yield attention
+
+    def unplaced(self) -> list[str]:
+        """Attention tensors that no layer took; complete once `layers` has run through."""
+        names = (n for n in self.shelf.tensors if ATTENTION_NAME.search(_inside_layer(n)))
+        return sorted(n for n in names if n not in self.shelf.taken and not NOT_WEIGHTS.search(n))
+
+
+@contextmanager
+def _sound_configuration(settings: Settings) -> Iterator[None]:
+    """Values of the wrong kind (a text for a number, a short list) end in one line."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, InputError):
+            raise
+        where = settings.origin or "configuration"
+        raise InputError(f"{where}: wanted sound values, got {shown(str(error))}") from None
+
+
+def _inside_layer(name: str) -> str:
+    """What follows the last number in a name: the name inside its layer."""
+    return re.split(r"\.\d+\.", name)[-1] if re.search(r"\.\d+\.", name) else ""
+
+
+def recognise(checkpoint: Checkpoint, options: Options = Options()) -> Recognised:
+    """The layout by `model_type` (or --family), else by names that fit one family only."""
+    shelf, settings = Shelf(checkpoint.tensors), Settings(checkpoint, options)
+    layout = _layout(shelf, settings)
+    places = layout.places(shelf)
+    require(places, "checkpoint", f"tensor names of {layout.family}", _some(shelf))
+    with _sound_configuration(settings):
+        facts = layout.facts(settings, shelf)
+        wanted = layout.layers_of(facts, settings)
+    require(len(places) == wanted, "checkpoint", f"{wanted} attention layers, as its configuration "
+            "says", len(places))  # fmt: skip
+    return Recognised(checkpoint, layout, settings, facts, shelf)
+
+
+def _layout(shelf: Shelf, settings: Settings) -> Layout:
+    kind, family = settings.get("model_type"), settings.options.family
+    require(kind is None or isinstance(kind, str), "model_type", "a text", kind)
+    if family is not None:
+        require(family in BY_TYPE, "--family", f"one of {', '.join(BY_TYPE)}", family)
+        clash = kind in BY_TYPE and BY_TYPE[kind] is not BY_TYPE[family]
+        require(not clash, "--family", f"{kind}, as {settings.origin} says", family)
+        return BY_TYPE[family]
+    if kind in BY_TYPE:
+        return BY_TYPE[kind]
+    if isinstance(kind, str):
+        raise InputError(
+            f"model_type: wanted one of {', '.join(BY_TYPE)}, got {kind[:40]!r}; "
+            f"its tensors are {_some(shelf)}"
+        )
+    fitting = [layout for layout in LAYOUTS if layout.places(shelf)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        types = ", ".join(kind for layout in fitting for kind in layout.model_types)
+        raise InputError(f"family: the names fit several ({types}): give --family")
+    raise InputError(f"checkpoint: no known layout, could not place {_some(shelf)}")
+
+
+def _some(shelf: Shelf, most: int = 6) -> str:
+    names = sorted(shelf.tensors, key=lambda n: (not ATTENTION_NAME.search(n), n))
+    shown = ", ".join(f"{n[:60]} {list(shelf.tensors[n].shape)}" for n in names[:most])
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (shown or "no tensors") + more

@@ -1,0 +1,31 @@
+"""Kinds of heads by stated rules, tried in this order; the numbers they look at stand in every row.
+
+The shares are means over rows of the longer half of the contexts seen.
+"""
+
+from typing import Any
+
+RULES = (
+    ("first-token", "at least half of the mass on the first token"),
+    ("previous-token", "at least half of the mass on the token before"),
+    ("local", "at least 80 % of the mass within 8 tokens of the query"),
+    ("sparse", "n95 grows slower than sqrt(T): the exponent's interval lies below 1/2"),
+    ("broad", "n95 grows faster than sqrt(T): the exponent's interval lies above 1/2"),
+    ("mixed", "none of these"),
+)
+
+
+def kind_of(row: dict[str, Any]) -> str:
+    """The first rule that holds."""
+    if row["first_token_share"] >= 0.5:
+        return "first-token"
+    if row["previous_token_share"] >= 0.5:
+        return "previous-token"
+    if row["near_share"] >= 0.8:
+        return "local"
+    low, high = row["n95_exponent_low"], row["n95_exponent_high"]
+    if high is not None and high < 0.5:
+        return "sparse"
+    if low is not None and low > 0.5:
+        return "broad"
+    return "mixed"

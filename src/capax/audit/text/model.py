@@ -1,0 +1,106 @@
+"""The checkpoint as a model of `transformers`, filled from our own reader.
+
+`transformers` builds the architecture from the configuration; the numbers come through `reading`,
+so a pickle is not run here either, and GGUF needs nothing but this. Nothing is downloaded.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from capax.audit.layouts.table import Recognised
+from capax.errors import InputError, require
+
+# Families that read text with one stack of self-attention.
+TEXT = {"GPT-2", "GPT-NeoX", "BERT", "RoBERTa", "DistilBERT", "ALBERT", "Llama", "Mistral", "Qwen2",
+        "Qwen3", "Phi-3", "Gemma 2", "Gemma 3", "OPT"}  # fmt: skip
+EVERYWHERE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
+IN_A_BLOCK = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+              "ffn_norm": "post_attention_layernorm"}  # fmt: skip
+
+
+def packages() -> tuple[Any, Any]:
+    """torch and transformers, or one line that says how to get them."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        raise InputError(
+            "--text: needs torch and transformers: pip install 'capax[audit]'"
+        ) from None
+    transformers.utils.logging.disable_progress_bar()
+    return torch, transformers
+
+
+def build_model(recognised: Recognised, *, attention: str, seed: int | None = None) -> Any:
+    """The model with the weights of the file, or with random ones where `seed` is given."""
+    torch, transformers = packages()
+    facts = recognised.facts
+    require(
+        facts.family in TEXT, "--text", f"a family among {', '.join(sorted(TEXT))}", facts.family
+    )
+    config = _config(recognised, transformers)
+    torch.manual_seed(0 if seed is None else seed)
+    try:
+        if seed is not None:
+            drawn = transformers.AutoModel.from_config(config, attn_implementation=attention)
+            return drawn.eval().float()
+        state = _state(recognised, torch)
+        made = transformers.MODEL_MAPPING[type(config)]
+        filled = made.from_pretrained(None, config=config, state_dict=state,
+                                             attn_implementation=attention)  # fmt: skip
+    except (ValueError, RuntimeError, KeyError, OSError, TypeError) as error:
+        raise InputError(
+            f"--text: transformers could not build the model ({str(error)[:120]})"
+        ) from None
+    return filled.eval().float()
+
+
+def _config(recognised: Recognised, transformers: Any) -> Any:
+    checkpoint = recognised.checkpoint
+    fields = {key: value for key, value in checkpoint.config.items() if key != "model_type"}
+    kind = checkpoint.config.get("model_type")
+    require(isinstance(kind, str), "--text", "a config.json that names the model_type", kind)
+    for key in ("rope_pairs", "norm_gain", "rope_width", "architectures", "transformers_version"):
+        fields.pop(key, None)
+    try:
+        return transformers.AutoConfig.for_model(kind, **fields)
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"--text: transformers does not take the configuration ({error})"
+        ) from None
+
+
+def _state(recognised: Recognised, torch: Any) -> dict[str, Any]:
+    """Every tensor of the file under its name in PyTorch."""
+    state = {}
+    for name, tensor in recognised.checkpoint.tensors.items():
+        values = tensor.load()
+        if recognised.checkpoint.config.get("rope_pairs") == "adjacent":
+            name, values = _as_halves(name, values, recognised)
+        elif recognised.checkpoint.format == "GGUF":
+            name = _full_name(name)
+        state[name] = torch.from_numpy(np.array(values))
+    return state
+
+
+def _as_halves(name: str, values: np.ndarray, recognised: Recognised) -> tuple[str, np.ndarray]:
+    """llama.cpp's rows (pairs as neighbours) back in the order of PyTorch (pairs k/2 apart)."""
+    if name.endswith(("self_attn.q_proj.weight", "self_attn.k_proj.weight")):
+        heads = values.shape[0] // recognised.facts.head_width
+        apart = values.reshape(heads, -1, 2, values.shape[1]).swapaxes(1, 2)
+        return name, apart.reshape(values.shape)
+    return _full_name(name), values
+
+
+def _full_name(name: str) -> str:
+    stem, _, last = name.rpartition(".")
+    if stem in EVERYWHERE:
+        return f"{EVERYWHERE[stem]}.{last}"
+    head, _, module = stem.rpartition(".")
+    if head.startswith("blk.") and module in IN_A_BLOCK:
+        return f"model.layers.{head.removeprefix('blk.')}.{IN_A_BLOCK[module]}.{last}"
+    return name

@@ -1,0 +1,87 @@
+"""Text as token numbers: by the checkpoint's tokenizer, or already split and looked up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capax.audit.layouts.table import Recognised
+from capax.audit.text.model import packages
+from capax.errors import InputError, require
+
+LARGEST_TEXT = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Sequences of token numbers; first and last stand around every window, where known."""
+
+    sequences: tuple[tuple[int, ...], ...]
+    first: int | None = None
+    last: int | None = None
+
+
+def read_tokens(path: Path, recognised: Recognised, *, split: str, lines: bool) -> Tokens:
+    """Tokens of a text file. split: "tokenizer", or "spaces" for text already in pieces.
+
+    lines: every line is a sequence of its own; otherwise the file is one stream.
+    """
+    require(path.is_file(), str(path), "a text file", "nothing there")
+    require(path.stat().st_size <= LARGEST_TEXT, str(path), "a text of at most 64 MB", "more")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: wanted a text in UTF-8, got other bytes") from None
+    parts = [line for line in text.splitlines() if line.strip()] if lines else [text]
+    folder = recognised.checkpoint.path.parent
+    if split == "spaces":
+        return _looked_up(parts, folder)
+    require(split == "tokenizer", "--split", "tokenizer or spaces", split)
+    tokenizer = _tokenizer(recognised, folder)
+    found = tuple(tuple(tokenizer(p, add_special_tokens=False)["input_ids"]) for p in parts)
+    bidirectional = recognised.facts.family in ("BERT", "RoBERTa", "DistilBERT", "ALBERT")
+    first, last = (
+        (tokenizer.cls_token_id, tokenizer.sep_token_id) if bidirectional else (None, None)
+    )
+    return _checked(Tokens(found, first, last), recognised)
+
+
+def _tokenizer(recognised: Recognised, folder: Path) -> Any:
+    _, transformers = packages()
+    inside = (
+        {"gguf_file": recognised.checkpoint.path.name}
+        if recognised.checkpoint.format == "GGUF"
+        else {}
+    )
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **inside)
+    except Exception as error:  # whatever a foreign tokenizer file makes of the library
+        reason = (str(error).splitlines() or ["unreadable"])[0][:100]
+        raise InputError(
+            f"{folder}: no readable tokenizer ({reason}); see --split spaces"
+        ) from None
+
+
+def _looked_up(parts: list[str], folder: Path) -> Tokens:
+    path = folder / "vocab.txt"
+    require(path.is_file(), "--split spaces", f"the vocabulary {path}", "nothing there")
+    require(path.stat().st_size <= LARGEST_TEXT, str(path), "at most 64 MB", "more")
+    words = path.read_text(encoding="utf-8").splitlines()
+    numbers = {word.strip(): i for i, word in enumerate(words)}
+    sequences = tuple(tuple(_number(piece, numbers) for piece in part.split()) for part in parts)
+    return Tokens(sequences, numbers.get("[CLS]"), numbers.get("[SEP]"))
+
+
+def _number(piece: str, numbers: Mapping[str, int]) -> int:
+    found = numbers.get(piece, numbers.get("[UNK]"))
+    if found is None:
+        raise InputError(f"--text: the piece {piece[:40]!r} is not in vocab.txt")
+    return found
+
+
+def _checked(tokens: Tokens, recognised: Recognised) -> Tokens:
+    size = recognised.settings.get("vocab_size")
+    largest = max((max(s, default=0) for s in tokens.sequences), default=0)
+    fits = type(size) is not int or largest < size
+    require(fits, "--text", f"tokens below vocab_size {size}", largest)
+    return tokens

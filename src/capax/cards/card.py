@@ -1,0 +1,57 @@
+"""`capax.card`: what a learner prefers, measured, beside the reference learners."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from capax.cards.plan import Plan
+from capax.cards.reading import read_card
+from capax.cards.reference import reference_card
+from capax.cards.results import Card
+from capax.cards.running import Report, default_store, run_card
+from capax.errors import InputError
+from capax.learners.names import Entry, entry_of
+from capax.sweep.store import Store
+
+FIVE = ("transformer", "linear_attention", "deep_sets", "mlp", "lasso")
+"""The learners of a card when none is named."""
+
+
+def card(
+    *learners: Any,
+    T: Iterable[int] = (20, 50, 100),
+    targets: Iterable[str] = ("and3",),
+    store: Path | str | None = None,
+    references: bool = True,
+    report: Report | None = None,
+    at_once: int = 1,
+    minutes: float | None = None,
+    **protocol: Any,
+) -> Card:
+    """The inductive-bias card of `learners`: m*(T) at 100, 99 and 95 % accuracy on each target.
+
+    learners: names of the zoo, `"mine.py:build"`, or objects: an estimator, a fit function, a
+    factory of PyTorch or Equinox modules (`capax.learners`); the five of `FIVE` if none.
+    T, targets: lengths, and names (`capax.cards.targets.TARGETS`) or formulas. store: SQLite file,
+    resumed if it exists; in the cache by default. references: rows of the reference learners are
+    added where the package has them. Other keywords are fields of `capax.cards.plan.Plan`.
+    Raises `InputError` for what cannot be measured.
+    """
+    plan = Plan(T=tuple(T), targets=tuple(targets), **protocol)
+    entries = distinct(tuple(entry_of(learner) for learner in learners or FIVE))
+    path = default_store(plan, entries) if store is None else Path(store)
+    with Store.create_or_resume(path, plan.experiment(entries)) as opened:
+        run_card(plan, entries, opened, at_once=at_once, minutes=minutes, report=report)
+        measured = read_card(plan, entries, opened)
+    if not references:
+        return measured
+    return measured.joined(reference_card().only(plan.targets, plan.T))
+
+
+def distinct(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Raises `InputError` where two learners have one name."""
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"learners: wanted each once, got {name} {names.count(name)} times")
+    return entries

@@ -1,0 +1,151 @@
+"""From a store to a card: thresholds at every accuracy, laws, learning curves."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+
+from capax.analysis.summary import answer
+from capax.analysis.threshold import Threshold, threshold_of
+from capax.cards.jobs import card_floor, chosen_rate, stored_scores, tuning_name
+from capax.cards.plan import Plan
+from capax.cards.results import Card, CurveRow, LawRow, Row, note_key
+from capax.cards.sizes import parameters_of
+from capax.cards.targets import target_of
+from capax.learners.names import Entry
+from capax.sweep.counts import Counts
+from capax.sweep.store import Store
+
+_CURVES = 2  # sample sizes per learner and target whose learning curves are shown
+
+
+def read_card(plan: Plan, entries: tuple[Entry, ...], store: Store) -> Card:
+    """What the store says about these learners under this plan."""
+    rows: list[Row] = []
+    laws: list[LawRow] = []
+    curves: list[CurveRow] = []
+    notes: dict[str, str] = {}
+    for target in plan.targets:
+        for entry in entries:
+            name = plan.panel(entry, target).name
+            for accuracy in plan.accuracies:
+                found = _thresholds(plan, entry, target, accuracy, store)
+                for threshold in found:
+                    rows.append(_row(plan, entry, target, accuracy, threshold, store))
+                    key = note_key(entry.name, target, threshold.T, accuracy)
+                    notes[key] = threshold.status
+                laws.append(_law(entry.name, target, accuracy, found))
+            curves += _curves(plan, entry.name, target, name, store)
+    return Card(
+        rows=tuple(rows),
+        laws=tuple(laws),
+        curves=tuple(curves),
+        notes=notes,
+        learners={e.name: _about(plan, e) for e in entries},
+        targets={t: asdict(target_of(t)) for t in plan.targets},
+        protocol=plan.model_dump(mode="json"),
+        measured=tuple(e.name for e in entries),
+    )
+
+
+def _thresholds(
+    plan: Plan, entry: Entry, target: str, accuracy: float, store: Store
+) -> tuple[Threshold, ...]:
+    name, found = plan.panel(entry, target).name, []
+    for T in sorted(plan.T):
+        scores = stored_scores(store, name, T) or _tuning_scores(plan, name, T, store)
+        if scores:
+            counts = Counts.of([(m, score >= accuracy) for (m, _), score in scores.items()])
+            floor = card_floor(plan, target, T)
+            found.append(threshold_of(name, T, counts, floor=floor))
+    return tuple(found)
+
+
+def _tuning_scores(plan: Plan, name: str, T: int, store: Store) -> dict[tuple[int, int], float]:
+    """Where no rate came near, the best of them on the tuning seeds is all there is."""
+    tuning = {rate: stored_scores(store, tuning_name(name, rate), T) for rate in plan.rates}
+    tuning = {rate: scores for rate, scores in tuning.items() if scores}
+    return tuning[chosen_rate(tuning)] if len(tuning) == len(plan.rates) else {}
+
+
+def _row(
+    plan: Plan, entry: Entry, target: str, accuracy: float, found: Threshold, store: Store
+) -> Row:
+    name, T = found.panel, found.T
+    passed, total = sum(found.counts.solved), found.counts.trials
+    (cost,) = store.select(
+        "SELECT avg(r.seconds) AS s FROM runs r JOIN trials t USING (trial_id) "
+        "WHERE t.T = ? AND (t.panel = ? OR t.panel LIKE ?)",
+        T,
+        name,
+        f"{name}, tuning%",
+    )
+    rate = None
+    if entry.tuned:
+        rate = _rate(plan, name, T, store)
+    return Row(
+        learner=entry.name,
+        target=target,
+        T=T,
+        accuracy=accuracy,
+        m_star=found.m_star,
+        low=found.low,
+        high=found.high,
+        floor=found.floor.m if found.floor else 0,
+        solved_share=round(passed / total, 4),
+        rate=rate,
+        seconds=round(cost["s"] or 0.0, 4),
+    )
+
+
+def _rate(plan: Plan, name: str, T: int, store: Store) -> float | None:
+    tuning = {rate: stored_scores(store, tuning_name(name, rate), T) for rate in plan.rates}
+    return chosen_rate(tuning) if any(tuning.values()) else None
+
+
+def _law(learner: str, target: str, accuracy: float, found: tuple[Threshold, ...]) -> LawRow:
+    scaling = answer(found).scaling if found else None
+    if scaling is None:
+        return LawRow(learner, target, accuracy, None, None, ())
+    p_value = scaling.best.p_fit
+    return LawRow(
+        learner,
+        target,
+        accuracy,
+        scaling.law or scaling.left,
+        None if p_value is None else round(p_value, 4),
+        scaling.ruled_out,
+    )
+
+
+def _curves(plan: Plan, learner: str, target: str, panel: str, store: Store) -> list[CurveRow]:
+    """Mean curves at the largest T, for the most tried m: the one around the threshold."""
+    rows = store.select(
+        "SELECT t.T, t.m, r.curves FROM trials t JOIN runs r USING (trial_id) WHERE t.panel = ?",
+        panel,
+    )
+    series: dict[tuple[int, int], list[np.ndarray]] = {}
+    steps = np.arange(plan.eval_every, plan.steps + 1, plan.eval_every)
+    for row in rows:
+        seen = json.loads(row["curves"]).get("validation_accuracy", [])
+        if len(seen) > 1:
+            whole = np.concatenate([seen, np.full(max(0, len(steps) - len(seen)), seen[-1])])
+            series.setdefault((row["T"], row["m"]), []).append(whole[: len(steps)])
+    most = sorted(series, key=lambda at: (at[0], len(series[at])), reverse=True)[:_CURVES]
+    return [
+        CurveRow(
+            learner,
+            target,
+            T,
+            m,
+            tuple(float(s) for s in steps),
+            tuple(round(float(a), 4) for a in np.mean(series[T, m], axis=0)),
+        )
+        for T, m in most
+    ]
+
+
+def _about(plan: Plan, entry: Entry) -> dict[str, object]:
+    counts = {str(T): parameters_of(entry, T) for T in plan.T} if entry.in_lanes else {}
+    rates = list(plan.rates) if entry.tuned else []
+    return {"parameters": counts, "rates_tried": rates, "source": entry.source[:16]}

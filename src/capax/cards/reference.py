@@ -1,0 +1,30 @@
+"""Reference cards: measured once, on a GPU, and carried by the package."""
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from capax.cards.results import Card, from_json
+from capax.errors import InputError
+from capax.files import write_atomically
+
+FILE = Path(str(files("capax") / "cards" / "reference.json"))
+
+
+@lru_cache(maxsize=1)
+def reference_card() -> Card:
+    """The card that travels with the package; empty where it was not built in."""
+    if not FILE.is_file():
+        return Card((), ())
+    return from_json(FILE.read_text(encoding="utf-8"), FILE.name)
+
+
+def write_reference(card: Card, made: dict[str, str], path: Path = FILE) -> Path:
+    """Distil a card into the file that travels: rows, laws, curves, and how it was made."""
+    if not card.rows:
+        raise InputError("reference: wanted finished trials, got none yet")
+    data = {**card.to_dict(), "protocol": {**card.protocol, **made}}
+    del data["measured"]
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return write_atomically(path, lambda file: file.write(text.encode()))

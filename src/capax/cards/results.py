@@ -1,0 +1,170 @@
+"""A card as rows and laws: out of a store or a file, into JSON and CSV."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from capax.errors import InputError
+
+
+@dataclass(frozen=True)
+class Row:
+    """m* of one learner at one T and accuracy; None where the trials leave it open.
+
+    `solved_share`: of the scored trials that passed; `rate`: the learning rate that was chosen;
+    `seconds`: mean time of one fit.
+    """
+
+    learner: str
+    target: str
+    T: int
+    accuracy: float
+    m_star: int | None
+    low: int | None
+    high: int | None
+    floor: int
+    solved_share: float
+    rate: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LawRow:
+    """How m* of a learner grows with T: the law that is left (None: not settled)."""
+
+    learner: str
+    target: str
+    accuracy: float
+    law: str | None
+    p_value: float | None
+    ruled_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CurveRow:
+    """Mean validation accuracy on the way, over the trials of a learner at one T and m."""
+
+    learner: str
+    target: str
+    T: int
+    m: int
+    step: tuple[float, ...]
+    accuracy: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*."""
+
+    rows: tuple[Row, ...]
+    laws: tuple[LawRow, ...]
+    curves: tuple[CurveRow, ...] = ()
+    notes: dict[str, str] = field(default_factory=dict)
+    learners: dict[str, dict[str, Any]] = field(default_factory=dict)
+    targets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    protocol: dict[str, Any] = field(default_factory=dict)
+    measured: tuple[str, ...] = ()
+
+    def row(self, learner: str, target: str, T: int, accuracy: float) -> Row | None:
+        """The row of these four, if there is one."""
+        at = (learner, target, T, accuracy)
+        found = (r for r in self.rows if (r.learner, r.target, r.T, r.accuracy) == at)
+        return next(found, None)
+
+    def note(self, row: Row) -> str:
+        """`closed`, `> 640`, `does not reach 80 % for any m tried`, ..."""
+        return self.notes.get(note_key(row.learner, row.target, row.T, row.accuracy), "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Learners in the order of their rows."""
+        return tuple(dict.fromkeys(row.learner for row in self.rows))
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.target for row in self.rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; `from_dict` undoes it."""
+        return {**asdict(self), "measured": list(self.measured)}
+
+    def to_csv(self) -> str:
+        """One line per row."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(Row.__dataclass_fields__), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in self.rows)
+        return text.getvalue()
+
+    def joined(self, other: "Card") -> "Card":
+        """Both cards in one; where both have a learner, this one counts."""
+        mine = {(r.learner, r.target, r.T) for r in self.rows}
+        pairs = {(r.learner, r.target) for r in self.rows}
+        return Card(
+            rows=(*self.rows, *(r for r in other.rows if (r.learner, r.target, r.T) not in mine)),
+            laws=(*self.laws, *(w for w in other.laws if (w.learner, w.target) not in pairs)),
+            curves=(*self.curves, *(c for c in other.curves if (c.learner, c.target) not in pairs)),
+            notes={**other.notes, **self.notes},
+            learners={**other.learners, **self.learners},
+            targets={**other.targets, **self.targets},
+            protocol=self.protocol or other.protocol,
+            measured=self.measured,
+        )
+
+    def only(
+        self, targets: Iterable[str], T: Iterable[int], learners: Iterable[str] | None = None
+    ) -> "Card":
+        """The part of the card about these targets, lengths and learners."""
+        names = set(self.names if learners is None else learners)
+        wanted, lengths = set(targets), set(T)
+        return Card(
+            rows=tuple(
+                r for r in self.rows if r.target in wanted and r.T in lengths and r.learner in names
+            ),
+            laws=tuple(w for w in self.laws if w.target in wanted and w.learner in names),
+            curves=tuple(
+                c
+                for c in self.curves
+                if c.target in wanted and c.T in lengths and c.learner in names
+            ),
+            notes=self.notes,
+            learners={k: v for k, v in self.learners.items() if k in names},
+            targets={k: v for k, v in self.targets.items() if k in wanted},
+            protocol=self.protocol,
+            measured=tuple(n for n in self.measured if n in names),
+        )
+
+
+def note_key(learner: str, target: str, T: int, accuracy: float) -> str:
+    """How a note is found."""
+    return f"{learner}|{target}|{T}|{accuracy:g}"
+
+
+def _law(fields: dict[str, Any]) -> LawRow:
+    fields["ruled_out"] = tuple(fields["ruled_out"])
+    return LawRow(**fields)
+
+
+def _curve(fields: dict[str, Any]) -> CurveRow:
+    fields["step"], fields["accuracy"] = tuple(fields["step"]), tuple(fields["accuracy"])
+    return CurveRow(**fields)
+
+
+def from_json(text: str, source: str) -> Card:
+    """The card in a JSON file. Raises `InputError` for a file that is none."""
+    try:
+        data = json.loads(text)
+        return Card(
+            rows=tuple(Row(**row) for row in data["rows"]),
+            laws=tuple(_law(law) for law in data["laws"]),
+            curves=tuple(_curve(curve) for curve in data["curves"]),
+            notes=dict(data["notes"]),
+            learners=dict(data["learners"]),
+            targets=dict(data["targets"]),
+            protocol=dict(data["protocol"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{source}: wanted a card, got something else ({error})") from None

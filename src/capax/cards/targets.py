@@ -1,0 +1,48 @@
+"""Targets that tell learners apart, with what makes them easy or hard, computed.
+
+The staircase climbs one bit at a time: x0 alone correlates with the label, then x1 given x0, and so
+on (leap 1). Its twin hides the first step behind a parity, so that two bits must be found at once
+(leap 2); size, balance and degree stay the same.
+"""
+
+from dataclasses import dataclass
+
+from capax.boolean.bias import balancing_probability
+from capax.boolean.fourier import properties
+from capax.boolean.leap import leap
+from capax.boolean.parser import parse
+from capax.errors import InputError
+
+TARGETS: dict[str, str] = {
+    "and3": "and3",
+    "or3": "or3",
+    "maj5": "maj5",
+    "xor2": "xor2",
+    "parity3": "parity3",
+    "staircase": "x0 ^ (x1 & ~(x2 & ~x3))",
+    "shuffled": "x0 ^ x1 ^ (x2 & ~x3)",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A rule to be learned: its formula, the p that balances its labels, and its measures."""
+
+    name: str
+    function: str
+    s: int
+    p: float
+    leap: int
+    degree: int
+    sensitivity: int
+
+
+def target_of(text: str) -> Target:
+    """A target by name, or any formula that Capax reads, at balanced labels."""
+    function = TARGETS.get(text, text)
+    f = parse(function)
+    if not f.is_boolean or f.s == 0:
+        raise InputError(f"target: wanted a Boolean function that depends on its bits, got {text}")
+    p = balancing_probability(f)
+    known = properties(f)
+    return Target(text, function, f.s, p, leap(f, p), known.degree, known.sensitivity)

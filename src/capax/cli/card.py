@@ -1,0 +1,260 @@
+"""`capax card`: what a learner prefers, measured, beside the reference learners."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from capax.cli.output import JsonFlag, emit, note, stderr, stdout
+from capax.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from capax.cards.results import Card, Row
+
+
+def card(
+    learners: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of the zoo, or file.py:name; five of them by default."),
+    ] = None,
+    T: Annotated[str, typer.Option("--T", help="Lengths, separated by commas.")] = "20,50,100",
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Targets, separated by commas: and3, or3, maj5, xor2, parity3, "
+            "staircase, shuffled, or any formula."
+        ),
+    ] = "and3",
+    mine: Annotated[
+        str | None, typer.Option(help="Your learner, file.py:name, among the reference ones.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="SQLite file, resumed if it exists; in the cache if not.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one HTML page.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
+    support: Annotated[str, typer.Option(help="random or contiguous.")] = "random",
+    noise: Annotated[float, typer.Option(help="Chance that a training label is flipped.")] = 0.0,
+    m_high: Annotated[int, typer.Option(help="Largest number of examples.")] = 640,
+    trials: Annotated[int, typer.Option(help="Most trials per threshold.")] = 40,
+    time_limit: Annotated[float, typer.Option(help="Seconds per fit of your learner.")] = 60.0,
+    jobs: Annotated[int, typer.Option(min=1, help="Measured at once.")] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="Stop after so long; the same command goes on.")
+    ] = None,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Train the reference set (hours on a CPU).")
+    ] = False,
+    distil: Annotated[
+        bool,
+        typer.Option("--distil", help="With --reference: train nothing, write the package's file."),
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """How many examples does a learner need, and how does that grow with T?
+
+    Per learner: m* with its interval at 100, 99 and 95 % accuracy, the ratio to what the best
+    possible learner needs, the law of growth, the learning rate that was chosen, the cost.
+
+    Example: `capax card transformer mlp lasso --T 20,50,100 --html card.html`
+
+    Example: `capax card --mine mine.py:build`
+    """  # fmt: skip
+    from capax.files import check_writable
+
+    for path in (html, csv):
+        if path is not None:
+            check_writable(path)
+    if reference:
+        if not distil:
+            _train_reference(learners or (), store, jobs, minutes)
+            return
+        made = _distilled(learners or (), store)
+    else:
+        names = [*(learners or ()), *([mine] if mine else [])]
+        protocol = {"support": support, "noise": noise, "m_high": m_high, "max_trials": trials,
+                    "time_limit": time_limit}  # fmt: skip
+        made = _measured(names, _lengths(T), target, store, jobs, minutes, protocol, bool(mine))
+    _written(made, html, csv)
+    emit(made.to_dict(), as_json, lambda console: _show(console, made))
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        raise InputError(f"T: wanted whole numbers separated by commas, got {text!r}") from None
+
+
+def _measured(
+    names: list[str],
+    lengths: tuple[int, ...],
+    target: str,
+    store: Path | None,
+    jobs: int,
+    minutes: float | None,
+    protocol: dict[str, Any],
+    with_references: bool,
+) -> "Card":
+    from capax.cards.card import card as measure
+
+    with _progress() as told:
+        return measure(
+            *names,
+            T=lengths,
+            targets=[part.strip() for part in target.split(",")],
+            store=store,
+            references=with_references,
+            report=told,
+            at_once=jobs,
+            minutes=minutes,
+            **protocol,
+        )
+
+
+def _train_reference(
+    learners: "list[str] | tuple[str, ...]", store: Path | None, jobs: int, minutes: float | None
+) -> None:
+    """The whole reference set into a store; nothing is read from it yet."""
+    from capax.cards.plan import REFERENCE
+    from capax.cards.running import run_card
+
+    entries, path = _entries(learners), _wanted(store)
+    from capax.sweep.store import Store
+
+    with Store.create_or_resume(path, REFERENCE.experiment(entries)) as opened, _progress() as told:
+        whole = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
+        (row,) = opened.select("SELECT count(*) AS trials FROM trials")
+    state = "complete" if whole else "the time is over, the same command goes on"
+    stdout().print(f"{path}: {row['trials']} trials; {state}", markup=False, soft_wrap=True)
+
+
+def _distilled(learners: "list[str] | tuple[str, ...]", store: Path | None) -> "Card":
+    """From a store of the reference set to the file that travels with the package."""
+    from capax.cards.plan import REFERENCE
+    from capax.cards.reading import read_card
+    from capax.cards.reference import FILE, reference_card, write_reference
+    from capax.sweep.store import Store
+
+    entries = _entries(learners)
+    with Store.read(_wanted(store)) as opened:
+        made = read_card(REFERENCE, entries, opened)
+        rows = opened.select("SELECT versions FROM sessions")
+    devices = {json.loads(row["versions"]).get("device", "unknown") for row in rows}
+    write_reference(made.joined(reference_card()), {"device": ", ".join(sorted(devices))})
+    note(f"{FILE}: {len(made.rows)} rows of {len(entries)} learners")
+    return made
+
+
+def _entries(learners: "list[str] | tuple[str, ...]") -> tuple[Any, ...]:
+    from capax.learners.names import entry_of, known_names
+
+    return tuple(entry_of(name) for name in learners or known_names())
+
+
+def _wanted(store: Path | None) -> Path:
+    if store is None:
+        raise InputError("store: wanted together with --reference, got none")
+    return store
+
+
+def _written(made: "Card", html: Path | None, csv: Path | None) -> None:
+    from capax.files import write_atomically
+
+    if csv is not None:
+        write_atomically(csv, lambda file: file.write(made.to_csv().encode()))
+    if html is not None:
+        from capax.report.card_page import card_page
+        from capax.report.page import render_page
+
+        page = render_page(card_page(made, _command()))
+        write_atomically(html, lambda file: file.write(page.encode()))
+
+
+def _command() -> str:
+    return shlex.join(["capax", *sys.argv[1:]])
+
+
+class _progress:
+    """A line that says what is at work; nothing where nobody watches."""
+
+    def __enter__(self) -> Any:
+        console = stderr()
+        self._status = console.status("starting") if console.is_terminal else None
+        if self._status is not None:
+            self._status.start()
+        return self._tell
+
+    def _tell(self, standing: Any) -> None:
+        if self._status is not None:
+            from rich.markup import escape
+
+            done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
+            self._status.update(f"{done}; {escape(standing.at_work)}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def _show(console: "Console", made: "Card") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    for target in made.target_names:
+        about = made.targets.get(target, {})
+        console.print(
+            f"{target}: leap {about.get('leap')}, degree {about.get('degree')}, "
+            f"sensitivity {about.get('sensitivity')}",
+            markup=False,
+        )
+        table = Table("learner", "T", "100 %", "99 %", "95 %", "floor", "m*/floor", "rate", "s/fit")
+        for name in made.names:
+            for T in sorted({r.T for r in made.rows if r.learner == name and r.target == target}):
+                rows = [made.row(name, target, T, a) for a in _levels(made)]
+                table.add_row(*(Text(cell) for cell in _line(made, name, T, rows)))
+        console.print(table)
+    for law in made.laws:
+        if law.accuracy == max(_levels(made)):
+            out = f"; ruled out: {', '.join(law.ruled_out)}" if law.ruled_out else ""
+            fit = "" if law.p_value is None else f", fit p = {law.p_value:.2g}"
+            text = f"  {law.learner} on {law.target}: {law.law or 'law not settled'}{fit}{out}"
+            console.print(text, markup=False, soft_wrap=True)
+    counts = {k: v.get("parameters") for k, v in made.learners.items() if v.get("parameters")}
+    for name, by_T in counts.items():
+        listed = ", ".join(f"{n:,} (T = {T})" for T, n in by_T.items())
+        console.print(f"  {name}: {listed} parameters", markup=False, soft_wrap=True)
+
+
+def _levels(made: "Card") -> list[float]:
+    return sorted({row.accuracy for row in made.rows}, reverse=True)
+
+
+def _line(made: "Card", name: str, T: int, rows: "list[Row | None]") -> list[str]:
+    first = next(row for row in rows if row is not None)
+    levels = [_cell(made, row) for row in rows][:3]
+    levels += [""] * (3 - len(levels))
+    ratio = f"{first.m_star / first.floor:.2f}" if first.m_star and first.floor else ""
+    rate = "" if first.rate is None else f"{first.rate:g}"
+    own = f"* {name}" if name in made.measured and len(made.names) > len(made.measured) else name
+    return [own, str(T), *levels, str(first.floor), ratio, rate, f"{first.seconds:.2g}"]
+
+
+def _cell(made: "Card", row: "Row | None") -> str:
+    """`41 [36, 47]`, `> 640`, `never`."""
+    if row is None:
+        return ""
+    if row.m_star is None:
+        said = made.note(row)
+        return "never" if said.startswith("does not reach") else said
+    low, high = ("open" if side is None else str(side) for side in (row.low, row.high))
+    return f"{row.m_star} [{low}, {high}]"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("card")(card)

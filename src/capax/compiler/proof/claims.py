@@ -1,0 +1,85 @@
+"""A claim of a certificate beside what the weights say, and what follows from comparing them.
+
+| status | meaning |
+|---|---|
+| `proved` | it holds for every number in the recomputed interval |
+| `refuted` | it holds for none of them, is missing, or is not what it should be |
+| `unproved` | the interval decides nothing: no contradiction, and no proof |
+| `stated` | text or settings that the weights do not determine: not checked |
+
+A file is good when nothing but `proved` and `stated` is left; `stated` never counts as certified.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Number = int | float
+Status = Literal["proved", "refuted", "unproved", "stated"]
+TOLERANCE = 1e-9
+"""A norm or a bound equals its claim when both agree to nine digits."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`relation`: how the true number is claimed to stand to `claimed` ("=", "~", "<=", ">=").
+
+    `recomputed` = the value read off the weights, or [low, high] that is proved to hold it.
+    """
+
+    name: str
+    relation: str
+    claimed: Any
+    recomputed: Any
+    status: Status
+
+    @property
+    def ok(self) -> bool:
+        """Nothing speaks against the file here."""
+        return self.status in ("proved", "stated")
+
+
+def equal(name: str, claimed: Any, found: Any) -> Claim:
+    """The very same value: names, counts, truth tables."""
+    same = type(claimed) is type(found) and claimed == found
+    return Claim(name, "=", claimed, found, "proved" if same else "refuted")
+
+
+def near(name: str, claimed: Any, low: Number, high: Number) -> Claim:
+    """The true number lies in [low, high] and equals the claim to nine digits ("~")."""
+    if not is_number(claimed):
+        return Claim(name, "~", claimed, [low, high], "refuted")
+    room = TOLERANCE * abs(claimed) + 1e-300
+    if claimed - room <= low and high <= claimed + room:
+        return Claim(name, "~", claimed, [low, high], "proved")
+    apart = high < claimed - room or low > claimed + room
+    return Claim(name, "~", claimed, [low, high], "refuted" if apart else "unproved")
+
+
+def at_most(name: str, claimed: Any, low: Number, high: Number) -> Claim:
+    """The true number, somewhere in [low, high], is claimed to be at most `claimed`."""
+    return Claim(name, "<=", claimed, [low, high], _ordered(claimed, low, high))
+
+
+def at_least(name: str, claimed: Any, low: Number, high: Number) -> Claim:
+    """The true number, somewhere in [low, high], is claimed to be at least `claimed`."""
+    status = _ordered(-claimed, -high, -low) if is_number(claimed) else "refuted"
+    return Claim(name, ">=", claimed, [low, high], status)
+
+
+def stated(name: str, claimed: Any) -> Claim:
+    """Shown, and not checked."""
+    return Claim(name, "", claimed, None, "stated")
+
+
+def is_number(x: Any) -> bool:
+    """A finite number, no truth value."""
+    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+
+
+def _ordered(claimed: Any, low: Number, high: Number) -> Status:
+    if not is_number(claimed):
+        return "refuted"
+    if high <= claimed:
+        return "proved"
+    return "refuted" if low > claimed else "unproved"

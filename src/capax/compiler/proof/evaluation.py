@@ -1,0 +1,71 @@
+"""The network's number on given inputs, enclosed: for running all of them, and for witnesses.
+
+With weights known as w_t = low_t (1 + e_t), 0 <= e_t <= e, the head is off the mean u^ taken with
+low_t by sum e_t low_t (v_t - u^) / sum w_t, at most e times the spread of the values. Weights that
+underflow (below e^-700 of the largest) move it by at most T e^-700 times the spread. The sums of
+n terms add 2 gamma_n sum w |v| / sum w.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from capax.attention import ClsScalar
+from capax.compiler.proof.output_range import hidden_units, scalar_direction, summed_ridges
+from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma, matmul
+from capax.compiler.proof.tables import HeadTables, Model
+
+BLOCK = 1 << 22
+Numbers = Float[np.ndarray, " n"]
+
+
+def output_bounds(
+    model: Model, tables: HeadTables, bits: Integer[np.ndarray, "n T"]
+) -> tuple[Numbers, Numbers]:
+    """(lower, upper) bound of the output on each row of bits."""
+    size = max(1, BLOCK // ((tables.T + 1) * max(tables.cls_value.size, 1)))
+    parts = [_bounds(model, tables, bits[i : i + size]) for i in range(0, len(bits), size)]
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _bounds(
+    model: Model, tables: HeadTables, bits: Integer[np.ndarray, "n T"]
+) -> tuple[Numbers, Numbers]:
+    u = head_values(tables, bits)
+    if isinstance(model, ClsScalar):
+        output = matmul(u, scalar_direction(model))[:, 0]
+        return output.low, output.high
+    hidden = hidden_units(model)
+    l = matmul(u, exactly(hidden.columns))
+    return summed_ridges(hidden, l.low, l.high)
+
+
+def head_values(tables: HeadTables, bits: Integer[np.ndarray, "n T"]) -> Enclosed:
+    """u [n, k] on each row of bits, each row shifted by its own largest score."""
+    at, n = np.arange(tables.T), len(bits)
+    logit_error = np.broadcast_to(tables.logit_error, tables.logits.shape)
+    scores = np.concatenate([tables.logits[at, bits], np.full((n, 1), tables.cls_logit)], axis=1)
+    errors = np.concatenate(
+        [logit_error[at, bits], np.full((n, 1), tables.cls_logit_error)], axis=1
+    )
+    low, high = exp_bounds(scores - scores.max(axis=1, keepdims=True), errors)
+    alive = low > 0
+    ratio = np.divide(high, low, out=np.ones_like(high), where=alive)
+    wobble = (ratio.max(axis=1) - 1) * UP + (tables.T + 1) * math.exp(-690.0)
+    k = tables.cls_value.size
+    cls = np.broadcast_to(tables.cls_value, (n, 1, k))
+    values = np.concatenate([tables.values[at, bits], cls], axis=1)
+    mass = low.sum(axis=1)[:, None]
+    middle = (low[:, :, None] * values).sum(axis=1) / mass
+    size = (low[:, :, None] * np.abs(values)).sum(axis=1) / mass
+    spread = values.max(axis=1) - values.min(axis=1)
+    rad = wobble[:, None] * spread + 2 * gamma(tables.T + 8) * size + _value_error(tables)
+    return Enclosed(middle, rad * UP + (tables.T + 8) * TINY)
+
+
+def _value_error(tables: HeadTables) -> Float[np.ndarray, " k"]:
+    """The largest error of any value, by column: a mean of values is off by no more."""
+    shape = (1, tables.cls_value.size)
+    free = np.broadcast_to(tables.value_error, tables.values.shape).reshape(-1, shape[1])
+    return np.maximum(free.max(axis=0), np.broadcast_to(tables.cls_value_error, shape)[0])

@@ -1,0 +1,60 @@
+"""The input on which a head is largest: a witness for one end of its range, in float64."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from capax.compiler.proof.tables import HeadTables
+
+MAX_STEPS = 100
+
+
+def extreme_input(
+    tables: HeadTables,
+    support: Sequence[int],
+    pattern: Sequence[int] | Integer[np.ndarray, " s"],
+    direction: Float[np.ndarray, " k"],
+    *,
+    largest: bool = True,
+) -> tuple[Integer[np.ndarray, " T"], float]:
+    """An input with this pattern on which c . u is largest (or smallest), and its float64 value.
+
+    Dinkelbach's iteration from an actual input: every step is an actual input, the best is kept.
+    Where one weight dwarfs the rest the value hangs at its token, since the next one would differ
+    by less than float64 can tell: then lambda is raised by ever larger steps until one helps.
+    """
+    sign = 1.0 if largest else -1.0
+    values = sign * (tables.values @ np.asarray(direction, np.float64))
+    cls_value = sign * float(tables.cls_value @ np.asarray(direction, np.float64))
+    at, spread = np.arange(tables.T), float(np.ptp(values)) + 1e-300
+
+    def value_of(bits: np.ndarray) -> float:
+        bits[list(support)] = pattern
+        scores = np.append(tables.logits[at, bits], tables.cls_logit)
+        weight = np.exp(scores - scores.max())
+        return float(weight @ np.append(values[at, bits], cls_value) / weight.sum())
+
+    best = np.argmax(values, axis=1)
+    reached, raised = value_of(best), 0.0
+    for _ in range(MAX_STEPS):
+        bits = _better_bits(tables.logits, values - (reached + raised))
+        value = value_of(bits)
+        if value > reached:
+            best, reached, raised = bits, value, 0.0
+        elif raised < spread:
+            raised = max(8 * raised, 2.0**-52 * max(abs(reached), spread))
+        else:
+            break
+    return best, sign * reached
+
+
+def _better_bits(logits: np.ndarray, distance: np.ndarray) -> Integer[np.ndarray, " T"]:
+    """The bit with the larger w_b distance_b, compared by logarithm where the signs agree."""
+    with np.errstate(divide="ignore"):
+        power = logits + np.log(np.abs(distance))
+    ahead = np.where(distance > 0, power, -np.inf)
+    behind = np.where(distance > 0, -np.inf, power)
+    positive = (distance > 0).any(axis=1)
+    on = np.where(positive, ahead[:, 1] > ahead[:, 0], behind[:, 1] < behind[:, 0])
+    return on.astype(np.int64)

@@ -1,0 +1,156 @@
+"""What is left of the margin when the forward pass runs in float32, with its rounding bound.
+
+The model of the machine: weights rounded to float32, every sum and product rounded with
+u = 2^-24 in any order (no TF32), exp with a relative error of at most 2^-20, numbers below 2^-126
+flushed to zero. Errors are pushed back into the tables, so that the float32 output is the exact
+output for slightly different scores and values, and the machinery for proven ranges applies:
+
+* a score of n products is off by gamma_n |x_CLS| |W_Q| |W_K|^T |x_t|, the subtraction of the
+  largest score by u times their sizes, and exp multiplies the weight by e^{+-2^-20};
+* the sum of T + 1 positive weights has a *relative* error of gamma_{T+1}: one factor sigma in
+  [1/(1+gamma), 1/(1-gamma)] for the whole head output;
+* numerators: tokens whose value is exactly zero add exactly nothing, so gamma_n with n the number
+  of the others;
+* hidden units: z off by gamma_{k+1} (|u| |W_1| + |b_1|), the last sum by gamma_n over the units
+  that can be active; an inactive unit is exactly zero.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from capax.attention import ClsMLP, ClsScalar, DeterministicPositions, OrthonormalBag
+from capax.boolean import SparseFunction
+from capax.compiler.proof.certificate import error_from_range
+from capax.compiler.proof.linear_fractional import HeadProblems, head_range
+from capax.compiler.proof.output_range import (
+    Hidden,
+    hidden_units,
+    scalar_direction,
+    summed_ridges,
+)
+from capax.compiler.proof.rounding import UP, Enclosed, digits_down, digits_up, gamma
+from capax.compiler.proof.tables import HeadTables, Model, score_sizes, value_sizes
+
+UNIT32 = 2.0**-24
+EXP32 = 2.0**-20
+SMALLEST = 2.0**-126
+
+
+@dataclass(frozen=True)
+class Float32Margin:
+    """`margin` <= every float32 output's distance from the threshold (None: nothing to decide).
+
+    `error` >= |float32 output - target| on all inputs; `decided`: the margin is positive, so every
+    decision survives.
+    """
+
+    margin: float | None
+    error: float
+    decided: bool
+
+
+def float32_margin(model: Model, tables: HeadTables, f: SparseFunction) -> Float32Margin:
+    """Margin and worst-case error of the float32 forward pass over all 2^T inputs."""
+    shaken, sway = float32_tables(model, tables)
+    if not np.isfinite(sway):
+        return Float32Margin(None, float("inf"), False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(model, ClsScalar):
+            low, high = _scalar_range(model, shaken, sway, f)
+        else:
+            low, high = _mlp_range(model, shaken, sway, f)
+    low = np.where(np.isnan(low), -np.inf, low)
+    high = np.where(np.isnan(high), np.inf, high)
+    error, margin = error_from_range(f, low, high, signed=isinstance(model, ClsScalar))
+    kept = None if margin is None else digits_down(margin)
+    return Float32Margin(kept, digits_up(error), kept is not None and kept > 0)
+
+
+def float32_tables(model: Model, tables: HeadTables) -> tuple[HeadTables, float]:
+    """Tables whose errors cover the float32 pass, and the relative error of the normaliser."""
+    sparse = isinstance(model.encoding, DeterministicPositions | OrthonormalBag)
+    width, r = 2 if sparse else model.encoding.d, model.W_Q.shape[1]
+    terms = gamma(2 * width + r + 12, UNIT32)
+    score, cls_score = score_sizes(model)
+    largest = max(float(score.max()), cls_score)
+    exponent = 2 * UNIT32 * largest + 2 * EXP32
+    size, cls_size = value_sizes(model)
+    busy = int((size.max(axis=(1, 2)) > 0).sum()) + 1
+    product, total = gamma(width + 4, UNIT32), gamma(busy + 6, UNIT32)
+    flushed = 4 * (tables.T + 1) * SMALLEST * max(float(size.max()), float(cls_size.max()))
+    shaken = replace(
+        tables,
+        logit_error=tables.logit_error + (terms * score + exponent) * UP,
+        cls_logit_error=tables.cls_logit_error + (terms * cls_score + exponent) * UP,
+        value_error=tables.value_error + ((product + total) * size + flushed) * UP,
+        cls_value_error=tables.cls_value_error + ((product + total) * cls_size + flushed) * UP,
+    )
+    return shaken, gamma(tables.T + 6, UNIT32)
+
+
+def _scalar_range(
+    model: ClsScalar, tables: HeadTables, sway: float, f: SparseFunction
+) -> tuple[np.ndarray, np.ndarray]:
+    c = scalar_direction(model)
+    sizes = np.abs(np.asarray(model.W_C, np.float64)) @ np.abs(np.asarray(model.w, np.float64))
+    k, q = np.shape(model.W_C)
+    wide = Enclosed(c.mid, c.rad + gamma(k + q + 6, UNIT32) * UP * sizes[:, None])
+    found = head_range(tables, f.support, wide)
+    return _swayed(found.low[:, 0], found.high[:, 0], sway)
+
+
+def _mlp_range(
+    model: ClsMLP, tables: HeadTables, sway: float, f: SparseFunction
+) -> tuple[np.ndarray, np.ndarray]:
+    hidden = hidden_units(model)
+    rows = 1 << f.s
+    if not hidden.ridges:
+        return np.full(rows, hidden.b_2), np.full(rows, hidden.b_2)
+    low, high = _direction_ends(HeadProblems.of(tables, f.support, hidden.columns), hidden, sway)
+    bottom, top = summed_ridges(hidden, low, high)
+    error = _mlp_error(model, tables, sway, hidden.group, high)
+    return bottom - error, top + error
+
+
+def _direction_ends(
+    problems: HeadProblems, hidden: Hidden, sway: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of every direction; no low end where it stays left of every kink."""
+    first = np.array([h.kinks[0] for h in hidden.ridges])
+    level = np.where(first > 0, first * (1 - sway) / UP, first * (1 + sway) * UP)
+    rows, columns = (index.reshape(-1) for index in np.indices(problems.shape))
+    low, high = np.full(rows.shape, -np.inf), first[columns]
+    rest = np.flatnonzero(~problems.at_most(rows, columns, level[columns]))
+    bottom, top, _, _ = problems.range(rows[rest], columns[rest])
+    low[rest], high[rest] = _swayed(bottom, top, sway)
+    return low.reshape(problems.shape), high.reshape(problems.shape)
+
+
+def _swayed(low: np.ndarray, high: np.ndarray, sway: float) -> tuple[np.ndarray, np.ndarray]:
+    """[low, high] times any sigma within 1/(1 +- sway)."""
+    below = np.where(low > 0, low / (1 + sway) / UP, low / (1 - sway) * UP)
+    above = np.where(high > 0, high / (1 - sway) * UP, high / (1 + sway) / UP)
+    return below, above
+
+
+def _mlp_error(
+    model: ClsMLP, tables: HeadTables, sway: float, group: np.ndarray, high: np.ndarray
+) -> Float[np.ndarray, " rows"]:
+    """What rounding inside the MLP adds at each pattern, at most."""
+    W_1, b_1, w_2 = (np.asarray(M, np.float64) for M in (model.W_1, model.b_1, model.w_2))
+    k = W_1.shape[0]
+    value = (np.abs(tables.values) + tables.value_error).max(axis=(0, 1))
+    value = np.maximum(value, np.abs(tables.cls_value) + tables.cls_value_error) / (1 - sway)
+    reach = value @ np.abs(W_1) + np.abs(b_1)
+    blur = gamma(k + 5, UNIT32) * reach
+    b_2 = abs(float(model.b_2))
+    errors = np.empty(len(high))
+    for row in range(len(high)):
+        z = np.minimum(high[row][group] + b_1, reach) + blur
+        on = z > 0
+        moved = float(np.abs(w_2[on]) @ blur[on])
+        summed = float(np.abs(w_2[on]) @ z[on]) + b_2
+        errors[row] = (moved + gamma(int(on.sum()) + 6, UNIT32) * (summed + moved)) * UP
+    return errors

@@ -1,0 +1,171 @@
+"""Numbers with a proven error, in float64: a middle and a radius, every radius rounded up.
+
+The promise is about real arithmetic on the stored weights, so each computed number carries a bound
+on its distance from the real one. The rules (u = 2^-53, gamma_n = n u/(1 - n u)):
+
+* a sum of n products, in any order and with or without fused steps, is off by at most
+  gamma_n sum |x_i y_i|;
+* a radius is itself a sum of nonnegative numbers, computed with a relative error far below 2^-20
+  while n < 2^31: it is multiplied by 1 + 2^-20;
+* what underflows is off by less than 2^-1000, which is added.
+
+*exp* comes from IEEE additions and products alone, so nothing is assumed of a mathematical library:
+x = k ln 2 + r with |r| < 0.36, ln 2 = H + L where H has 33 bits, so that k H is exact and r is off
+by at most 2u; Taylor's polynomial of degree 14 leaves out less than 0.36^15/15! < u/100; Horner's
+rule is off by gamma_28 e^0.36, or 58 u relative to e^r >= e^-0.36. Together below 64 u = 2^-47.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+Numbers = Float[np.ndarray, "..."]
+
+UNIT = 2.0**-53
+TINY = 2.0**-1000
+UP = 1.0 + 2.0**-20
+EXP_LIMIT = 700.0
+"""Beyond e^{+-700} a weight is given as [0, e^-700] or [e^700, inf]."""
+EXP_ERROR = 2.0**-46
+"""Relative, twice the proven one: it also covers the product with 1 +- EXP_ERROR."""
+LN2_HIGH = float.fromhex("0x1.62e42fefp-1")
+LN2_LOW = float.fromhex("0x1.473de6af278edp-34")
+TAYLOR = tuple(1.0 / math.factorial(i) for i in range(14, -1, -1))
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """Real numbers known to lie within `rad` of `mid`."""
+
+    mid: Numbers
+    rad: Numbers
+
+    @property
+    def low(self) -> Numbers:
+        """A number that is not above the real one; the number itself where nothing is lost."""
+        return np.where(self.rad == 0, self.mid, np.nextafter(self.mid - self.rad, -np.inf))
+
+    @property
+    def high(self) -> Numbers:
+        """A number that is not below the real one; the number itself where nothing is lost."""
+        return np.where(self.rad == 0, self.mid, np.nextafter(self.mid + self.rad, np.inf))
+
+    @property
+    def size(self) -> Numbers:
+        """A bound on the absolute value."""
+        return (np.abs(self.mid) + self.rad) * UP
+
+    def __getitem__(self, where: Any) -> "Enclosed":
+        return Enclosed(self.mid[where], self.rad[where])
+
+    def __neg__(self) -> "Enclosed":
+        return Enclosed(-self.mid, self.rad)
+
+
+def exactly(M: object) -> Enclosed:
+    """Stored float64 numbers: they are what they are."""
+    mid = np.asarray(M, np.float64)
+    return Enclosed(mid, np.zeros_like(mid))
+
+
+def nearest(values: Sequence[Fraction]) -> Enclosed:
+    """Rational numbers as float64, with what the rounding lost."""
+    mid = np.array([_float(x) for x in values], dtype=np.float64)
+    pairs = zip(values, mid.tolist(), strict=True)
+    lost = [abs(x - Fraction(m)) if math.isfinite(m) else None for x, m in pairs]
+    rad = [math.inf if x is None else (float(x) * UP + TINY if x else 0.0) for x in lost]
+    return Enclosed(mid, np.array(rad, dtype=np.float64))
+
+
+def _float(x: Fraction) -> float:
+    try:
+        return float(x)
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def gamma(n: int, unit: float = UNIT) -> float:
+    """gamma_n = n u/(1 - n u), rounded up; infinite where n u >= 1."""
+    share = n * unit
+    return math.inf if share >= 1 else share / (1 - share) * (1 + 1e-9)
+
+
+def digits_up(x: float) -> float:
+    """x at twelve significant digits, rounded up: what is certified, the same on every machine.
+
+    The last digit is worth at least 1e-12 of x, so that another order of summation, which moves x
+    by some 1e-15, rarely changes it and never undoes the bound by more than it adds.
+    """
+    if x == 0 or not math.isfinite(x):
+        return x
+    unit = Fraction(10) ** (math.floor(math.log10(abs(x))) - 11)
+    steps = Fraction(x) / unit
+    if steps.denominator == 1:
+        return x
+    rounded = float(math.ceil(steps + Fraction(1, 100)) * unit)
+    return rounded if rounded >= x else math.nextafter(rounded, math.inf)
+
+
+def digits_down(x: float) -> float:
+    """The same downwards."""
+    return -digits_up(-x)
+
+
+def plus(a: Enclosed, b: Enclosed) -> Enclosed:
+    """a + b: what the addition lost is known exactly (Knuth's two-sum), so exact sums stay exact.
+
+    Only its size is used; where the sum overflows the radius becomes infinite.
+    """
+    if not b.mid.any() and not b.rad.any():
+        shape = np.broadcast_shapes(a.mid.shape, b.mid.shape)
+        return Enclosed(np.broadcast_to(a.mid, shape), np.broadcast_to(a.rad, shape))
+    mid = a.mid + b.mid
+    with np.errstate(invalid="ignore"):
+        back = mid - a.mid
+        lost = np.abs((a.mid - (mid - back)) + (b.mid - back))
+    rad = (a.rad + b.rad + lost) * UP
+    return Enclosed(mid, np.where(np.isfinite(rad), rad, np.inf))
+
+
+def times(a: Enclosed, c: Enclosed) -> Enclosed:
+    """a c, entry by entry."""
+    mid = a.mid * c.mid
+    rad = np.abs(a.mid) * c.rad + a.rad * (np.abs(c.mid) + c.rad)
+    return Enclosed(mid, (rad + 2 * UNIT * np.abs(mid)) * UP + TINY)
+
+
+def matmul(A: Enclosed, B: Enclosed) -> Enclosed:
+    """A B, with the error of the sums and of both factors."""
+    n = A.mid.shape[-1]
+    size_A, size_B = np.abs(A.mid), np.abs(B.mid)
+    rad = gamma(n + 2) * (size_A @ size_B)
+    if B.rad.any():
+        rad = rad + size_A @ B.rad
+    if A.rad.any():
+        rad = rad + A.rad @ (size_B + B.rad)
+    return Enclosed(A.mid @ B.mid, rad * UP + (n + 1) * TINY)
+
+
+def exp_bounds(x: Numbers, error: Numbers | float) -> tuple[Numbers, Numbers]:
+    """(lower, upper) bound of e^y for every y within `error` of x; x off by u |x| at most."""
+    slack = np.asarray(error) * UP + 2.0**-50 * np.abs(x)
+    below, above = x - slack, x + slack
+    low = np.where(below < -EXP_LIMIT, 0.0, _exp(below) * (1 - EXP_ERROR))
+    high = np.where(above > EXP_LIMIT, np.inf, _exp(above) * (1 + EXP_ERROR))
+    return low, high
+
+
+def _exp(x: Numbers) -> Numbers:
+    """e^x, clipped to |x| <= 700, with a relative error below 2^-47."""
+    clipped = np.clip(x, -EXP_LIMIT, EXP_LIMIT)
+    k = np.rint(clipped * (1 / math.log(2)))
+    r = (clipped - k * LN2_HIGH) - k * LN2_LOW
+    p = np.full_like(r, TAYLOR[0])
+    for coefficient in TAYLOR[1:]:
+        p = p * r + coefficient
+    return np.ldexp(p, k.astype(np.int32))

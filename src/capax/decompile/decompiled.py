@@ -1,0 +1,158 @@
+"""What decompilation found, as data, as text and as a page."""
+
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from capax.boolean.functions import SparseFunction
+from capax.compiler.proof.certificate import table_text
+from capax.decompile.all_inputs import AllInputs
+from capax.decompile.certificate import FormulaCertificate
+from capax.decompile.formula import Formula
+from capax.decompile.influence import Candidates
+from capax.decompile.truth_table import TruthTable
+
+SHOWN_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Share of `n` inputs with `equal` answers, and its exact interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    equal: int
+
+
+@dataclass(frozen=True)
+class Influence:
+    """Flipping `bit` changed the decision on `changed` of `n` random inputs."""
+
+    bit: int
+    changed: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Decompiled:
+    """The formula of a network and how true it is; see `decompile` for what is asked how."""
+
+    formula: Formula
+    function: SparseFunction
+    table: TruthTable
+    candidates: Candidates
+    influences: tuple[Influence, ...]
+    agreement: Agreement
+    training: Agreement | None
+    all_inputs: AllInputs
+    certificate: FormulaCertificate | None
+    queries: int
+    kind: str
+    p: float
+
+    @property
+    def support(self) -> tuple[int, ...]:
+        """The bits the formula uses."""
+        return self.function.support
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the keys are part of the interface."""
+        found = self.candidates
+        return {
+            "formula": self.formula.text,
+            "kind": self.formula.kind,
+            "support": list(self.support),
+            "table": table_text(self.function),
+            "consistency": [float(c) for c in self.table.consistency],
+            "influences": [asdict(i) for i in self.influences],
+            "missed": {
+                "influence_below": found.missed_influence,
+                "delta": found.delta,
+                "complete": found.complete,
+                "table_doubt": self.table.doubt,
+            },
+            "agreement": asdict(self.agreement),
+            "training": None if self.training is None else asdict(self.training),
+            "all_inputs": self.all_inputs.to_json(),
+            "certificate": None if self.certificate is None else self.certificate.to_json(),
+            "queries": self.queries,
+            "model": self.kind,
+            "T": self.function.T,
+            "p": self.p,
+        }
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The findings as (what, finding) pairs for people."""
+        bits = ", ".join(f"x{i.bit} ({i.changed / i.n:.0%})" for i in self.influences)
+        rows = [
+            ("formula", self.formula.text),
+            ("bits that matter", f"{bits or 'none'}; share of inputs that a flip changes"),
+            ("may be missed", self._missed()),
+            ("table", f"lowest consistency {self.table.consistency.min():.1%} over random fillers"),
+            ("agreement", _share(self.agreement, "fresh inputs")),
+        ]
+        if self.training is not None:
+            rows.append(("training labels", f"{self.training.equal} of {self.training.n}"))
+        rows.append(("all inputs", self._verdict()))
+        if self.certificate is not None:
+            rows += [
+                (_name(b.statement), f"error <= {b.verdict}")
+                for b in (self.certificate.bound, *self.certificate.routes)
+            ]
+        return [*rows, ("questions asked", f"{self.queries:,}".replace(",", " "))]
+
+    def _missed(self) -> str:
+        found = self.candidates
+        if not found.complete:
+            return f"the search stopped at {len(found.bits)} bits; the model depends on more"
+        return (
+            f"bits whose flip changes fewer than {found.missed_influence:.2%} of inputs "
+            f"(probability of error {found.delta:g})"
+        )
+
+    def _verdict(self) -> str:
+        found = self.all_inputs
+        if found.status == "proved":
+            return f"proved on all 2^{self.function.T} inputs, margin at least {found.margin:.4g}"
+        if found.status == "refuted" and found.counterexample is not None:
+            ones = ", ".join(f"x{t}" for t in found.counterexample[:8])
+            more = "..." if len(found.counterexample) > 8 else ""
+            text = f"refuted: wrong where only {ones}{more} are 1"
+        elif found.margin is None:
+            return f"open ({found.method})"
+        else:
+            text = f"open: certified margin {found.margin:.4g}, smallest found "
+            text += f"{found.found_margin:.4g}"
+        if found.ones is None:
+            return text
+        return (
+            f"{text}; proved for {found.ones[0]} to {found.ones[1]} ones among the other bits "
+            f"(probability {found.ones_share:.4g})"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{what}: {finding}" for what, finding in self.lines())
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks; everything in it is escaped."""
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(what)}</th>"
+            f"<td style='text-align:left'>{escape(finding)}</td></tr>"
+            for what, finding in self.lines()
+        )
+        return f"<table>{rows}</table>"
+
+
+def _share(agreement: Agreement, of: str) -> str:
+    return (
+        f"{agreement.equal} of {agreement.n} {of}: {agreement.value:.4%} "
+        f"(at least {agreement.low:.3%})"
+    )
+
+
+def _name(statement: str) -> str:
+    """The route in a few words: what stands before the first parenthesis or comma."""
+    short = statement.split(" (")[0].split(",")[0].lower()
+    return f"by {short}"

@@ -1,0 +1,101 @@
+"""The tables of a one-layer Transformer as balls: scores, values and the way to the residual.
+
+With one layer and a fixed query, a token enters a head through its score g[t, c] and its value
+v[t, c] only (`capax.attention.collapse`). Weights as stored are taken as exact real numbers; what
+float64 adds is in the radii. What is proved from here on is about real arithmetic with the stored
+weights, epsilon of LayerNorm anywhere within float32 rounding of 1e-5.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
+from capax.attention.collapse import why_not
+from capax.attention.scores import attention_scale
+from capax.attention.transformer import Transformer
+from capax.decompile.balls import Ball
+from capax.errors import InputError
+
+EPSILON = Ball(np.array(LAYER_NORM_EPSILON), np.array(LAYER_NORM_EPSILON * 2.0**-23))
+
+
+@dataclass(frozen=True)
+class HeadTables:
+    """Per head: weight exp(g - mu) and value of every (position, symbol), and of [CLS].
+
+    The residual stream after attention is `base` + U `W_O`, U the H k head outputs side by side.
+    """
+
+    weights: Ball  # [H, T, A]
+    values: Ball  # [H, T, A, k]
+    cls_weight: Ball  # [H]
+    cls_value: Ball  # [H, k]
+    base: Ball  # [d]
+    W_O: Ball  # [H k, d]
+
+    @property
+    def T(self) -> int:
+        """Context length, without [CLS]."""
+        return self.weights.mid.shape[1]
+
+    @property
+    def heads(self) -> int:
+        """Number of heads H."""
+        return self.weights.mid.shape[0]
+
+
+def centred(x: Ball) -> Ball:
+    """C x: minus its mean along the last axis."""
+    d = x.mid.shape[-1]
+    mean = x.sum(-1) * Ball(np.array(1 / d), np.array(2.0**-53 / d))
+    return x - Ball(mean.mid[..., None], mean.rad[..., None])
+
+
+def inverse_deviation(c: Ball) -> Ball:
+    """(|c|^2/d + eps)^(-1/2) of a centred row."""
+    d = c.mid.shape[-1]
+    return (
+        (c * c).sum(-1) * Ball(np.array(1 / d), np.array(2.0**-53 / d)) + EPSILON
+    ).inverse_root()
+
+
+def layer_normed(ln: LayerNorm | None, x: Ball) -> Ball:
+    """LN of every row, or x where LayerNorm is left out."""
+    if ln is None:
+        return x
+    c = centred(x)
+    r = inverse_deviation(c)
+    unit = c * Ball(r.mid[..., None], r.rad[..., None])
+    return unit * Ball.exact(ln.gain) + Ball.exact(ln.bias)
+
+
+def head_tables(model: Transformer) -> HeadTables:
+    """The tables of `model`. Raises `InputError` where there is no collapse (two layers)."""
+    reason = why_not(model.spec)
+    if reason is not None:
+        raise InputError(f"model: wanted a one-layer softmax model, got {reason}")
+    block, (T, d), A = model.blocks[0], model.position.shape, model.spec.alphabet
+    H, _, k = block.W_Q.shape
+    tokens = Ball.exact(np.asarray(model.position)[:, None, :]) + Ball.exact(
+        np.asarray(model.embed)[None]
+    )
+    x = layer_normed(block.ln1, tokens).reshape(T * A, d)
+    cls = Ball.exact(np.asarray(model.cls))
+    x_cls = layer_normed(block.ln1, cls).reshape(1, d)
+    W_Q, W_K, W_V = (Ball.exact(np.asarray(W)) for W in (block.W_Q, block.W_K, block.W_V))
+    b_V = Ball.exact(np.asarray(block.b_V)[:, None, :])
+    q = (x_cls @ W_Q).reshape(H, k, 1) + Ball.exact(np.asarray(block.b_Q)[:, :, None])
+    scale = attention_scale(k, block.scale)
+    direction = (W_K @ q) * Ball(np.array(scale), np.array(abs(scale) * 2.0**-52))  # [H, d, 1]
+    g, g_cls = (x @ direction).reshape(H, T, A), (x_cls @ direction).reshape(H)
+    mu = Ball.exact(np.maximum(g.mid.max(axis=(1, 2)), g_cls.mid))
+    W_O = np.asarray(block.W_O, np.float64).reshape(H * k, d)
+    return HeadTables(
+        weights=(g - Ball(mu.mid[:, None, None], mu.rad[:, None, None])).exp(),
+        values=(x @ W_V + b_V).reshape(H, T, A, k),
+        cls_weight=(g_cls - mu).exp(),
+        cls_value=(x_cls @ W_V + b_V).reshape(H, k),
+        base=cls + Ball.exact(np.asarray(block.b_O)),
+        W_O=Ball.exact(W_O),
+    )

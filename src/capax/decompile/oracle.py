@@ -1,0 +1,230 @@
+"""Anything that turns bits into a number, asked in batches and counted.
+
+What can only be queried is only queried: an oracle knows the input length T, the threshold above
+which a number means 1, and how many inputs it has been asked about. Capax models run in JAX, the
+one-layer ones on their collapse; PyTorch modules and scikit-learn estimators are recognised by what
+they offer, so that neither library is imported here.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+
+from capax.errors import InputError, require
+
+BATCH = 4096
+CELLS = 1 << 22
+"""Bits in one batch: fewer rows where T is long."""
+JITTED = ("Transformer", "PaperStack")
+Numbers = Callable[[UInt8[np.ndarray, "n T"]], Float[np.ndarray, " n"]]
+
+
+@dataclass
+class Oracle:
+    """`numbers` of a batch of inputs; a number above `threshold` is the decision 1."""
+
+    numbers: Numbers
+    T: int
+    threshold: float
+    kind: str
+    model: Any = None
+    padded: bool = False
+    queries: int = field(default=0)
+
+    def values(self, X: UInt8[np.ndarray, "n T"]) -> Float[np.ndarray, " n"]:
+        """The numbers at the rows of X, in batches. Raises `InputError` for NaN or a wrong shape.
+
+        Where a program is compiled for a shape (`padded`), short batches are filled with zeros.
+        """
+        rows = max(1, min(BATCH, CELLS // self.T))
+        parts = [self._batch(X[i : i + rows], rows) for i in range(0, len(X), rows)]
+        self.queries += len(X)
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def __call__(self, X: UInt8[np.ndarray, "n T"]) -> Bool[np.ndarray, " n"]:
+        """The decisions at the rows of X."""
+        return self.values(X) > self.threshold
+
+    def _batch(self, X: np.ndarray, rows: int) -> np.ndarray:
+        size = len(X)
+        if self.padded:
+            size = rows if len(X) > rows // 8 else max(1, rows // 8)
+        padded = X if len(X) == size else np.pad(X, ((0, size - len(X)), (0, 0)))
+        found = np.asarray(self.numbers(padded), dtype=np.float64)
+        if found.ndim == 2 and found.shape[1] == 1:
+            found = found[:, 0]
+        right = found.shape == (len(padded),)
+        require(right, "model", f"{len(padded)} numbers for {len(padded)} inputs", found.shape)
+        found = found[: len(X)]
+        require(not np.isnan(found).any(), "model", "numbers", "NaN")
+        return found
+
+
+def oracle(model: Any, T: int | None = None, threshold: float | None = None) -> Oracle:
+    """An oracle for a Capax module, a PyTorch module, a scikit-learn estimator or a callable.
+
+    A callable takes bits [n, T] (uint8) and gives n numbers. `T` is needed where the model does not
+    tell it; `threshold` defaults to 0, to 1/2 for compiled MLP networks and for class labels.
+    """
+    made = _capax(model) or _estimator(model) or _torch(model) or _callable(model)
+    numbers, length, usual, kind = made
+    known = T if T is not None else length
+    if known is None:
+        raise InputError("T: wanted the number of input bits, got None")
+    whole = isinstance(known, int | np.integer) and not isinstance(known, bool) and known >= 1
+    require(whole, "T", "a positive integer", known)
+    require(length in (None, known), "T", f"{length}, the length the model was made for", T)
+    limit = usual if threshold is None else float(threshold)
+    require(np.isfinite(limit), "threshold", "a finite number", threshold)
+    jitted = type(model).__module__.startswith("capax.")
+    return Oracle(numbers, int(known), limit, kind, model, padded=jitted and kind in JITTED)
+
+
+Made = tuple[Numbers, int | None, float, str]
+
+
+def _capax(model: Any) -> Made | None:
+    """Capax modules take one example: the batch is `vmap`, or the tables of a one-layer model."""
+    if not type(model).__module__.startswith("capax."):
+        return None
+    from capax.attention.normalizers import Softmax
+    from capax.attention.readout import ClsMLP, ClsScalar
+    from capax.attention.stack import PaperStack
+    from capax.attention.transformer import Transformer
+
+    name = type(model).__name__
+    if isinstance(model, Transformer):
+        return _transformer(model), model.spec.T, 0.0, name
+    if isinstance(model, PaperStack):
+        return _vmapped(model), model.T, 0.0, name
+    if not isinstance(model, ClsScalar | ClsMLP):
+        return None
+    plain = isinstance(model.norm, Softmax) and model.norm.temperature == 1.0
+    numbers = _tabulated(model) if plain and _is_plain(model) else _vmapped(model)
+    return numbers, model.T, 0.5 if isinstance(model, ClsMLP) else 0.0, name
+
+
+def _is_plain(model: Any) -> bool:
+    return hasattr(model, "W_1") or model.activation == "identity"
+
+
+def _tabulated(model: Any) -> Numbers:
+    """A one-head [CLS] model from its tables, in float64: nothing to compile."""
+    from capax.compiler.proof.tables import head_tables, readout_output
+
+    tables = head_tables(model)
+    return lambda X: readout_output(model, tables.head(X.astype(np.int64)))
+
+
+def _vmapped(model: Any) -> Numbers:
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    wide = any(x.dtype == np.float64 for x in jax.tree.leaves(model) if eqx.is_array(x))
+    run = _programs()[0]
+
+    def numbers(X: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(wide):
+            return np.asarray(run(model, jnp.asarray(X, jnp.int32)))
+
+    return numbers
+
+
+def _transformer(model: Any) -> Numbers:
+    import jax
+    import jax.numpy as jnp
+
+    from capax.attention.collapse import collapse, why_not
+
+    if why_not(model.spec) is not None:
+        return _vmapped(model)
+    wide = bool(model.w.dtype == np.float64)
+    _, tabulated, logits, _ = _programs()
+    with jax.enable_x64(wide):
+        params = collapse(model)
+        tables = tabulated(params)
+
+    def numbers(X: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(wide):
+            return np.asarray(logits(params, tables, jnp.asarray(X, jnp.uint8)))
+
+    return numbers
+
+
+def attention_of(model: Any, X: UInt8[np.ndarray, "n T"]) -> list[Float[np.ndarray, "n H columns"]]:
+    """Attention weights of the [CLS] query of a Transformer, layer by layer."""
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(bool(model.w.dtype == np.float64)):
+        layers = _programs()[3](model, jnp.asarray(X, jnp.int32))
+    return [np.asarray(w, np.float64) for w in layers]
+
+
+@functools.cache
+def _programs() -> tuple[Any, Any, Any, Any]:
+    """Compiled once for all models of a shape: the parameters are arguments."""
+    import equinox as eqx
+    import jax
+
+    from capax.attention.collapse import tabulate, tabulated_logits
+    from capax.attention.collapse_products import one_hot
+
+    @eqx.filter_jit
+    def run(model: Any, X: Any) -> Any:
+        return jax.vmap(lambda bits: model(bits))(X)
+
+    @eqx.filter_jit
+    def logits(params: Any, tables: Any, X: Any) -> Any:
+        A = params.embed.shape[0]
+        return tabulated_logits(params, tables, one_hot(X, A, params.w.dtype))[0]
+
+    @eqx.filter_jit
+    def weights(model: Any, X: Any) -> Any:
+        return jax.vmap(lambda bits: model(bits, return_weights=True)[1])(X)
+
+    return run, eqx.filter_jit(tabulate), logits, weights
+
+
+def _estimator(model: Any) -> Made | None:
+    """scikit-learn: class labels 0 and 1, or the numbers of a regressor."""
+    if not callable(getattr(model, "predict", None)) or not hasattr(model, "get_params"):
+        return None
+    T = getattr(model, "n_features_in_", None)
+    classes = getattr(model, "classes_", None)
+    if classes is not None and list(classes) not in ([0, 1], [0], [1]):
+        raise InputError(f"model: wanted a classifier of the labels 0 and 1, got {list(classes)}")
+    return lambda X: np.asarray(model.predict(X)), T, 0.5, type(model).__name__
+
+
+def _torch(model: Any) -> Made | None:
+    """A PyTorch module: asked in evaluation mode, without gradients, with floats 0.0 and 1.0."""
+    if not any(base.__module__.startswith("torch.nn") for base in type(model).__mro__):
+        return None
+    import torch
+
+    first = next(iter(model.parameters()), None)
+    dtype = torch.float32 if first is None or not first.is_floating_point() else first.dtype
+    device = "cpu" if first is None else first.device
+
+    def numbers(X: np.ndarray) -> np.ndarray:
+        training = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                out = model(torch.tensor(X, dtype=dtype, device=device))
+                return out.detach().cpu().double().numpy()
+        finally:
+            model.train(training)
+
+    return numbers, None, 0.0, type(model).__name__
+
+
+def _callable(model: Any) -> Made:
+    require(callable(model), "model", "a module, an estimator or a callable bits -> number", model)
+    return lambda X: np.asarray(model(X)), None, 0.0, getattr(model, "__name__", "callable")

@@ -1,0 +1,120 @@
+"""Learners by name: the zoo, and what the user names or hands over.
+
+lanes    an architecture that the engine trains, many runs at once
+plain    anything with `fit`; runs in processes of its own
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from capax.errors import InputError
+from capax.learners.references import is_reference, load, source_digest
+
+# name -> what makes the spec of an architecture from T and its fields, and fields it always has
+_LANES: dict[str, tuple[str, dict[str, Any]]] = {
+    "transformer": ("capax.attention.transformer:transformer_spec", {}),
+    "transformer2": ("capax.attention.transformer:transformer_spec", {"layers": 2}),
+    "linear_attention": ("capax.learners.zoo.linear_attention:LinearAttention", {}),
+    "deep_sets": ("capax.learners.zoo.deep_sets:DeepSets", {}),
+    "mlp": ("capax.learners.zoo.mlp:MLP", {}),
+    "cnn": ("capax.learners.zoo.cnn:CNN", {}),
+    "lstm": ("capax.learners.zoo.lstm:LSTM", {}),
+    "gru": ("capax.learners.zoo.gru:GRU", {}),
+    "ssm": ("capax.learners.zoo.ssm:SSM", {}),
+    "mixer": ("capax.learners.zoo.mixer:Mixer", {}),
+}
+_PLAIN: dict[str, str] = {
+    "lasso": "capax.learners.zoo.scikit:lasso",
+    "ridge": "capax.learners.zoo.scikit:ridge",
+    "tree": "capax.learners.zoo.scikit:tree",
+    "forest": "capax.learners.zoo.scikit:forest",
+    "boosting": "capax.learners.zoo.scikit:boosting",
+    "neighbours": "capax.learners.zoo.scikit:neighbours",
+    "version_space": "capax.learners.zoo.version_space:version_space",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A learner that was found.
+
+    `spec`: T and fields -> spec, for the engine; `reference`: where a plain learner is loaded
+    from, in any process; `thing`: a plain learner that lives in this process only; `tuned`: it
+    has a learning rate to be chosen; `source`: hash of the user's file, "" for the zoo.
+    """
+
+    name: str
+    spec: Callable[..., Any] | None = field(default=None, compare=False)
+    reference: str = ""
+    thing: Any = field(default=None, compare=False)
+    tuned: bool = False
+    source: str = ""
+
+    @property
+    def in_lanes(self) -> bool:
+        """Whether the engine trains it."""
+        return self.spec is not None
+
+
+def known_names() -> tuple[str, ...]:
+    """The names of the zoo."""
+    return (*_LANES, *_PLAIN)
+
+
+def entry_of(learner: Any, name: str | None = None) -> Entry:
+    """The learner of this name, at this reference, or this very object.
+
+    Raises `InputError` for an unknown name (with the nearest one), a file that cannot be loaded, or
+    an object that cannot be fitted.
+    """
+    if not isinstance(learner, str):
+        return _of_object(learner, name or getattr(learner, "__name__", type(learner).__name__))
+    if learner in _LANES:
+        module, fixed = _LANES[learner]
+        return Entry(learner, spec=lambda **fields: _named(module)(**fixed, **fields), tuned=True)
+    if learner in _PLAIN:
+        return Entry(learner, reference=_PLAIN[learner])
+    if is_reference(learner):
+        return _of_reference(learner, name or learner)
+    from difflib import get_close_matches
+
+    near = get_close_matches(learner, known_names(), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known_names())}"
+    raise InputError(f"learner: unknown {learner!r}; {hint}")
+
+
+def _named(reference: str) -> Any:
+    module, _, attribute = reference.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _of_reference(reference: str, name: str) -> Entry:
+    thing, source = load(reference), source_digest(reference)
+    kind = _kind(thing)
+    if kind == "module":
+        from capax.learners.factories import FromFactory
+
+        def spec(**fields: Any) -> Any:
+            return FromFactory(architecture=reference, source=source, **fields)
+
+        return Entry(name, spec=spec, tuned=True, source=source)
+    return Entry(name, reference=reference, tuned=kind == "torch", source=source)
+
+
+def _of_object(thing: Any, name: str) -> Entry:
+    kind = _kind(thing)
+    if kind == "module":
+        from capax.learners.factories import FromFactory, remember
+
+        token = remember(thing, name)
+        return Entry(name, spec=lambda **f: FromFactory(architecture=token, **f), tuned=True)
+    return Entry(name, thing=thing, tuned=kind == "torch")
+
+
+def _kind(thing: Any) -> str:
+    """module (JAX), torch or plain: factories are called once, at a small T, to see."""
+    from capax.learners.factories import kind_of
+
+    return kind_of(thing)

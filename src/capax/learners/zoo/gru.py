@@ -1,0 +1,65 @@
+"""Gated recurrent unit (Cho et al. 2014), gates in PyTorch's order r, z, n.
+
+r = sigmoid(a_r + u_r),  z = sigmoid(a_z + u_z),  n = tanh(a_n + r u_n),
+h = (1 - z) n + z h,     a = W_x x_t + b_x,  u = W_h h + b_h;   the last h is read.
+"""
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from pydantic import Field
+
+from capax.learners.zoo.frame import Framed, Params, Shapes, matmul, tokens
+
+
+def gru_last(
+    table: Float[Array, "2 T g"],
+    bits: Float[Array, "m T"],
+    W_h: Float[Array, "n g"],
+    b_h: Float[Array, "g"],
+) -> Float[Array, "m n"]:
+    """The last hidden state; table = W_x x + b_x of every (bit, position)."""
+    zero = jnp.zeros((bits.shape[0], W_h.shape[0]), table.dtype)
+
+    def step(h: Array, now: tuple[Array, Array, Array]):
+        bit, base, change = now
+        a = base[None, :] + bit[:, None] * change[None, :]
+        u = matmul(h, W_h) + b_h[None, :]
+        (a_r, a_z, a_n), (u_r, u_z, u_n) = jnp.split(a, 3, axis=1), jnp.split(u, 3, axis=1)
+        z = jax.nn.sigmoid(a_z + u_z)
+        new = jnp.tanh(a_n + jax.nn.sigmoid(a_r + u_r) * u_n)
+        return (1 - z) * new + z * h, None
+
+    h, _ = jax.lax.scan(step, zero, (bits.T, table[0], table[1] - table[0]))
+    return h
+
+
+class GRU(Framed):
+    """One layer of `hidden` units, read at the end; weights ~ N(0, 1/(3 hidden))."""
+
+    architecture: Literal["gru"] = "gru"
+    hidden: int = Field(default=56, ge=1)
+
+    @property
+    def mixed(self) -> int:
+        return self.hidden
+
+    def mixer_shapes(self) -> Shapes:
+        n = self.hidden
+        return {"W_x": (self.d, 3 * n), "b_x": (3 * n,), "W_h": (n, 3 * n), "b_h": (3 * n,)}
+
+    def deviation(self, name: str) -> float:
+        """The variance of PyTorch's uniform start."""
+        return 1 / math.sqrt(3 * self.hidden) if name in ("W_x", "W_h") else self.init_scale
+
+    def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """The state after the last token."""
+        table = matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
+        return gru_last(table, inputs, params["W_h"], params["b_h"])
+
+    @property
+    def floats_per_example(self) -> int:
+        return super().floats_per_example + 10 * self.T * self.hidden

@@ -1,0 +1,62 @@
+"""Long short-term memory (Hochreiter and Schmidhuber 1997), gates in PyTorch's order i, f, g, o.
+
+    (i, f, g, o) = W_x x_t + W_h h + b,   c = sigmoid(f) c + sigmoid(i) tanh(g),
+    h = sigmoid(o) tanh(c);   the last h is read.
+
+W_x x_t is one of two rows for each position, so the products with inputs are done on the table.
+"""
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from pydantic import Field
+
+from capax.learners.zoo.frame import Framed, Params, Shapes, matmul, tokens
+
+
+def lstm_last(
+    table: Float[Array, "2 T g"], bits: Float[Array, "m T"], W_h: Float[Array, "n g"]
+) -> Float[Array, "m n"]:
+    """The last hidden state; table = W_x x + b of every (bit, position)."""
+    zero = jnp.zeros((bits.shape[0], W_h.shape[0]), table.dtype)
+
+    def step(state: tuple[Array, Array], now: tuple[Array, Array, Array]):
+        (h, c), (bit, base, change) = state, now
+        gates = base[None, :] + bit[:, None] * change[None, :] + matmul(h, W_h)
+        i, f, g, o = jnp.split(gates, 4, axis=1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
+
+    (h, _), _ = jax.lax.scan(step, (zero, zero), (bits.T, table[0], table[1] - table[0]))
+    return h
+
+
+class LSTM(Framed):
+    """One layer of `hidden` units, read at the end; weights ~ N(0, 1/(3 hidden))."""
+
+    architecture: Literal["lstm"] = "lstm"
+    hidden: int = Field(default=48, ge=1)
+
+    @property
+    def mixed(self) -> int:
+        return self.hidden
+
+    def mixer_shapes(self) -> Shapes:
+        n = self.hidden
+        return {"W_x": (self.d, 4 * n), "b_x": (4 * n,), "W_h": (n, 4 * n)}
+
+    def deviation(self, name: str) -> float:
+        """The variance of PyTorch's uniform start."""
+        return 1 / math.sqrt(3 * self.hidden) if name in ("W_x", "W_h") else self.init_scale
+
+    def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """The state after the last token."""
+        table = matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
+        return lstm_last(table, inputs, params["W_h"])
+
+    @property
+    def floats_per_example(self) -> int:
+        return super().floats_per_example + 12 * self.T * self.hidden

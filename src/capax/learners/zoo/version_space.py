@@ -1,0 +1,31 @@
+"""The version-space learner: the floor. It knows f and looks for its place.
+
+It lists the placements of f that the sample has not refuted and takes one of them at random: under
+a uniform prior nobody names I more often, E[1/|V_m|] (`capax.boolean.best_learner`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from capax.boolean.parser import parse
+from capax.boolean.version_space import survivors
+from capax.errors import InputError
+
+_KEPT = 4096
+
+
+def version_space(function: str) -> Callable[..., Any]:
+    """A fit function for tasks whose rule is `function`, somewhere."""
+    f = parse(function)
+
+    def fit(X: np.ndarray, y: np.ndarray, *, key: int) -> Any:
+        space = survivors(f, X, y, keep=_KEPT)
+        if not space.supports:
+            raise InputError(f"no placement of {function} agrees with the sample (noise?)")
+        choice = np.random.default_rng(key).integers(len(space.supports))
+        place = f.relevant().on(space.supports[choice], X.shape[1])
+        return lambda inputs: place(inputs)
+
+    return fit

@@ -1,0 +1,140 @@
+"""Reading what a stranger wrote: sizes and depths are checked before anything is read.
+
+A file may declare a terabyte, nest a million brackets, or write an integer of a billion digits.
+Each reader here answers with the content or with one line (`InputError`), in bounded time and
+memory; no reader runs code, and none trusts a number before it has compared it with the file.
+"""
+
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capax.errors import InputError, require
+from capax.foreign import one_line
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MAX_JSON = 16 * 2**20  # characters
+MAX_DEPTH = 64
+MAX_DIGITS = 300  # longer integers do not fit a float
+MAX_ARRAY = 2**31  # bytes of one array that a data file may hold
+
+
+def read_text(path: Path | str, limit: int = 64 * 2**20) -> str:
+    """The UTF-8 text of a file of at most `limit` bytes."""
+    file = existing(path)
+    check_size(file, limit)
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: wanted a text file (UTF-8), got other bytes") from None
+    except OSError as error:
+        raise InputError(f"{file}: could not be read ({error.strerror or error})") from None
+
+
+def existing(path: Path | str, what: str = "a file") -> Path:
+    """`path`, if a file is there that can be opened."""
+    file = Path(path)
+    try:
+        there = file.is_file()
+    except (OSError, ValueError) as error:  # a name too long, or with a NUL in it
+        raise InputError(f"{one_line(str(path))}: wanted {what}, got {error}") from None
+    require(there, one_line(str(file), 200), f"{what}", "nothing there")
+    return file
+
+
+def check_size(file: Path, limit: int) -> None:
+    """Refuse a file that is larger than its kind can sensibly be."""
+    size = file.stat().st_size
+    wanted = f"at most {limit / 2**20:.0f} MiB"
+    require(size <= limit, str(file), wanted, f"{size / 2**20:.0f} MiB")
+
+
+def parse_json(text: str, what: str) -> Any:
+    """The JSON value of `text`: at most 64 deep, without NaN, with integers that fit a float."""
+    require(len(text) <= MAX_JSON, what, f"at most {MAX_JSON} characters of JSON", len(text))
+    check_depth(text, what)
+    try:
+        return json.loads(text, parse_int=_integer, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{what}: not readable as JSON ({one_line(str(error))})") from None
+
+
+def check_depth(text: str, what: str, limit: int = MAX_DEPTH) -> None:
+    """Refuse text whose brackets nest deeper than `limit` (those inside strings count too)."""
+    depth = deepest = 0
+    for character in text:
+        if character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    require(deepest <= limit, what, f"at most {limit} levels of brackets", deepest)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def load_npy(path: Path | str) -> "np.ndarray":
+    """The numbers of a .npy file whose header says no more than the file holds."""
+    file = existing(path, "a .npy table of numbers")
+    size = file.stat().st_size
+    with file.open("rb") as opened:
+        return _array(opened, size, str(file))
+
+
+def load_npz(path: Path | str, names: Iterable[str]) -> "dict[str, np.ndarray]":
+    """Those of the arrays `names` that an .npz file holds; other members are not touched."""
+    file = existing(path, "an .npz file")
+    wanted, found = {f"{name}.npy": name for name in names}, {}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for member in archive.infolist():
+                if member.filename in wanted:
+                    name = wanted[member.filename]
+                    with archive.open(member) as opened:
+                        found[name] = _array(opened, member.file_size, f"{file}: {name}")
+    except InputError:
+        raise
+    except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError,
+            ValueError) as error:  # fmt: skip
+        reason = one_line(str(error) or type(error).__name__)
+        raise InputError(f"{file}: not a readable .npz file ({reason})") from None
+    return found
+
+
+def _array(opened: Any, size: int, where: str) -> "np.ndarray":
+    """One array in NumPy's format, of `size` bytes as the file system or archive says."""
+    import numpy as np
+    from numpy.lib import format as npy
+
+    require(size <= MAX_ARRAY, where, f"at most {MAX_ARRAY >> 20} MiB", f"{size >> 20} MiB")
+    try:
+        version = npy.read_magic(opened)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(opened)
+    except Exception as error:  # the header is a Python literal: whatever it breaks is a bad header
+        reason = one_line(str(error) or type(error).__name__)
+        raise InputError(f"{where}: not an array in NumPy's format ({reason})") from None
+    plain = dtype.kind in "biufU" and not dtype.hasobject
+    require(plain, where, "numbers", f"an array of {one_line(str(dtype), 40)}")
+    require(min(shape, default=0) >= 0, where, "lengths >= 0 in its header", shape)
+    count = math.prod(shape)
+    needed = count * dtype.itemsize
+    require(needed <= size, where, f"the {needed} bytes its header declares", f"{size} bytes")
+    content = opened.read(needed)
+    require(len(content) == needed, where, f"{needed} bytes of numbers", f"{len(content)} bytes")
+    flat = np.frombuffer(content, dtype=dtype, count=count)
+    return flat.reshape(shape, order="F" if fortran else "C").copy()

@@ -1,0 +1,195 @@
+"""The audit of a checkpoint as one page: facts, every head, maps, growth of n95, comparisons."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from capax.audit.auditing import READINGS, Audit
+from capax.figures.audit_heatmaps import available, draw_head_maps
+from capax.files import write_atomically
+from capax.report.charts import Chart
+from capax.report.page import Finding, Page, Section, chart_frame, render_page
+from capax.report.tables import escaped, facts, folded, paragraph, table, tag
+from capax.report.vector import inline_pair
+
+HEAD_COLUMNS = ("part", "layer", "head", "kind", "n95", "n95_exponent", "n95_exponent_low",
+                "n95_exponent_high", "n95_exponent_shuffled", "n95_exponent_random",
+                "effective_tokens", "first_token_share", "mean_distance", "W_QK_F",
+                "ratio_to_random", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21", "score_radius",
+                "W_QK_F_max", "D_max", "capacity_share")  # fmt: skip
+Comparisons = Sequence[Mapping[str, Any]]
+
+
+def write_audit_page(found: Audit, comparisons: Comparisons, path: Path | str) -> Path:
+    """Write the page whole or not at all."""
+    html = render_page(audit_page(found, comparisons))
+    return write_atomically(path, lambda file: file.write(html.encode()))
+
+
+def audit_page(found: Audit, comparisons: Comparisons = ()) -> Page:
+    """The page of one audit and its comparisons."""
+    text = [_kinds_section(found), _growth_section(found)] if found.text is not None else []
+    against = [_comparison_section(comparisons)] if comparisons else []
+    name = Path(found.path).parent.name if Path(found.path).stem in (
+        "model", "pytorch_model", "state_dict") else Path(found.path).name  # fmt: skip
+    return Page(
+        title=f"Audit of {name}",
+        lead=f"{found.facts.family}: what each of {len(found.rows)} attention heads can hold"
+        + (", and what it did on a text." if found.text is not None else "."),
+        findings=tuple(_findings(found)),
+        sections=(
+            _facts_section(found),
+            *text,
+            *against,
+            _maps_section(found),
+            _table_section(found),
+        ),
+        stores=(),
+        footer=f"Made by Capax {version('capax')}. Nothing on this page comes from the network.",
+    )
+
+
+def _findings(found: Audit) -> list[Finding]:
+    this = found.facts
+    findings = [Finding(f"{this.layers} × {this.heads}", "layers and heads, as the file says")]
+    ratios = [row["ratio_to_random"] for row in found.rows if row["ratio_to_random"] is not None]
+    if ratios:
+        findings.append(Finding(f"{median(ratios):.3g}", "median ratio to random initialisation"))
+    exponents = [row["n95_exponent"] for row in found.rows if row.get("n95_exponent") is not None]
+    if exponents:
+        base = [row["n95_exponent_random"] for row in found.rows]
+        meaning = f"median exponent of n95(T); random weights {median(base):.2f}"
+        findings.append(Finding(f"{median(exponents):.2f}", meaning))
+    return findings
+
+
+def _facts_section(found: Audit) -> Section:
+    this = found.facts
+    pairs = {
+        "file": found.path,
+        "format": found.format,
+        "family": this.family,
+        "layers, heads, key-value heads": f"{this.layers}, {this.heads}, {this.kv_heads}",
+        "width, head width": f"{this.width}, {this.head_width}",
+        "scale of scores": f"{this.scale:.6g}",
+        "positions": this.positions + (f", up to {this.limit}" if this.limit else ""),
+        "norm, folded into the matrices": this.norm,
+        "random start": found.random_start,
+        "notes": "; ".join(this.notes) or "none",
+        "where these come from": "; ".join(f"{k}: {v}" for k, v in this.sources.items()),
+        "attention tensors not counted": ", ".join(found.not_counted[:20]) or "none",
+    }
+    html = facts(pairs) + "".join(paragraph(reading) for reading in READINGS)
+    return Section("facts", "Facts", "What was read", html)
+
+
+def _kinds_section(found: Audit) -> Section:
+    about, counts = found.text or {}, Counter(row["kind"] for row in found.rows)
+    rows = [[rule["kind"], rule["rule"], counts[rule["kind"]]] for rule in about["kinds"]]
+    read = (
+        f"{about['tokens_read']} tokens in {about['windows']} windows, contexts up to "
+        f"{about['longest_context']}, {about['attention']}; {about['rows_per_head']} rows of every "
+        "head. Rules are tried in this order; shares are means over the longer half of contexts."
+    )
+    html = paragraph(read) + table(["kind", "rule", "heads"], "llr", rows)
+    return Section("kinds", "Kinds", "What the heads did", html)
+
+
+def _growth_section(found: Audit) -> Section:
+    curves = (found.text or {})["curves"]
+    names = {"text": "this text", "shuffled": "the same words shuffled", "random": "random weights"}
+    series = [
+        {"name": names[which], "x": _short(curves["T"]), "y": _short(values), "line": True,
+         "marks": True, "color": f"series-{i}"}
+        for i, (which, values) in enumerate(curves["median_n95"].items(), start=1)
+    ]  # fmt: skip
+    chart: Chart = {
+        "id": "growth-median", "title": "Median over heads of n95 against the context length T",
+        "x": {"label": "context length T", "short": "T", "log": True, "toggle": True},
+        "y": {"label": "tokens that hold 95 % of the mass, median over heads", "short": "n95",
+              "log": True, "toggle": True},
+        "series": series, "rules": [], "hover": "x",
+    }  # fmt: skip
+    every = _every_head(found, curves)
+    note = (
+        "The paper says that bounded heads create sparse variables. On a real model the test is "
+        "how the number of tokens that hold 95 % of a row grows with the context: an exponent near "
+        "0 is sparse or local, near 1 is broad. It is a measurement on this text, not a theorem."
+    )
+    html = paragraph(note) + chart_frame(chart) + chart_frame(every)
+    return Section("growth", "Growth", "How n95 grows with the context", html, (chart, every))
+
+
+def _every_head(found: Audit, curves: Mapping[str, Any]) -> Chart:
+    kinds = [rule["kind"] for rule in (found.text or {})["kinds"]]
+    series = [
+        {"name": f"layer {row['layer']}, head {row['head']}", "group": row["kind"],
+         "x": _short(curves["T"]), "y": _short(curves["n95"][row["layer"]][row["head"]]),
+         "line": True, "faint": True, "color": f"series-{1 + kinds.index(row['kind'])}"}
+        for row in found.rows
+    ]  # fmt: skip
+    return {
+        "id": "growth-heads", "title": "n95 of every head against T, by kind",
+        "x": {"label": "context length T", "short": "T", "log": True, "toggle": True},
+        "y": {"label": "n95 of every head, coloured by kind", "short": "n95", "log": True,
+              "toggle": True},
+        "series": series, "rules": [], "hover": "nearest",
+    }  # fmt: skip
+
+
+def _maps_section(found: Audit) -> Section:
+    names = available(found.rows)
+    light, dark = (draw_head_maps(found.rows, names, dark=dark) for dark in (False, True))
+    html = paragraph(
+        "One cell per head. Colours are logarithmic where values differ by 20 or more."
+    )
+    html += tag("div", inline_pair(light, dark, "maps"), "picture")
+    return Section("maps", "Maps", "Layers down, heads across", html)
+
+
+def _comparison_section(comparisons: Comparisons) -> Section:
+    note = (
+        "Medians over heads, and the share of pairs of heads in which the one here is larger: near "
+        "50 % the quantity does not tell the two checkpoints apart. Norms of weights say how large "
+        "a head's matrices are; they do not say what data a checkpoint was trained on, nor whether "
+        "it learned anything from it."
+    )
+    parts = [paragraph(note, "verdict")]
+    for comparison in comparisons:
+        rows = [
+            [name, f"{e['median_here']:.4g}", f"{e['median_there']:.4g}",
+             f"{100 * e['larger_here']:.0f} %"]
+            for name, e in comparison["summary"].items()
+        ]  # fmt: skip
+        parts.append(tag("h3", escaped(f"against {comparison['against']}")))
+        parts.append(table(["median over heads", "here", "there", "larger here"], "lrrr", rows))
+        if comparison["rows"]:
+            parts.append(folded("Differences head by head", _differences(comparison["rows"])))
+    return Section("against", "Side by side", "Beside other checkpoints", "".join(parts))
+
+
+def _differences(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = [name for name in rows[0] if rows[0][name] is not None and rows[0][name] != ""]
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    return tag("div", table(names, "r" * len(names), cells), "sortable")
+
+
+def _table_section(found: Audit) -> Section:
+    names = [n for n in HEAD_COLUMNS if any(row.get(n) not in (None, "") for row in found.rows)]
+    rows = [[_cell(row.get(name)) for name in names] for row in found.rows]
+    html = paragraph("Click a heading to sort. --csv and --json have the same numbers in full.")
+    html += tag("div", table(names, "r" * len(names), rows), "sortable")
+    return Section("heads", "Heads", "Every head", html)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _short(values: Sequence[float]) -> list[float]:
+    return [float(f"{value:.5g}") for value in values]

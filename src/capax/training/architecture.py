@@ -1,0 +1,56 @@
+"""An architecture: a model that is a plain function of the bits, trained in lanes like any other.
+
+The Transformer has paths of its own (`paths`); everything else the engine trains is a subclass of
+`Architecture`, whose fields are its spec. What it needs from the outside is a key and bits.
+"""
+
+import math
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, UInt8
+from pydantic import Field
+
+from capax.data.specs import Spec
+
+
+class Architecture(Spec):
+    """Spec and functions of a model with logits [m] for bits [m, T].
+
+    A subclass gives `architecture` a name, adds its sizes as fields, and writes `init` and
+    `logits`. Parameters are any pytree of float32 arrays.
+    """
+
+    architecture: str
+    T: int = Field(ge=1)
+
+    @property
+    def alphabet(self) -> int:
+        """Bits."""
+        return 2
+
+    def init(self, key: Array) -> Any:
+        """Freshly drawn parameters."""
+        raise NotImplementedError
+
+    def prepare(self, bits: UInt8[Array, "m T"]) -> Any:
+        """The inputs as `logits` takes them; done once per training set."""
+        return bits.astype(jnp.float32)
+
+    def logits(self, params: Any, inputs: Any) -> Float[Array, "m"]:
+        """One logit per example; differentiable in `params`."""
+        raise NotImplementedError
+
+    @property
+    def floats_per_example(self) -> int:
+        """Numbers kept for the way back, for each example of a step (for planning memory)."""
+        return 16 * self.T
+
+
+@lru_cache(maxsize=256)
+def num_parameters(spec: Architecture) -> int:
+    """Parameters of an architecture, counted on shapes; nothing is drawn."""
+    shapes = jax.eval_shape(spec.init, jax.eval_shape(partial(jax.random.key, 0)))
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))

@@ -1,0 +1,131 @@
+"""One trained model in one call: a formula, T and m in; the Transformer and how it went out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from capax.attention.checkpoint import save
+from capax.attention.transformer import Transformer, transformer_spec
+from capax.boolean.parser import is_shorthand
+from capax.data.export import write_task
+from capax.data.task import Task, TaskSpec, draw_task
+from capax.errors import require
+from capax.notebook import html_table
+from capax.training.engine import Progress, train
+from capax.training.results import RunResult, TrialResult
+from capax.training.specs import OptimiserSpec, TrialSpec
+
+_ROWS_AT_ONCE = 1024  # the naive forward pass holds rows x T x d numbers
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained Transformer with its task and the record of its training.
+
+    Example:
+        >>> import capax
+        >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
+        >>> trained.spec.task.function, trained.run.path
+        ('x1 & x3', 'collapsed')
+    """
+
+    model: Transformer
+    task: Task
+    spec: TrialSpec
+    result: TrialResult
+
+    @property
+    def solved(self) -> bool:
+        """Whether a run reached 100 % validation accuracy."""
+        return self.result.solved
+
+    @property
+    def run(self) -> RunResult:
+        """The run the model comes from: the last one, which is the one that solved it if any."""
+        return self.result.runs[-1]
+
+    @property
+    def accuracy(self) -> float:
+        """Validation accuracy of the model."""
+        return float(np.mean(self.predict(self.task.X_validation) == self.task.y_validation))
+
+    def logits(self, X: Any) -> np.ndarray:
+        """The model's logit for each row of X [n, T]; positive means 1."""
+        import jax
+
+        rows = np.asarray(X, dtype=np.uint8)
+        require(rows.ndim == 2, "X", "rows of bits, shape [n, T]", rows.shape)
+        forward = jax.jit(jax.vmap(self.model))
+        parts = (rows[i : i + _ROWS_AT_ONCE] for i in range(0, len(rows), _ROWS_AT_ONCE))
+        return np.concatenate([np.asarray(forward(part)) for part in parts] or [np.zeros(0)])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The label, 0 or 1, for each row of X [n, T]."""
+        return (self.logits(X) > 0).astype(np.uint8)
+
+    def save(self, path: Path | str, data: Path | str | None = None) -> Path:
+        """Write the model (safetensors), and its data (.npz) where `data` says."""
+        if data is not None:
+            write_task(data, self.spec.task, self.task)
+        about = {"spec": self.spec.model_dump(mode="json"), "outcome": self.run.outcome}
+        return save(path, self.model, about)
+
+    def _repr_html_(self) -> str:
+        positions = ", ".join(f"x{x}" for x in self.task.support)
+        state = "solved" if self.solved else f"not solved, {100 * self.accuracy:.2f} % right"
+        rows = (
+            ("task", f"{self.spec.task.function} on {positions}"),
+            ("sizes", f"T = {self.spec.task.T}, m = {self.spec.task.m}"),
+            ("outcome", f"{state} after {len(self.result.runs)} of {self.spec.restarts} runs"),
+            ("last run", f"{self.run.steps} steps, {self.run.seconds:.1f} s, {self.run.path}"),
+        )
+        return html_table(rows, title="Trained Transformer")
+
+
+def train_model(
+    function: str = "and3",
+    T: int = 50,
+    m: int = 300,
+    *,
+    seed: int = 0,
+    restarts: int = 5,
+    steps: int = 1000,
+    lr: float = 1e-3,
+    task: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
+    optimiser: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train one Transformer on `function` of T bits from m examples, as the paper does.
+
+    A formula keeps its positions; a shorthand such as `and3` is placed at random. `seed` draws
+    support and examples (and all that follows from them); `restarts` runs are tried until one has
+    100 % validation accuracy. `task`, `model`, `optimiser` and `training` hold further
+    fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`.
+    Raises `InputError` for fields that do not exist or do not fit.
+
+    Example:
+        >>> import capax
+        >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
+        >>> trained.task.X_train.shape
+        (60, 7)
+        >>> len(trained.predict([[1, 1, 0, 1, 0, 0, 1]]))
+        1
+    """
+    support = "random" if is_shorthand(function) else "formula"
+    first: dict[str, Any] = {"function": function, "T": T, "m": m, "seed": seed, "support": support}
+    rule: dict[str, Any] = {"lr": lr, **(optimiser or {})}
+    budget: dict[str, Any] = {"steps": steps, "restarts": restarts, **(training or {})}
+    spec = TrialSpec(
+        task=TaskSpec(**(first | (task or {}))),
+        model=transformer_spec(**({"T": T} | (model or {}))),
+        optimiser=OptimiserSpec(**rule),
+        **budget,
+    )
+    (result,) = train([spec], keep="final", progress=progress)
+    kept = result.runs[-1].parameters
+    assert kept is not None, "the engine keeps parameters when asked"
+    return Trained(kept, draw_task(spec.task), spec, result)

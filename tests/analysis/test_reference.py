@@ -1,0 +1,135 @@
+"""References: stores that keep every outcome; agreement only where the question is the same."""
+
+import math
+
+import numpy as np
+import pytest
+
+from capax.analysis.agreement import PUBLISHED, Interval, agree
+from capax.analysis.curves import threshold_curves
+from capax.analysis.reference import add_reference, reference, references
+from capax.analysis.threshold import thresholds
+from capax.errors import InputError
+from capax.figures.reference_band import context_of
+from capax.identity import digest
+from capax.sweep.spec import build_experiment
+from capax.sweep.store import Store
+from capax.sweep.trial import Outcome, Run, Trial
+
+LENGTHS, SIZES = (50, 100, 200, 400, 800), (30, 40, 50, 60, 70, 80, 90, 120)
+
+
+@pytest.fixture(autouse=True)
+def no_floor(monkeypatch):
+    monkeypatch.setattr("capax.analysis.threshold.panel_floor", lambda *_: None)
+
+
+def experiment(lengths=LENGTHS, **model):
+    search = {"method": "grid", "m": list(SIZES), "trials": 20}
+    fields = {"name": "figure2", "function": "and3", "T": list(lengths), "search": search}
+    return build_experiment({**fields, "model": {"family": "transformer", "heads": 4, **model}})
+
+
+def invented(path, *, seed, scale=1.0, finished=True, lengths=LENGTHS, **model):
+    """Outcomes drawn with m* = scale (12 + 10 ln T); nothing was trained."""
+    plan, dice = experiment(lengths, **model), np.random.default_rng(seed)
+    with Store.create_or_resume(path, plan) as store:
+        for T in lengths:
+            star = scale * (12 + 10 * math.log(T))
+            for m in SIZES:
+                for k in range(20):
+                    chance = 1 / (1 + math.exp(-math.log(4) - math.log(m / star) / 0.15))
+                    name, solved = f"{path.stem}-{T}-{m}-{k}" + "x" * 40, dice.random() < chance
+                    run = Run(name, 0, "solved" if solved else "failed", None, 1, 0.1, {"k": k})
+                    trial = Trial("threshold", T, m, k, digest([T, m, k]), None)
+                    store.add(Outcome(trial, bool(solved), (run,)))
+            if finished:
+                store.close_job("threshold", T)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with one reference called paper."""
+    scratch = tmp_path_factory.mktemp("reference")
+    store = invented(scratch / "paper-run.sqlite", seed=1)
+    add_reference(store, "paper", folder=scratch / "reference")
+    return scratch / "reference"
+
+
+def curve(path, folder):
+    with Store.read(path) as store:
+        return threshold_curves([store], references=folder)[0]
+
+
+def test_a_reference_keeps_every_outcome_and_no_run(folder, tmp_path):
+    store = invented(tmp_path / "again.sqlite", seed=1)
+    made = add_reference(store, "again", command="capax sweep mine", folder=tmp_path / "r")
+    assert (made.trials, made.runs, made.command) == (800, 800, "capax sweep mine")
+    assert made.T == LENGTHS and "python" in made.versions
+    assert made.path.stat().st_size < store.stat().st_size / 2
+    with Store.read(store) as whole, Store.read(made.path) as small:
+        assert thresholds(small) == thresholds(whole)
+        assert small.select("SELECT * FROM runs") == []
+    assert [entry.name for entry in references(folder)] == ["paper"]
+    assert reference("paper", folder).command == "capax sweep figure2 --scale default"
+
+
+def test_what_is_refused(folder, tmp_path):
+    half = invented(tmp_path / "half.sqlite", seed=1, finished=False, lengths=(50,))
+    with pytest.raises(InputError, match=r"wanted a finished store, got threshold, T = 50"):
+        add_reference(half, "half", folder=tmp_path)
+    with pytest.raises(InputError, match="name: wanted letters"):
+        add_reference(half, "../half", folder=tmp_path)
+    with pytest.raises(InputError, match="did you mean 'paper'"):
+        reference("papr", folder)
+    assert references(tmp_path / "nowhere") == ()
+
+
+def test_the_same_experiment_agrees_also_between_its_T(folder, tmp_path):
+    """Another sample, other T: 3 comparisons at level 5% together; the seed is one of the 19."""
+    found = curve(invented(tmp_path / "mine.sqlite", seed=2, lengths=(100, 300, 500)), folder)
+    said = found.agreement
+    assert said is not None and said.reference.name == "paper"
+    assert [row.T for row in said.rows] == [100, 300, 500] and all(r.agrees for r in said.rows)
+    assert "Agrees with the reference paper (800 trials" in found.verdict
+    assert said.published.T == 300 and said.published.other == PUBLISHED and said.published.agrees
+    assert "The paper reports about 70 at T = 300" in found.verdict
+    band = context_of(said).band
+    assert band.name == "reference paper" and {T for T, _ in band.points} <= set(LENGTHS)
+    assert np.all(band.low <= band.m) and np.all(band.m <= band.high)
+
+
+def test_another_result_differs_and_is_told_where(folder, tmp_path):
+    found = curve(invented(tmp_path / "off.sqlite", seed=2, scale=0.7), folder)
+    rows = found.agreement.rows
+    assert len(rows) == 5 and sum(not row.agrees for row in rows) >= 4
+    assert "Differs from the reference paper" in found.verdict and " against " in found.verdict
+    assert not found.agreement.published.agrees and "does not agree" in found.verdict
+    # what is shown as ours is ours alone
+    assert [row["m_star"] for row in found.to_json()["thresholds"]] == [r.mine.m for r in rows]
+
+
+@pytest.mark.parametrize("model", [{"heads": 8}, {"layers": 2}, {"normalizer": "softmax"}])
+def test_another_experiment_is_not_compared(folder, tmp_path, model):
+    """Settings that differ: no comparison; a default written out does not differ."""
+    path = invented(tmp_path / "other.sqlite", seed=2, lengths=(100, 300, 500), **model)
+    said = curve(path, folder).agreement
+    if "normalizer" in model:
+        assert said.reference is not None
+    elif "layers" in model:
+        assert said is None
+    else:
+        assert said.reference is None and said.rows == () and said.published is not None
+
+
+def test_agreement_of_intervals():
+    seventy = Interval(70.0, 60.0, 80.0)
+    assert agree(seventy, Interval(75.0, 66.0, 85.0)) and agree(seventy, seventy)
+    assert not agree(seventy, Interval(110.0, 100.0, 120.0))
+    near = Interval(85.0, 75.0, 97.0)
+    assert not agree(seventy, near) and agree(seventy, near, comparisons=9)
+    assert agree(Interval(None, 50.0, None), seventy)  # > 49 says nothing against 70
+    assert not agree(Interval(None, 90.0, None), seventy)
+    assert not agree(Interval(20.0, None, 30.0), seventy)
+    assert str(Interval(None, 90.0, None)) == "no m* [90, open]"

@@ -1,0 +1,166 @@
+"""Numbers of heads against outside truths: closed forms, permutations, monotonicity."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capax.audit.heads.attend import plane_coordinates, scores, turned
+from capax.audit.heads.capacity_share import Counted, capacity_shares
+from capax.audit.heads.distance import distance_norms
+from capax.audit.heads.random_start import Start, random_sizes
+from capax.audit.heads.sizes import head_sizes
+from capax.audit.layouts.attention import Attention, Norm, Rotary
+from capax.capacity.linear.norms import MatrixNorms
+from capax.capacity.network.layer_pieces import Inputs
+from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head
+from capax.capacity.network.sample_points import Sample
+from capax.errors import InputError
+
+D, K = 17, 6
+
+
+def attention(seed=0, H=4, G=4, **changes):
+    rng = np.random.default_rng(seed)
+    made = Attention(
+        layer=0, W_Q=rng.normal(size=(H, D, K)), W_K=rng.normal(size=(G, D, K)),
+        W_V=rng.normal(size=(G, D, K)), W_O=rng.normal(size=(H, K, D)), scale=1 / math.sqrt(K),
+        norm=Norm("rms", rng.normal(size=D)),
+    )  # fmt: skip
+    return dataclasses.replace(made, **changes)
+
+
+def rotation(rotary, distance, k):
+    rows = np.zeros((k, distance + 1, k))
+    rows[:, -1] = np.eye(k)
+    return np.array([turned(one, rotary)[-1] for one in rows]).T
+
+
+@pytest.mark.parametrize("pairs", ["halves", "adjacent"])
+@pytest.mark.parametrize("k, planes", [(6, 3), (7, 2), (10, 3)])
+def test_norm_at_every_distance_is_that_of_the_turned_matrix(pairs, k, planes):
+    rng = np.random.default_rng(k)
+    Q, K_, rotary = rng.normal(size=(9, k)), rng.normal(size=(5, k)), Rotary(
+        np.array([1.0, 0.3, 0.02])[:planes], pairs
+    )  # fmt: skip
+    found = distance_norms(Q.T @ Q, K_.T @ K_, rotary, 30)
+    truth = [np.linalg.norm(Q @ rotation(rotary, D_, k).T @ K_.T) for D_ in range(30)]
+    np.testing.assert_allclose(found, truth, rtol=1e-5)
+
+
+def test_scores_turn_by_the_distance_alone():
+    """score(i, j) = x_i W_Q R_{i-j}^T W_K^T x_j: what the norm over distances is about."""
+    rotary = Rotary(np.array([1.0, 0.3, 0.02]))
+    head = attention(rotary=rotary, norm=None, scale=1.0)
+    X = np.random.default_rng(1).normal(size=(8, D))
+    S = scores(head, 1, X)
+    for i, j in [(7, 2), (3, 3), (5, 0)]:
+        R = rotation(rotary, i - j, K)
+        assert S[i, j] == pytest.approx(X[i] @ head.W_Q[1] @ R.T @ head.W_K[1].T @ X[j])
+
+
+def test_turning_breaks_the_coordinatewise_bound_on_normalised_queries():
+    """g_Q = (1, 0), g_K = (0, 1) in one plane: the products are 0, yet scores reach k/2."""
+    rotary = Rotary(np.array([math.pi / 2, 0.0, 0.0]))
+    g_Q, g_K = np.zeros(K), np.zeros(K)
+    first, second = plane_coordinates(rotary)
+    g_Q[first[0]], g_K[second[0]] = 1.0, 1.0
+    head = attention(rotary=rotary, q_gain=g_Q, k_gain=g_K, scale=1.0)
+    X = np.random.default_rng(2).normal(size=(60, D))
+    X *= math.sqrt(D) / np.linalg.norm(X, axis=1, keepdims=True)
+    largest = max(np.abs(scores(head, h, X)).max() for h in range(4))
+    assert (g_Q * g_K).max() * K < largest <= head_sizes(head, 0, 60).score_radius == K
+
+
+@pytest.mark.parametrize("kind", ["rms", "layer"])
+def test_random_start_is_the_closed_form(kind):
+    """E ||W_Q W_K^T||_F^2 = s^4 d^2 k (d - 1 for d behind a LayerNorm), times scale^2."""
+    d, k, s = 301, 13, 0.02
+    template = Attention(0, *(np.zeros((1, d, k)),) * 3, np.zeros((1, k, d)), 1 / math.sqrt(k),
+                         Norm(kind, np.ones(d)))  # fmt: skip
+    found = random_sizes(template, Start("normal", s, "", 1), "x", None)
+    rows = d - 1 if kind == "layer" else d
+    assert found["W_QK_F"] == pytest.approx(s * s * rows, rel=0.05)
+    assert found["stable_rank"] < k
+
+
+def test_heads_permuted_give_rows_permuted():
+    whole, order = attention(), [2, 0, 3, 1]
+    moved = dataclasses.replace(
+        whole, W_Q=whole.W_Q[order], W_K=whole.W_K[order], W_V=whole.W_V[order],
+        W_O=whole.W_O[order],
+    )  # fmt: skip
+    for new, old in enumerate(order):
+        assert head_sizes(moved, new) == head_sizes(whole, old)
+
+
+@given(st.floats(1.0, 100.0), st.sampled_from(["W_Q", "W_K", "W_V", "W_O"]))
+def test_no_number_falls_when_a_weight_is_scaled_up(factor, name):
+    before = attention()
+    after = dataclasses.replace(before, **{name: getattr(before, name) * factor})
+    for quantity in ("W_QK_F", "W_QK_2", "W_VO_2", "W_VO_21", "score_radius"):
+        grown = getattr(head_sizes(after, 2), quantity)
+        assert grown >= getattr(head_sizes(before, 2), quantity) * (1 - 1e-12)
+
+
+@given(st.floats(0.1, 10.0))
+def test_a_basis_inside_the_head_changes_nothing(size):
+    before = attention()
+    M = size * np.linalg.qr(np.random.default_rng(3).normal(size=(K, K)))[0]
+    after = dataclasses.replace(
+        before, W_Q=before.W_Q @ M, W_K=before.W_K @ np.linalg.inv(M).T, W_V=before.W_V @ M,
+        W_O=np.linalg.inv(M) @ before.W_O,
+    )  # fmt: skip
+    a, b = head_sizes(before, 1), head_sizes(after, 1)
+    for quantity in ("W_QK_F", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21"):
+        assert getattr(a, quantity) == pytest.approx(getattr(b, quantity), rel=1e-9)
+
+
+def counted(head, h, **changes):
+    sizes = head_sizes(head, h)
+    base = Counted(sizes, ("", 0, h // head.group), head.group > 1, head.scale, D, K)
+    return dataclasses.replace(base, **changes)
+
+
+def test_shares_are_those_of_corollary_4_5():
+    """The closed form of the capacity room for the same heads, piece by piece."""
+    from capax.audit.heads.capacity_share import NUM_SEQUENCES
+
+    head, T = attention(), 50
+    shares = capacity_shares([counted(head, h) for h in range(4)], T)
+    alone = []
+    for h in range(4):
+        sizes = head_sizes(head, h)
+        qk = MatrixNorms.known(norm_F=sizes.W_QK_F, norm_2_1=1.0)
+        vo = MatrixNorms(sizes.W_VO_2, sizes.W_VO_2, sizes.W_VO_21, math.inf)
+        B = math.sqrt(D + 1)
+        cls = multi_head([ResidualHead(qk, vo)], d=D, inputs=Inputs(B_X=B, B_z=B), full=True)
+        alone.append(math.exp(cls.log_C(Sample(NUM_SEQUENCES, T)) / 3))
+    np.testing.assert_allclose(shares, np.array(alone) / sum(alone), rtol=2e-3)
+
+
+def test_shares_sum_to_one_and_a_shared_layer_is_counted_once():
+    plain = attention()
+    assert sum(capacity_shares([counted(plain, h) for h in range(4)], 50)) == pytest.approx(1)
+    twelve = [counted(plain, h, copies=12) for h in range(4)]
+    assert 12 * sum(capacity_shares(twelve, 50)) == pytest.approx(1)
+
+
+def test_grouped_keys_are_covered_once():
+    """Two heads that share a key cost less than two heads with a copy of it each."""
+    grouped = attention(H=2, G=1)
+    copied = dataclasses.replace(grouped, W_K=np.repeat(grouped.W_K, 2, 0),
+                                 W_V=np.repeat(grouped.W_V, 2, 0))  # fmt: skip
+    other = attention(seed=9, H=1, G=1)  # a yardstick in the same sum
+    yard = counted(other, 0, group=("", 1, 0), factored=True)
+    one = [counted(grouped, h) for h in range(2)]
+    two = [counted(copied, h, factored=True) for h in range(2)]
+    assert capacity_shares([*one, yard], 50)[-1] > capacity_shares([*two, yard], 50)[-1]
+
+
+def test_weights_beyond_float64_are_refused():
+    with pytest.raises(InputError, match="norms within the range of float64"):
+        head_sizes(attention(W_Q=np.full((4, D, K), 1e200)), 0)

@@ -1,0 +1,289 @@
+"""Truncated, lying and hostile files: one line, nothing run, nothing eaten."""
+
+import io
+import json
+import os
+import pickle
+import resource
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from capax.audit.auditing import audit
+from capax.audit.reading.torch_pickle import Machine
+from capax.errors import InputError
+from typed_command import typed
+
+MEGABYTE = 2**20
+
+
+class Bomb:
+    """Unpickled by Python it would run a command."""
+
+    def __init__(self, command):
+        self.command = command
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["zip", "before 2020"])
+def test_a_pickle_that_would_run_a_command_runs_nothing(legacy, tmp_path):
+    trace = tmp_path / "was_run"
+    state = {"weight": torch.ones(3), "bomb": Bomb(f"touch {trace}")}
+    torch.save(state, tmp_path / "x.bin", _use_new_zipfile_serialization=not legacy)
+    done = typed("audit", tmp_path / "x.bin")
+    assert done.returncode == 2
+    assert "wants to call 'posix.system': refused, nothing run" in done.stderr
+    assert done.stderr.count("\n") == 1 and done.stdout == ""
+    assert not trace.exists()
+    torch.load(tmp_path / "x.bin", weights_only=False)  # the payload is real
+    assert trace.exists()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        b"cos\nsystem\n(S'true'\ntR.",  # GLOBAL, REDUCE
+        b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.",  # STACK_GLOBAL
+        b"(S'true'\nios\nsystem\n.",  # INST
+        b"(cos\nsystem\nS'true'\no.",  # OBJ
+        b"\x80\x02cos\nsystem\n)\x81.",  # NEWOBJ
+        b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(cos\nsystem\nN(S'true'\ntNtR.",
+        b"\x80\x02ccollections\nOrderedDict\n(ctorch\nSize\ntR.",
+        b"\x80\x02\x82\x01.",  # an extension registry entry
+    ],
+)
+def test_every_way_to_call_something_is_refused(program):
+    with pytest.raises(InputError, match="pickle"):
+        Machine().run(io.BytesIO(program))
+
+
+def test_a_name_alone_is_text_and_is_never_looked_up():
+    found = Machine().run(io.BytesIO(b"\x80\x02cantigravity\nanything\n."))
+    assert str(found) == "antigravity.anything"
+
+
+def test_nested_a_million_deep_and_memo_far_away_cost_nothing():
+    deep = b"\x80\x02)" + b"\x85" * 300_000
+    with pytest.raises(InputError):  # as a key, hashing it would overflow the stack of the process
+        Machine().run(io.BytesIO(b"\x80\x02}" + deep[2:] + b"K\x01s."))
+    far = b"\x80\x02K\x01r\xff\xff\xff\xff."
+    assert Machine().run(io.BytesIO(far)) == 1
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_value_or_an_input_error(program):
+    try:
+        Machine().run(io.BytesIO(b"\x80\x02" + program))
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+                    | st.text() | st.binary(), lambda inner: st.lists(inner, max_size=3)
+                    | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3),
+                    max_leaves=9), st.integers(3, 4))  # fmt: skip
+def test_plain_values_come_back_as_python_reads_them(value, protocol):
+    assert Machine().run(io.BytesIO(pickle.dumps(value, protocol))) == value
+
+
+def saved(tmp_path, name="llama"):
+    tiny_models.build(name).save_pretrained(tmp_path)
+    return tmp_path / "model.safetensors"
+
+
+def refused(path, pattern):
+    before = peak()
+    with pytest.raises(InputError, match=pattern) as caught:
+        audit(path)
+    assert "\n" not in str(caught.value)
+    assert peak() - before < 100 * MEGABYTE
+
+
+def test_safetensors_cut_anywhere_is_refused(tmp_path):
+    path = saved(tmp_path)
+    whole = path.read_bytes()
+    for kept in (0, 3, 8, 40, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:kept])
+        refused(path, "truncated|safetensors|unreadable")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]},
+        {"dtype": "F32", "shape": [2**31, 2**31], "data_offsets": [0, 16]},
+        {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]},
+        {"dtype": "F32", "shape": [True, 4], "data_offsets": [0, 16]},
+        {"dtype": "F32", "shape": [4], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [4], "data_offsets": [-16, 0]},
+        {"dtype": "F33", "shape": [4], "data_offsets": [0, 16]},
+        {"dtype": "F32", "shape": "4", "data_offsets": [0, 16]},
+        {"dtype": "F32"},
+        [],
+    ],
+)
+def test_a_lying_table_of_contents_is_refused(entry, tmp_path):
+    header = json.dumps({"a": entry}).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(16))
+    refused(path, "a")
+
+
+def test_a_header_of_brackets_and_a_header_of_sixteen_exabytes(tmp_path):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", 200_000) + b"[" * 200_000)
+    refused(path, "unreadable")
+    path.write_bytes(struct.pack("<Q", 2**63) + b"{}")
+    refused(path, "wanted a safetensors file")
+
+
+def test_nan_and_numbers_too_large_are_named(tmp_path):
+    path = saved(tmp_path)
+    state = dict(tiny_models.build("llama").state_dict())
+    name = "layers.0.self_attn.q_proj.weight"
+    bad = state[name].clone()
+    bad[0, 0] = float("nan")
+    save_file(state | {name: bad}, path)
+    refused(path, rf"{name}: wanted finite numbers, got 1 NaN")
+    save_file(state | {name: state[name].double() * 1e200}, path)
+    refused(path, "norms within the range of float64")
+
+
+def test_shards_outside_the_folder_are_not_opened(tmp_path):
+    outside = tmp_path / "secret.safetensors"
+    save_file({"a": torch.ones(2)}, outside)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    index = folder / "model.safetensors.index.json"
+    for shard in ("../secret.safetensors", str(outside), "..", ""):
+        index.write_text(json.dumps({"weight_map": {"a": shard}}))
+        refused(folder, "shards in its own folder")
+    index.write_text(json.dumps({"weight_map": {"a": "absent.safetensors"}}))
+    refused(folder, "absent.safetensors beside it")
+    index.write_text("{}")
+    refused(folder, "weight_map")
+
+
+def gguf_bytes(*, keys=b"", num_keys=0, tensors=b"", num_tensors=0, version=3):
+    head = b"GGUF" + struct.pack("<IQQ", version, num_tensors, num_keys)
+    return head + keys + tensors
+
+
+def text(word):
+    return struct.pack("<Q", len(word)) + word
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GGUF",
+        gguf_bytes(version=9),
+        gguf_bytes(num_keys=2**60),
+        gguf_bytes(num_keys=1, keys=struct.pack("<Q", 2**62)),
+        gguf_bytes(num_keys=1, keys=text(b"a") + struct.pack("<IIQ", 9, 8, 2**60)),
+        gguf_bytes(num_keys=1, keys=text(b"a") + struct.pack("<IIQ", 9, 4, 2**61)),
+        gguf_bytes(num_keys=1, keys=text(b"a") + struct.pack("<IIQ", 9, 9, 2)),
+        gguf_bytes(num_keys=1, keys=text(b"a") + struct.pack("<I", 77)),
+        gguf_bytes(num_keys=2, keys=2 * (text(b"a") + struct.pack("<II", 4, 7))),
+        gguf_bytes(num_tensors=1, tensors=text(b"t") + struct.pack("<I", 2**31)),
+        gguf_bytes(num_tensors=1, tensors=text(b"t") + struct.pack("<IQIQ", 1, 2**45, 0, 0)),
+        gguf_bytes(num_tensors=1, tensors=text(b"t") + struct.pack("<IQIQ", 1, 32, 999, 0)),
+        gguf_bytes(num_tensors=1, tensors=text(b"t") + struct.pack("<IQIQ", 1, 33, 2, 0)),
+    ],
+)
+def test_lying_gguf_headers_are_refused(raw, tmp_path):
+    path = tmp_path / "x.gguf"
+    path.write_bytes(raw.ljust(24, b"\0") if len(raw) < 24 else raw)
+    refused(path, "x.gguf|wanted")
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x08", b"\x3a\xff\xff\xff\xff\x0f", b"\xff" * 40, b"PK"])
+def test_bytes_that_are_no_onnx_are_refused(raw, tmp_path):
+    path = tmp_path / "x.onnx"
+    path.write_bytes(raw)
+    refused(path, "ONNX")
+
+
+def test_compressed_and_lying_archives_are_refused(tmp_path):
+    path = tmp_path / "x.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/data.pkl", bytes(300 * MEGABYTE))  # a bomb: 300 kB on the disk
+    refused(path, "stored, not compressed")
+    torch.save({"a": torch.ones(4)}, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    refused(path, "x.pt")
+    for junk in (b"", b"hello", b"\x80\x02K\x01."):
+        path.write_bytes(junk)
+        refused(path, "x.pt")
+
+
+@pytest.mark.parametrize(
+    "shape, stride", [((2**20, 2**20), (0, 0)), ((5,), (1,)), ((2, 2), (9, 1))]
+)
+def test_views_outside_their_storage_are_refused(shape, stride, tmp_path):
+    """`as_strided` in a file could read anything, or make a terabyte of four numbers."""
+    path = tmp_path / "x.pt"
+    torch.save({"a": torch.arange(4.0)}, path)
+    source = zipfile.ZipFile(path)
+    plain = source.read("x/data.pkl")
+    pattern = b"K\x00K\x04\x85q" if b"K\x00K\x04\x85q" in plain else None
+    assert pattern is not None
+    at = plain.index(pattern)
+
+    def pickled(numbers):
+        return b"(" + b"".join(b"J" + struct.pack("<i", n) for n in numbers) + b"t"
+
+    memo = plain[at + 5 : at + 7]  # q, number
+    rest = plain[at + 7 :]
+    end = rest.index(b"\x85") + 1
+    lying = plain[:at] + b"K\x00" + pickled(shape) + memo + pickled(stride) + rest[end:]
+    with zipfile.ZipFile(tmp_path / "y.pt", "w") as archive:
+        for name in source.namelist():
+            archive.writestr(name, lying if name == "x/data.pkl" else source.read(name))
+    refused(tmp_path / "y.pt", "a view inside its storage")
+
+
+def test_names_with_markup_are_printed_as_they_are(tmp_path):
+    save_file({"[red]attn[/red].\x1b[31mq": torch.ones(2, 2)}, tmp_path / "x.safetensors")
+    done = typed("audit", tmp_path / "x.safetensors")
+    assert done.returncode == 2
+    assert "[red]attn[/red]" in done.stderr
+
+
+def test_zero_weights_are_measured(tmp_path):
+    path = saved(tmp_path)
+    state = {name: torch.zeros_like(value) for name, value in
+             tiny_models.build("llama").state_dict().items()}  # fmt: skip
+    save_file(state, path)
+    rows = audit(path).rows
+    assert {row["W_QK_F"] for row in rows} == {0.0}
+    assert {row["capacity_share"] for row in rows} == {0.0}
+    assert np.isfinite([row["stable_rank"] for row in rows]).all()
+
+
+def test_configurations_that_are_no_configuration(tmp_path):
+    path = saved(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    for change in ({"num_attention_heads": "4"}, {"num_attention_heads": 0}, {"hidden_size": 2**60},
+                   {"num_attention_heads": True}, {"rope_parameters": {"rope_theta": "x"}},
+                   {"rope_parameters": []}, {"num_key_value_heads": 3}, {"model_type": ["llama"]},
+                   {"model_type": "\x1b[31m"}, {"head_dim": 7},
+                   {"sliding_window": {}, "num_hidden_layers": 10**9}):  # fmt: skip
+        (tmp_path / "config.json").write_text(json.dumps(config | change))
+        refused(path, "wanted|names fit")
+    (tmp_path / "config.json").write_text("[" * 10**5)
+    refused(path, "unreadable")

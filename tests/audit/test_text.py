@@ -1,0 +1,180 @@
+"""What heads do on text: the statistics of whole maps, exponents of known growth, kinds."""
+
+import json
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capax.audit.auditing import audit
+from capax.audit.layouts.table import recognise
+from capax.audit.reading.opening import open_checkpoint
+from capax.audit.text.growth import growth, slope_interval
+from capax.audit.text.kinds import RULES, kind_of
+from capax.audit.text.model import TEXT, build_model
+from capax.audit.text.statistics import row_statistics
+from capax.audit.text.tokens import Tokens
+from capax.audit.text.watching import NAME, register, watch
+from capax.audit.text.windows import Window, bidirectional_windows, causal_windows, shuffled
+from capax.errors import InputError
+from typed_command import typed
+
+TEXT_MODELS = [name for name in tiny_models.CONFIGS if name not in ("t5", "vit", "whisper")]
+
+
+def rows_of(weights):
+    A = np.asarray(weights, np.float64)
+    return A / A.sum(-1, keepdims=True)
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=3, max_size=12), st.integers(0, 11))
+def test_statistics_of_a_row_are_their_definitions(weights, position):
+    a = rows_of(weights)
+    i = min(position, len(a) - 1)
+    found = row_statistics(a[None, None], np.array([i]), causal=False).values
+    sorted_mass = np.cumsum(sorted(a, reverse=True))
+    n95 = next(n for n, mass in enumerate(sorted_mass, 1) if mass >= 0.95 * sorted_mass[-1])
+    assert found["n95"][0, 0] == n95
+    assert found["effective_tokens"][0, 0] == pytest.approx(np.exp(-(a * np.log(a)).sum()))
+    distance = np.abs(np.arange(len(a)) - i)
+    assert found["mean_distance"][0, 0] == pytest.approx(a @ distance)
+    assert found["first_token_share"][0, 0] == a[0]
+    assert found["near_share"][0, 0] == pytest.approx(a[distance <= 8].sum())
+    assert found["far_peak"][0, 0] == max([0.0, *a[(distance > 8) & (np.arange(len(a)) > 0)]])
+    assert 1 <= found["effective_tokens"][0, 0] <= len(a) * (1 + 1e-9)
+
+
+def test_uniform_and_sharp_rows():
+    A = np.stack([np.full((1, 40), 1 / 40), np.eye(40)[[7]]])
+    found = row_statistics(A, np.array([8]), causal=False).values
+    np.testing.assert_allclose(found["effective_tokens"][:, 0], [40, 1])
+    np.testing.assert_array_equal(found["n95"][:, 0], [38, 1])
+    assert found["previous_token_share"][1, 0] == 1
+
+
+@pytest.mark.parametrize("name", TEXT_MODELS)
+def test_streamed_statistics_equal_those_of_whole_eager_maps(name, tmp_path, monkeypatch):
+    """Weights through our reader, attention in strips: the maps `transformers` returns eagerly."""
+    monkeypatch.setattr("capax.audit.text.watching.STRIP", 4)
+    model = tiny_models.build(name)
+    model.save_pretrained(tmp_path)
+    recognised = recognise(open_checkpoint(tmp_path))
+    assert recognised.facts.family in TEXT
+    causal = recognised.facts.family not in ("BERT", "RoBERTa", "DistilBERT", "ALBERT")
+    tokens = tuple(int(t) for t in tiny_models.inputs_of(model)["input_ids"][0])
+    window = Window(tokens, (0, 2, 3, 7, 10))
+    register()
+    seen = watch(build_model(recognised, attention=NAME), [window], causal)
+    with torch.no_grad():
+        maps = model(torch.tensor([tokens]), output_attentions=True).attentions
+    rows = np.array(window.positions)
+    for layer, A in enumerate(maps):
+        truth = row_statistics(A[0].numpy()[:, rows], rows, causal)
+        np.testing.assert_array_equal(seen["T"], truth.T)
+        for quantity, values in truth.values.items():
+            np.testing.assert_allclose(seen[quantity][layer], values, rtol=2e-4, atol=2e-5)
+
+
+def test_exponents_of_known_growth():
+    T = np.repeat(np.arange(16, 2000, 7), 1)
+    n95 = np.stack([np.stack([3 * T**0.0, 0.95 * T**1.0, 2 * T**0.37])])
+    found = growth(T, n95)
+    np.testing.assert_allclose(found.slope, [[0.0, 1.0, 0.37]], atol=1e-9)
+    assert growth(T[:3], n95[..., :3]).slope is None
+
+
+def test_the_interval_covers_at_its_level():
+    """500 fits of noisy lines; P(fewer than 455 cover at 95 %) < 1e-4."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(3, 8, 11)
+    y = 0.4 * x + rng.normal(size=(500, 11))
+    slope, half = slope_interval(x, y)
+    assert (np.abs(slope - 0.4) <= half).sum() >= 455
+
+
+def test_windows_keep_rows_of_every_half_octave():
+    stream = tuple(range(700))
+    windows = causal_windows(Tokens((stream,)), 512, lines=False)
+    assert windows[0].tokens == stream[:512] and len(windows) == 7
+    bins = {int(2 * np.log2(p + 1) + 1e-9) for p in windows[0].positions}
+    assert bins == set(range(8, 19))
+    both = bidirectional_windows(Tokens((stream,), 7, 8), 100, lines=False)
+    assert {len(window.tokens) for window in both} == {16, 32, 64}
+    assert all(window.tokens[0] == 7 and window.tokens[-1] == 8 for window in both)
+    mixed = shuffled(Tokens((stream,)), 3).sequences[0]
+    assert sorted(mixed) == list(stream) and mixed != stream
+
+
+@pytest.mark.parametrize(
+    "changes, kind",
+    [
+        ({"first_token_share": 0.6}, "first-token"),
+        ({"previous_token_share": 0.6}, "previous-token"),
+        ({"near_share": 0.9}, "local"),
+        ({"n95_exponent_low": 0.1, "n95_exponent_high": 0.4}, "sparse"),
+        ({"n95_exponent_low": 0.6, "n95_exponent_high": 1.0}, "broad"),
+        ({"n95_exponent_low": 0.4, "n95_exponent_high": 0.6}, "mixed"),
+        ({"n95_exponent_low": None, "n95_exponent_high": None}, "mixed"),
+    ],
+)
+def test_kinds_follow_their_rules(changes, kind):
+    row = {"first_token_share": 0.1, "previous_token_share": 0.1, "near_share": 0.2,
+           "n95_exponent_low": 0.0, "n95_exponent_high": 1.0}  # fmt: skip
+    assert kind_of(row | changes) == kind
+    assert kind in dict(RULES)
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory):
+    """A tiny Llama with a vocabulary of words, and a text in them."""
+    folder = tmp_path_factory.mktemp("spoken")
+    tiny_models.build("llama").save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(f"w{i}" for i in range(31)))
+    words = np.random.default_rng(0).integers(0, 31, 400)
+    (folder / "text.txt").write_text(" ".join(f"w{i}" for i in words))
+    return folder
+
+
+def test_the_command_with_text_in_pieces(spoken):
+    done = typed("audit", spoken, "--text", spoken / "text.txt", "--split", "spaces", "--context",
+                 256, "--json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    payload = json.loads(done.stdout)
+    wanted = {"effective_tokens", "n95", "n95_exponent", "n95_exponent_low", "n95_exponent_random",
+              "n95_exponent_shuffled", "first_token_share", "mean_distance", "kind"}  # fmt: skip
+    assert all(row.keys() >= wanted for row in payload["rows"])
+    assert payload["text"]["longest_context"] == 256
+    curves = payload["text"]["curves"]
+    assert np.array(curves["n95"]).shape == (2, 4, len(curves["T"]))
+    assert set(curves["median_n95"]) == {"text", "shuffled", "random"}
+    table = typed("audit", spoken, "--text", spoken / "text.txt", "--split", "spaces", "--sort",
+                  "n95").stdout  # fmt: skip
+    assert "shuffled" in table and "first-token: at least half" in table
+
+
+def test_mistakes_with_text_are_one_line(spoken, tmp_path):
+    (tmp_path / "latin").write_bytes(b"\xe4\xff")
+    (tmp_path / "short").write_text("w1 w2")
+    (tmp_path / "unknown").write_text("zebra " * 100)
+    for text, options, message in (
+        (spoken / "absent", {}, "nothing there"),
+        (tmp_path / "latin", {}, "UTF-8"),
+        (tmp_path / "short", {"split": "spaces"}, "at least 64 tokens"),
+        (tmp_path / "unknown", {"split": "spaces"}, "'zebra' is not in vocab.txt"),
+        (spoken / "text.txt", {"split": "letters"}, "tokenizer or spaces"),
+        (spoken / "text.txt", {}, "no readable tokenizer"),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            audit(spoken, text=text, **options)
+        assert "\n" not in str(caught.value)
+
+
+def test_vision_models_read_no_text(tmp_path):
+    tiny_models.build("vit").save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("a")
+    (tmp_path / "text.txt").write_text("a " * 100)
+    with pytest.raises(InputError, match="--text: wanted a family among"):
+        audit(tmp_path, text=tmp_path / "text.txt", split="spaces")

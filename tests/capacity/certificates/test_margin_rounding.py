@@ -1,0 +1,94 @@
+"""Running error analysis: against 60 digits, on attacks that float32 gets wrong."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+from capax.attention import ClsScalar, DeterministicPositions, Transformer, TransformerSpec
+from capax.capacity.certificates.certificate import (
+    certify,
+    holdout_errors,
+    margins_of,
+    rounding_assumption,
+)
+from capax.capacity.certificates.rounding import UnknownOperation, evaluate_with_error
+
+T = 4
+BITS = ((np.arange(2**T)[:, None] >> np.arange(T)) & 1).astype(np.int64)
+
+
+def head(scores, values, dtype=jnp.float32):
+    W_Q = np.zeros((T + 3, 1))
+    W_Q[-1] = 1.0
+    columns = (W_Q, scores[:, None], values[:, None], np.ones((1, 1)), np.ones(1))
+    return ClsScalar(DeterministicPositions(T), *(jnp.asarray(x, dtype) for x in columns))
+
+
+def exact_output(model, bits):
+    """The head in 60 digits, from the weights as they are stored."""
+    with mpmath.workdps(60):
+        s, v = ([mpmath.mpf(float(x)) for x in np.asarray(W)[:, 0]] for W in (model.W_K, model.W_V))
+        rows = [(t, T + int(b)) for t, b in enumerate(bits)]
+        pairs = [(s[t] + s[b], v[t] + v[b]) for t, b in rows] + [(s[T + 2], v[T + 2])]
+        weights = [mpmath.exp(score) for score, _ in pairs]
+        return sum(w * x for w, (_, x) in zip(weights, pairs, strict=True)) / sum(weights)
+
+
+SCALES = [(40.0, 1.0), (300.0, 1e6), (0.01, 1e-12)]
+
+
+@pytest.mark.parametrize("scales", SCALES)
+def test_the_error_bound_holds_against_sixty_digits(scales):
+    rng = np.random.default_rng(1)
+    scores, values = (scale * rng.normal(size=T + 3) for scale in scales)
+    model = head(scores, values)
+    labels = np.array([int(exact_output(model, bits) > 0) for bits in BITS])
+    margins = margins_of(model, BITS, labels)
+    for lower, bits, y in zip(margins, BITS, labels, strict=True):
+        exact = (2 * int(y) - 1) * exact_output(model, bits)
+        assert lower <= exact
+        assert exact - lower <= 1e-9 * (1 + scales[0]) * (abs(exact) + scales[1])
+
+
+def test_values_that_cancel_in_float32_are_not_called_right():
+    """1e8 + 1 - 1e8: float32 loses the one; a guard of 1e-9 on the margin would not notice."""
+    scores, values = np.zeros(T + 3), np.zeros(T + 3)
+    values[:3] = (1e8, -1e8, -3.0)
+    model = head(scores, values)
+    X = np.array([[0, 0, 0, 0]])
+    assert margins_of(model, X, np.array([1]))[0] < 0 < margins_of(model, X, np.array([0]))[0]
+    values[:3] = (1e20, -1e20, 1e-6)  # beyond float64 too: neither label is proved
+    model = head(scores, values)
+    assert holdout_errors(model, X, np.array([1])) == (1, 1)
+    assert holdout_errors(model, X, np.array([0])) == (1, 1)
+
+
+def test_an_operation_without_a_rule_is_named_and_becomes_an_assumption():
+    with pytest.raises(UnknownOperation, match="operation sort"):
+        evaluate_with_error(jnp.sort, jnp.arange(3.0))
+    spec = TransformerSpec(T=T, d=4, heads=1, mlp_width=3, normalizer="sparsemax")
+    model = Transformer.init(spec, key=jax.random.key(0))
+    assumed = rounding_assumption(model, T)
+    assert assumed.holds is None
+    assert "1e-06" in assumed.text
+    certificate = certify(model, BITS, BITS[:, 1])
+    assert assumed in certificate.entries[0].assumptions
+    assert rounding_assumption(head(np.ones(T + 3), np.ones(T + 3)), T).holds is True
+
+
+def test_a_comparison_that_rounding_leaves_open_is_doubtful_without_limit():
+    with jax.enable_x64(True):
+        x = jnp.asarray([1.0, 2.0**-53, 1.0])  # 1 + 2^-53 is rounded to 1
+
+        def step(z):
+            return jnp.where(z[0] + z[1] - z[2] > 0, 1.0, -1.0)
+
+        value, error = evaluate_with_error(step, x)
+        assert abs(float(value)) == 1.0
+        assert np.isinf(float(error))
+        _, clear = evaluate_with_error(
+            lambda z: jnp.where(z[0] + z[1] > z[2] / 2, z[0] + z[1], z[1]), x
+        )
+        assert float(clear) < 1e-15

@@ -1,0 +1,231 @@
+"""A card from end to end with quick learners, and what its parts promise."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import capax
+from capax.analysis.floor import Protocol, floor
+from capax.cards.jobs import CardJob, Question, best_accuracy, chosen_rate, jobs_of
+from capax.cards.plan import PROBES, TUNING_SEEDS, CardSearch, Plan
+from capax.cards.reading import read_card
+from capax.cards.reference import write_reference
+from capax.cards.results import Card, LawRow, Row, from_json, note_key
+from capax.cards.running import run_card
+from capax.cards.sizes import parameters_of
+from capax.errors import InputError
+from capax.learners.names import entry_of
+from capax.sweep.counts import Counts
+from capax.sweep.store import Store
+from capax.sweep.trial import Outcome, Run, Trial
+from typed_command import typed
+
+KEYS = ["learner", "target", "T", "accuracy", "m_star", "low", "high", "floor", "solved_share",
+        "rate", "seconds"]  # fmt: skip
+BAD = Path(__file__).parents[1] / "learners" / "bad_learners.py"
+
+
+def patient(function):
+    """The version-space learner, as a user would write it."""
+    from capax.learners.zoo.version_space import version_space
+
+    return version_space(function)
+
+
+def test_the_version_space_learner_stands_on_the_floor(tmp_path):
+    protocol = {"m_high": 128, "max_trials": 40, "validation_size": 512, "accuracies": (1.0,)}
+    where = {"store": tmp_path / "card.sqlite", "references": False}
+    made = capax.card(patient, T=(23,), **where, **protocol)
+    (row,) = made.rows
+    known = floor("and3", 23, 2 ** (-1 / 3), protocol=Protocol(largest_T=23)).m
+    assert row.floor == known
+    assert (row.low or 0) <= known <= (row.high or 128)
+    assert row.m_star is not None
+    assert row.rate is None
+    assert [w.law for w in made.laws] == [None]  # one T tells no law
+    with Store.read(tmp_path / "card.sqlite") as store:
+        before = store.select("SELECT count(*) AS n FROM trials")[0]["n"]
+    assert capax.card(patient, T=(23,), **where, **protocol).rows == made.rows
+    with Store.read(tmp_path / "card.sqlite") as store:
+        assert store.select("SELECT count(*) AS n FROM trials")[0]["n"] == before
+
+
+def test_the_command_prints_a_table_json_and_csv(tmp_path):
+    """A learner of the user's that fails always: no threshold, a reason, no traceback."""
+    shown = ("--T", "11,13", "--m-high", "64", "--trials", "16", "--store", tmp_path / "a.sqlite")
+    csv = tmp_path / "card.csv"
+    made = typed("card", f"{BAD}:majority", *shown, "--json", "--csv", csv)
+    assert made.returncode == 0, made.stderr
+    data = json.loads(made.stdout)
+    assert [list(row) for row in data["rows"]] == [KEYS] * 6
+    assert list(data["laws"][0]) == ["learner", "target", "accuracy", "law", "p_value", "ruled_out"]
+    assert all(row["m_star"] is None for row in data["rows"])
+    assert csv.read_text().splitlines()[0] == ",".join(KEYS)
+    table = typed("card", f"{BAD}:majority", *shown)
+    assert "leap 1, degree 3, sensitivity 3" in table.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("mlpp",), "learner: unknown 'mlpp'; did you mean 'mlp'?"),
+        (("tree", "--T", "a"), "T: wanted whole numbers separated by commas, got 'a'"),
+        (("tree", "--T", "2"), "T: wanted at least s = 3 for and3, got [2]"),
+        (("tree", "--target", "and3,nonsense"), "formula"),
+        (("tree", "tree"), "learners: wanted each once, got tree 2 times"),
+        (("--mine", "nowhere.py:build"), "no such file: nowhere.py"),
+        (("tree", "--html", "no/such/folder/card.html"), "does not exist"),
+        (("tree", "--noise", "0.7"), "noise"),
+        (("--reference",), "store: wanted together with --reference"),
+    ],
+)
+def test_mistakes_end_in_one_line(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = typed("card", *arguments)
+    assert made.returncode == 2
+    assert said in made.stderr
+    assert len(made.stderr.strip().splitlines()) == 1
+
+
+def test_probes_decide_whether_a_search_begins():
+    search = CardSearch(m_low=4, m_high=64, max_trials=40)
+    assert search.next_round(Counts((), (), ())) == (64,) * PROBES
+    assert search.next_round(Counts((64,), (0,), (PROBES,))) == ()
+    assert len(search.next_round(Counts((64,), (PROBES,), (PROBES,)))) > 0
+
+
+def outcome(trial, *accuracies):
+    runs = [
+        Run(f"{trial.trial_id}{i}", i, "failed", None, 1, 0.1, {}, {"validation_accuracy": [a]})
+        for i, a in enumerate(accuracies)
+    ]
+    return Outcome(trial, 1.0 in accuracies, tuple(runs))
+
+
+def test_one_trial_answers_for_every_accuracy():
+    """A fake learner: 96 % right from m = 10, 100 % from m = 40. Rates: 3e-3 is the best."""
+    plan = Plan(T=(11,), m_high=128, max_trials=32, more_trials=16)
+    question = Question(plan, entry_of("mlp"), "and3", 11, {}, {})
+    tuned, scored = [], []
+    while not question.finished:
+        trial = question.take()
+        assert trial is not None
+        tuning = trial.index >= TUNING_SEEDS
+        (tuned if tuning else scored).append(trial)
+        rate = trial.spec.optimiser.lr
+        right = 1.0 if trial.m >= 40 else 0.96 if trial.m >= 10 else 0.7
+        question.record(outcome(trial, right - (0.1 if tuning and rate != 3e-3 else 0.0)))
+    assert len(tuned) == 4 * 2 * plan.tuning_trials
+    assert {t.spec.task.seed for t in tuned}.isdisjoint({t.spec.task.seed for t in scored})
+    assert {t.spec.optimiser.lr for t in scored} == {3e-3}
+    per_rate = {t.panel: {(u.m, u.index) for u in tuned if u.panel == t.panel} for t in tuned}
+    assert len(set(map(frozenset, per_rate.values()))) == 1  # all rates saw the same data
+    assert min(question.scores) < (40, 0)
+    assert len(scored) == len(question.scores) <= 32 + 2 * 16
+
+
+def test_a_learner_that_no_rate_helps_is_not_searched_for():
+    plan = Plan(T=(11,), m_high=64)
+    question = Question(plan, entry_of("mlp"), "and3", 11, {}, {})
+    while (trial := question.take()) is not None:
+        question.record(outcome(trial, 0.6))
+    assert question.finished
+    assert not question.scores
+
+
+def test_targets_with_inputs_of_one_kind_share_a_job(tmp_path):
+    plan = Plan(targets=("and3", "maj5", "parity3", "xor2"), T=(11, 13))
+    entries = (entry_of("mlp"), entry_of("tree"))
+    with Store.create_or_resume(tmp_path / "s.sqlite", plan.experiment(entries)) as store:
+        jobs = jobs_of(plan, entries, store)
+    sizes = [len(job.questions) for job in jobs]
+    assert sorted(sizes) == [1] * 4 + [3] * 4  # p differs for and3 only
+    assert all(isinstance(job, CardJob) for job in jobs)
+
+
+def test_sizes_are_comparable():
+    for T in (20, 100, 400):
+        counts = {name: parameters_of(entry_of(name), T) for name in
+                  ("transformer", "transformer2", "linear_attention", "deep_sets", "mlp", "cnn",
+                   "lstm", "gru", "ssm", "mixer")}  # fmt: skip
+        ratios = np.array(list(counts.values())) / counts["transformer"]
+        assert ratios.min() > 0.75, counts
+        assert ratios.max() < 1.33, counts
+
+
+def test_rates_are_chosen_by_the_mean_and_the_smaller_of_equals():
+    assert chosen_rate({1e-3: {(8, 0): 0.9}, 1e-2: {(8, 0): 0.9}}) == 1e-3
+    assert chosen_rate({1e-3: {(8, 0): 0.8}, 1e-2: {(8, 0): 0.9}}) == 1e-2
+    trial = Trial("p", 11, 8, 0, "id", None)
+    assert best_accuracy(outcome(trial, 0.5, 0.8)) == 0.8
+    assert best_accuracy(Outcome(trial, False, (), "no training set")) == 0.0
+
+
+def small_card():
+    rows = tuple(
+        Row(name, "and3", T, a, m, m - 3, m + 4, 20, 0.8, None, 0.1)
+        for name, m in (("tree", 30), ("mlp", 90))
+        for T in (20, 50)
+        for a in (1.0, 0.95)
+    )
+    laws = (LawRow("tree", "and3", 1.0, "log", 0.4, ("linear",)),)
+    notes = {note_key("tree", "and3", 20, 1.0): "closed"}
+    return Card(rows, laws, (), notes, {"tree": {}}, {"and3": {"leap": 1}}, {"steps": 1000})
+
+
+def test_a_card_survives_its_file_and_a_broken_file_is_told(tmp_path):
+    path = write_reference(small_card(), {"device": "test"}, tmp_path / "reference.json")
+    back = from_json(path.read_text(), "reference.json")
+    assert back.rows == small_card().rows
+    assert back.laws == small_card().laws
+    assert back.protocol["device"] == "test"
+    for text in ("[]", "{", '{"rows": [{"learner": 1}]}'):
+        with pytest.raises(InputError, match=r"x\.json: wanted a card"):
+            from_json(text, "x.json")
+
+
+def test_my_learner_stands_among_the_reference_ones():
+    mine = Card(small_card().rows[:2], (), measured=("tree",))
+    joined = mine.joined(small_card().only(["and3"], [20, 50]))
+    assert joined.names == ("tree", "mlp")
+    assert len(joined.rows) == len(small_card().rows)
+    assert joined.only(["and3"], [20]).rows == tuple(r for r in joined.rows if r.T == 20)
+    assert joined.measured == ("tree",)
+
+
+def test_a_budget_of_time_stops_and_the_next_call_goes_on(tmp_path):
+    plan = Plan(T=(11,), m_high=64, max_trials=16, more_trials=0, accuracies=(1.0,))
+    entries = (entry_of(patient),)
+    with Store.create_or_resume(tmp_path / "s.sqlite", plan.experiment(entries)) as store:
+        assert not run_card(plan, entries, store, minutes=0.0)
+        (row,) = store.select("SELECT count(*) AS n FROM trials")
+        assert row["n"] == 1
+        assert run_card(plan, entries, store)
+        assert read_card(plan, entries, store).rows[0].solved_share > 0
+
+
+def test_an_architecture_is_tuned_searched_and_read(tmp_path):
+    """The engine's lanes in a card: gradients in pieces, a whole validation set from 90 % on."""
+    made = capax.card(
+        "mlp",
+        T=(5,),
+        targets=("xor2", "parity3"),
+        store=tmp_path / "card.sqlite",
+        references=False,
+        rates=(1e-5, 1e-2),
+        m_high=96,
+        steps=200,
+        eval_every=100,
+        max_trials=16,
+        more_trials=0,
+        accuracies=(0.95,),
+        tuning_trials=1,
+        validation_size=601,
+    )
+    assert [row.target for row in made.rows] == ["xor2", "parity3"]
+    assert {row.rate for row in made.rows} == {1e-2}  # 1e-5 learns nothing in 200 steps
+    assert all(row.m_star is not None and row.m_star < 96 for row in made.rows)
+    assert made.learners["mlp"]["parameters"]["5"] > 1000
+    assert made.curves[0].step == (100.0, 200.0)

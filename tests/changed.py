@@ -1,0 +1,44 @@
+"""The test files of what changed since the last commit, for `make check`: python tests/changed.py.
+
+A changed file of `src/capax/LAYER/` brings the tests of its layer, a changed test brings itself.
+When nothing changed, the tests at the root of the folder are the quick ones.
+"""
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ALWAYS = ("tests/test_layering.py", "tests/test_doors.py")
+
+
+def changed_files() -> list[str]:
+    """Names, relative to the root, of files that differ from the last commit or are new."""
+    commands = (["diff", "--name-only", "HEAD"], ["ls-files", "--others", "--exclude-standard"])
+    said = [
+        subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+        for words in commands
+    ]
+    return [line for one in said for line in one.stdout.splitlines()]
+
+
+def tests_of(files: list[str]) -> list[str]:
+    """Test files and folders that belong to `files`, without repetition."""
+    chosen: list[str] = []
+    for name in files:
+        parts = Path(name).parts
+        if name.startswith("src/capax/") and len(parts) > 3:
+            chosen.append(f"tests/{parts[2]}")
+        elif name.startswith("tests/") and Path(name).name.startswith("test_"):
+            chosen.append(name)
+    existing = [name for name in dict.fromkeys(chosen) if (ROOT / name).exists()]
+    return [name for name in existing if not any(name.startswith(f"{e}/") for e in existing)]
+
+
+def quick_tests() -> list[str]:
+    """The tests of the root modules and of the house."""
+    return [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests").glob("test_*.py"))]
+
+
+if __name__ == "__main__":
+    found = tests_of(changed_files()) or quick_tests()
+    print(*dict.fromkeys((*found, *ALWAYS)))

@@ -1,0 +1,86 @@
+"""Every enclosure against rational or 60-digit arithmetic."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capax.compiler.proof.ridge import ridge
+from capax.compiler.proof.rounding import (
+    Enclosed,
+    exactly,
+    exp_bounds,
+    matmul,
+    nearest,
+    plus,
+    times,
+)
+
+NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
+
+
+def holds(found: Enclosed, index, value: Fraction) -> bool:
+    low, high = float(found.low[index]), float(found.high[index])
+    return Fraction(low) <= value <= Fraction(high)
+
+
+def test_exp_holds_the_exponential():
+    x = np.random.default_rng(0).uniform(-699, 699, 4000)
+    low, high = exp_bounds(x, 0.0)
+    with mpmath.workdps(60):
+        for value, a, b in zip(x, low, high, strict=True):
+            truth = mpmath.exp(mpmath.mpf(float(value)))
+            assert mpmath.mpf(float(a)) <= truth <= mpmath.mpf(float(b))
+    assert (high / low - 1).max() < 2.5e-12  # 2^-50 |x| is most of it: the error of a score
+    ends = exp_bounds(np.array([-800.0, 800.0]), 0.0)
+    assert ends[0][0] == 0 and 0 < ends[1][0] < 1e-300
+    assert ends[0][1] > 1e300 and ends[1][1] == np.inf
+
+
+@settings(max_examples=60)
+@given(st.lists(NUMBERS, min_size=4, max_size=4), st.lists(NUMBERS, min_size=4, max_size=4))
+def test_sums_and_products_hold_the_rational_ones(xs, ys):
+    x, y = exactly(xs), exactly(ys)
+    exact = [(Fraction(a), Fraction(b)) for a, b in zip(xs, ys, strict=True)]
+    for i, (a, b) in enumerate(exact):
+        assert holds(plus(x, y), i, a + b)
+        assert holds(times(x, y), i, a * b)
+    dot = matmul(x[None], y[:, None])
+    assert holds(dot, (0, 0), sum((a * b for a, b in exact), Fraction(0)))
+
+
+def test_an_exact_sum_stays_exact_and_a_rational_is_enclosed():
+    total = plus(exactly([1.0, 0.1]), exactly([2.0, 0.2]))
+    assert total.rad[0] == 0 and total.low[0] == total.high[0] == 3.0
+    assert total.rad[1] > 0
+    third = nearest([Fraction(1, 3), Fraction(1, 4)])
+    assert holds(third, 0, Fraction(1, 3)) and third.rad[1] == 0
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5),
+    st.tuples(NUMBERS, NUMBERS),
+)
+def test_a_ridge_is_bounded_at_its_ends_and_kinks(units, interval):
+    biases, weights = (np.array(part) for part in zip(*units, strict=True))
+    low, high = sorted(interval)
+    found = ridge(biases, weights)
+    bottom, top = found.bounds(np.array([low]), np.array([high]))
+
+    def h(l: Fraction) -> Fraction:
+        terms = (Fraction(w) * max(l + Fraction(b), Fraction(0)) for b, w in units)
+        return sum(terms, Fraction(0))
+
+    inside = [Fraction(-b) for b in biases if low < -b < high]
+    values = [h(l) for l in (Fraction(low), Fraction(high), *inside)]
+    assert Fraction(float(bottom[0])) <= min(values) and max(values) <= Fraction(float(top[0]))
+
+
+def test_a_plateau_has_one_value_whatever_the_rounding():
+    found = ridge(np.array([0.0, -1.0]), np.array([3.0, -3.0]))
+    assert found.ends_flat
+    bottom, top = found.bounds(np.array([1.1, -5.0]), np.array([1e300, 0.0]))
+    assert bottom.tolist() == top.tolist() == [3.0, 0.0]

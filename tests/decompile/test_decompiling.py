@@ -1,0 +1,266 @@
+"""From any model to its formula, its proof and its certificate."""
+
+import json
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from decompile_cases import random_transformer
+
+import capax
+from capax.attention import save
+from capax.boolean import SparseFunction, parse
+from capax.compiler import ENCODINGS, compile, save_compiled
+from capax.data import TaskSpec
+from capax.decompile.anatomy import classify, tally
+from capax.decompile.certificate import Evidence, formula_bound
+from capax.decompile.decompiling import agreement_of, decompile
+from capax.decompile.influence import bisect, find_candidates
+from capax.decompile.oracle import oracle
+from capax.decompile.training_data import TrainingData, acceptance, from_task, read_training_data
+from capax.errors import InputError
+
+QUICK = {"pairs": 400, "fillers": 16, "fresh": 500}
+
+
+def function_model(text, T):
+    f = parse(text, T)
+    return lambda X: f(X) - 0.5
+
+
+def equal(f, g, T, seed=0):
+    X = np.random.default_rng(seed).integers(0, 2, (2000, T)).astype(np.uint8)
+    return (f(X) == g(X)).all() and set(f.support) == set(g.relevant().support)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_compiled_networks_come_back_proved(encoding):
+    rng = np.random.default_rng(5)
+    for s in (3, 3, 3, 4):
+        bits = tuple(rng.choice(17, s, replace=False).tolist())
+        f = SparseFunction(bits, rng.integers(0, 2, 1 << s).astype(float), 17)
+        found = decompile(compile(f, 17, encoding=encoding).model, **QUICK)
+        assert equal(found.function, f, 17)
+        assert found.all_inputs.status == "proved" and found.all_inputs.margin > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["parity(x3, x700, x9999)", "x5 & x17 & ~x8000", "maj(x1, x2, x3, x4, x5, x6, x7)", "0"],
+)
+def test_ten_thousand_bits_in_thousands_of_questions(text):
+    model = oracle(function_model(text, 10_000), 10_000)
+    found = find_candidates(model, np.random.default_rng(0), pairs=1000)
+    assert found.bits == parse(text, 10_000).support
+    assert found.complete and model.queries < 15_000
+
+
+def test_eight_bits():
+    found = decompile(
+        function_model("maj(x0,x9,x3) ^ (x11 & x20) ^ thr2(x31,x33,x35)", 40), T=40, **QUICK
+    )
+    assert found.support == (0, 3, 9, 11, 20, 31, 33, 35)
+    assert found.agreement.value == 1.0
+
+
+def test_bisection_gives_witnesses():
+    f = parse("maj(x2, x5, x7)", 9)
+    model = oracle(lambda X: f(X) - 0.5, 9)
+    rng = np.random.default_rng(1)
+    x, y = rng.integers(0, 2, (2, 200, 9)).astype(np.uint8)
+    differ = model(x) != model(y)
+    bits = bisect(model, x[differ], y[differ], model(x[differ]))
+    assert set(bits.tolist()) <= {2, 5, 7}
+
+
+def test_missed_influence_is_kept():
+    """A bit of the stated influence is missed with at most the stated probability."""
+    f = parse("x0 & x1 & x2 & x3 & x4", 30)
+    missed = 0
+    for seed in range(60):
+        model = oracle(lambda X: f(X) - 0.5, 30)
+        found = find_candidates(model, np.random.default_rng(seed), pairs=60, delta=0.2)
+        lost = set(f.support) - set(found.bits)
+        missed += bool(lost) and found.missed_influence <= 1 / 16
+    assert missed <= 0.2 * 60 + 8
+
+
+def test_a_noisy_model_gets_the_short_formula():
+    f, weights = parse("x1 & x4", 30), np.random.default_rng(0).integers(1, 61, 30)
+
+    def model(X):  # wrong on one input in sixty-one, depending on all bits
+        return np.where((X @ weights) % 61 == 0, 1 - f(X), f(X)) - 0.5
+
+    found = decompile(model, T=30, **QUICK)
+    assert found.formula.text == "and(x1, x4)"
+    assert 0.95 < found.agreement.value < 1.0
+
+
+def test_other_libraries_by_queries_alone():
+    sklearn = pytest.importorskip("sklearn.tree")
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 2, (600, 12)).astype(np.uint8)
+    tree = sklearn.DecisionTreeClassifier(random_state=0).fit(X, parse("x2 & x7 | x9", 12)(X))
+    found = decompile(tree, **QUICK)
+    assert found.formula.text == "x9 | x2 & x7" or equal(found.function, parse("x2&x7|x9", 12), 12)
+    assert found.all_inputs.status == "open"
+
+
+def test_torch_modules_are_asked_in_evaluation_mode():
+    torch = pytest.importorskip("torch")
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([0.0, 1.0, 0.0, 1.0]))
+            self.drop = torch.nn.Dropout(0.5)
+
+        def forward(self, x):
+            return self.drop(x) @ self.w - 1.5
+
+    module = Both().train()
+    found = decompile(module, T=4, **QUICK)
+    assert found.formula.text == "and(x1, x3)" and module.training
+
+
+def test_a_transformer_of_two_layers_is_open():
+    model = random_transformer(0, T=5, layers=2)
+    found = decompile(model, **QUICK)
+    assert found.all_inputs.status == "open" and "2 layers" in found.all_inputs.method
+
+
+def test_a_counterexample_is_confirmed_and_decides():
+    from capax.decompile.all_inputs import on_all_inputs
+
+    model = random_transformer(4, T=9, scale=1.0)
+    asked = oracle(model)
+    X = np.array([[i >> t & 1 for t in range(9)] for i in range(512)], np.uint8)
+    truth = asked(X)
+    for text in ("0", "1", "x3"):
+        f = parse(text, 9)
+        verdict = on_all_inputs(asked, f, np.random.default_rng(0), p=0.5)
+        wrong = truth != (f(X) > 0.5)
+        assert (verdict.status == "proved") <= (not wrong.any())
+        if verdict.status == "refuted":
+            bad = np.zeros(9, np.uint8)
+            bad[list(verdict.counterexample)] = 1
+            assert asked(bad[None])[0] != (f(bad) > 0.5)
+        assert verdict.proved_share <= (~wrong).mean() + 1e-9
+
+
+def test_certificates_hold_in_simulation():
+    """A learner that returns a random consistent conjunction: violations at most delta."""
+    rng = np.random.default_rng(0)
+    T, m, violated, bounds = 12, 12, 0, []
+    from itertools import combinations
+
+    places = list(combinations(range(T), 2))
+    for _ in range(120):
+        X = rng.integers(0, 2, (m, T)).astype(np.uint8)
+        a, b = places[rng.integers(len(places))]
+        y = X[:, a] & X[:, b]
+        left = [c for c in places if ((X[:, c[0]] & X[:, c[1]]) == y).all()]
+        c = left[rng.integers(len(left))]
+        bound = formula_bound(parse(f"x{c[0]} & x{c[1]}", T), T, Evidence(0, m, 0, 0), 0.05)
+        shared = len({a, b} & set(c))
+        error = {2: 0.0, 1: 2 * (1 / 4 - 1 / 8), 0: 2 * (1 / 4 - 1 / 16)}[shared]
+        violated += error > bound.value
+        bounds.append(bound.value)
+    assert violated <= 0.05 * 120
+    assert max(bounds) < 1
+
+
+def test_the_price_of_rejection_is_paid():
+    f = parse("x0 & x1 & x2", 20)
+    plain = formula_bound(f, 20, Evidence(0, 30, 0, 0))
+    paid = formula_bound(f, 20, Evidence(0, 30, 0, 0, accepted=40, tries=200))
+    assert plain.value < paid.value and "40 of 200" in paid.notes[0]
+    task = TaskSpec(function="and3", T=20, m=12)
+    accepted, tries = acceptance(task, 50)
+    assert 1 <= accepted < tries
+
+
+def test_agreement_interval_is_clopper_pearson():
+    from scipy.stats import beta
+
+    found = agreement_of(95, 100, 0.05)
+    assert found.low == pytest.approx(beta.ppf(0.025, 95, 6), abs=1e-9)
+    assert found.high == pytest.approx(beta.ppf(0.975, 96, 5), abs=1e-9)
+
+
+def test_anatomy_names_what_was_learnt():
+    target = parse("x1 & x2 & x3", 20)
+    kinds = {}
+    for text in ("x1&x2&x3", "x1&x2", "x1&x2&x3&x9", "x1&x9", "x8", "x1|x2|x3", "0"):
+        found = decompile(function_model(text, 20), T=20, prove=False, **QUICK)
+        kinds[text] = classify(found, target).kind
+    assert list(kinds.values()) == [
+        "target", "too few bits", "too many bits", "wrong bits", "other bits",
+        "another function", "constant",
+    ]  # fmt: skip
+    found = [classify(decompile(function_model("x1", 20), T=20, prove=False, **QUICK), target)] * 2
+    assert tally(found)[0][:2] == ("too few bits", 2)
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (lambda: decompile(lambda X: X[:, 0]), "T: wanted the number of input bits"),
+        (lambda: decompile(3, T=4), "model: wanted a module"),
+        (lambda: decompile(lambda X: np.nan * X[:, 0], T=4), "model: wanted numbers, got 'NaN'"),
+        (lambda: decompile(lambda X: X, T=4), "model: wanted"),
+        (lambda: decompile(lambda X: X[:, 0], T=4, p=1.0), "p: wanted a probability"),
+        (lambda: decompile(lambda X: X[:, 0], T=4, max_support=99), "max_support: wanted"),
+        (lambda: read_training_data("/no/such.npz"), "nothing there"),
+        (lambda: TrainingData(np.zeros((3, 2), np.uint8), np.zeros(2, np.uint8)), "3 labels"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_in_one_line(call, told):
+    with pytest.raises(InputError, match=told.replace("(", r"\(")) as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "capax.cli", *map(str, arguments)], capture_output=True, text=True
+    )
+
+
+def test_command(tmp_path):
+    f = compile("maj(x1, x5, x9)", 30)
+    save_compiled(tmp_path / "net.safetensors", f)
+    task = TaskSpec(function="maj3", T=30, m=40, support=(1, 5, 9), reject_ambiguous=False)
+    drawn = from_task(task)
+    np.savez(tmp_path / "train.npz", X=drawn.X, y=drawn.y)
+    out = tmp_path / "again.safetensors"
+    done = run("decompile", tmp_path / "net.safetensors", "--data", tmp_path / "train.npz",
+               "--json", "--out", out)  # fmt: skip
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert found["formula"] == "maj(x1, x5, x9)" and found["support"] == [1, 5, 9]
+    assert found["table"] == "0xe8" and found["all_inputs"]["status"] == "proved"
+    assert set(found["agreement"]) >= {"value", "low", "high", "n"}
+    assert set(found["certificate"]) >= {"value", "bits", "m", "routes"}
+    assert found["certificate"]["m"] == 40 and 0 < found["certificate"]["value"] < 1
+    assert set(found["all_inputs"]) >= {"status", "margin", "counterexample", "proved_share"}
+    assert run("verify", out).returncode == 0
+    wrong = run("decompile", tmp_path / "nothing.safetensors")
+    assert wrong.returncode == 2 and "Traceback" not in wrong.stderr
+
+
+def test_the_folder_can_be_called_and_shows_itself():
+    found = capax.decompile(function_model("x1 & x2", 6), T=6, **QUICK)
+    assert "and(x1, x2)" in found._repr_html_() and "and(x1, x2)" in str(found)
+    assert capax.decompile(function_model("x1", 6), T=6, **QUICK).formula.text == "x1"
+
+
+def test_a_checkpoint_file_of_a_transformer(tmp_path):
+    model = random_transformer(2, T=6)
+    save(tmp_path / "m.safetensors", model)
+    done = run("decompile", tmp_path / "m.safetensors", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["model"] == "Transformer"
+    assert jnp.float32 == model.w.dtype

@@ -1,0 +1,167 @@
+"""Enclosures hold on every input, and would be caught if they were a little too narrow."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from decompile_cases import all_inputs, logits_of, random_transformer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capax.boolean import parse
+from capax.decompile.balls import Ball, inverse_root_between
+from capax.decompile.branching import branch
+from capax.decompile.enclosure import enclose
+from capax.decompile.head_sets import Cells, HeadSets, extremes
+from capax.decompile.head_tables import head_tables
+from capax.decompile.relaxation import relaxed
+
+
+def cells_of(X, fixed, rows, first, last):
+    """Which inputs lie in each cell."""
+    pattern = sum((X[:, t].astype(int) << i for i, t in enumerate(fixed)), np.zeros(len(X), int))
+    rest = np.delete(X, list(fixed), axis=1).sum(1)
+    return [
+        (pattern == r) & (rest >= a) & (rest <= b)
+        for r, a, b in zip(rows, first, last, strict=True)
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([0.1, 0.5, 1.5, 4.0]),
+    activation=st.sampled_from(["gelu", "relu", "tanh", "identity"]),
+    layer_norm=st.booleans(),
+    fixed=st.lists(st.integers(0, 6), unique=True, max_size=4).map(tuple),
+)
+def test_enclosures_hold_on_every_input(seed, scale, activation, layer_norm, fixed):
+    model = random_transformer(seed, scale=scale, activation=activation, layer_norm=layer_norm)
+    X = all_inputs(7)
+    z = logits_of(model, X)
+    F = 7 - len(fixed)
+    rows = np.repeat(np.arange(1 << len(fixed)), 3)
+    first = np.tile([0, 0, F // 2], 1 << len(fixed))
+    last = np.tile([F, F // 2, F // 2], 1 << len(fixed))
+    found = enclose(model, HeadSets(head_tables(model), Cells(fixed, rows, first, last)))
+    for i, inside in enumerate(cells_of(X, fixed, rows, first, last)):
+        assert (z[inside] >= found.low[i]).all() and (z[inside] <= found.high[i]).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_slightly_narrowed_enclosure_is_caught(seed):
+    model = random_transformer(seed)
+    fixed = tuple(range(7))
+    rows = np.arange(128)
+    none = np.zeros(128, int)
+    found = enclose(model, HeadSets(head_tables(model), Cells(fixed, rows, none, none)))
+    z = logits_of(model, all_inputs(7))
+    assert (found.low <= z).all() and (z <= found.high).all()
+    width = found.high - found.low
+    assert width.max() < 1e-4 * np.ptp(z)  # one input each: a point up to rounding
+    narrowed = found.low + 0.75 * width
+    assert (z < narrowed).any()
+
+
+def test_tables_say_what_the_model_says():
+    model = random_transformer(3, T=11)
+    X = np.random.default_rng(0).integers(0, 2, (64, 11))
+    direct = np.asarray(jax.vmap(lambda b: model(b))(jnp.asarray(X, jnp.int32)))
+    np.testing.assert_allclose(logits_of(model, X), direct, rtol=2e-5, atol=2e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), F=st.integers(0, 8))
+def test_extremes_are_those_of_all_fillers(seed, F):
+    rng = np.random.default_rng(seed)
+    terms = rng.standard_normal((1, 3, F, 2)) * np.exp(3 * rng.standard_normal((1, 3, F, 2)))
+    first = rng.integers(0, F + 1, 4)
+    last = np.array([rng.integers(a, F + 1) for a in first])
+    low, high = extremes(terms, Cells((), np.zeros(4, int), first, last))
+    X = all_inputs(F) if F else np.zeros((1, 0), np.uint8)
+    sums = np.stack([np.where(X, t[:, 1], t[:, 0]).sum(1) for t in terms[0]], axis=1)  # [n, 3]
+    for i in range(4):
+        inside = (X.sum(1) >= first[i]) & (X.sum(1) <= last[i])
+        np.testing.assert_allclose(low[i], sums[inside].min(0), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(high[i], sums[inside].max(0), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gelu", "tanh", "relu", "identity"])
+def test_activations_lie_between_their_lines(name):
+    rng = np.random.default_rng(1)
+    low = rng.uniform(-6, 6, 200)
+    high = low + 10.0 ** rng.uniform(-9, 1, 200)
+    alpha, below, above = relaxed(name, low, high)
+    exact = {
+        "gelu": lambda h: h * (1 + mpmath.erf(h / mpmath.sqrt(2))) / 2,
+        "tanh": mpmath.tanh,
+        "relu": lambda h: max(h, mpmath.mpf(0)),
+        "identity": lambda h: h,
+    }[name]
+    with mpmath.workdps(40):
+        for i in range(200):
+            for share in (0.0, 0.31, 0.5, 0.77, 1.0):
+                h = mpmath.mpf(low[i]) + (mpmath.mpf(high[i]) - mpmath.mpf(low[i])) * share
+                rest = exact(h) - mpmath.mpf(alpha[i]) * h
+                assert below[i] <= rest <= above[i]
+    assert np.median((above - below) / (high - low)) < 0.2  # and the lines are near
+
+
+def test_balls_hold_what_extended_precision_says():
+    rng = np.random.default_rng(2)
+    a = rng.standard_normal((5, 300)) * np.exp(8 * rng.standard_normal((5, 300)))
+    b = rng.standard_normal((300, 4)) * np.exp(8 * rng.standard_normal((300, 4)))
+    product = Ball.exact(a) @ Ball.exact(b)
+    exp = Ball.exact(a[:, :6] % 50).exp()
+    root = Ball.exact(np.abs(a)).inverse_root()
+    with mpmath.workdps(60):
+        for i in range(5):
+            for j in range(4):
+                true = mpmath.fsum(
+                    mpmath.mpf(x) * mpmath.mpf(y) for x, y in zip(a[i], b[:, j], strict=True)
+                )
+                assert product.low[i, j] <= true <= product.high[i, j]
+            for j in range(6):
+                assert exp.low[i, j] <= mpmath.exp(mpmath.mpf(a[i, j] % 50)) <= exp.high[i, j]
+                assert (
+                    root.low[i, j] <= 1 / mpmath.sqrt(abs(mpmath.mpf(a[i, j]))) <= root.high[i, j]
+                )
+    spread = inverse_root_between(np.array(1e-5), np.array(1e9))
+    assert spread.low <= 1e9**-0.5 and spread.high >= 1e-5**-0.5
+
+
+def test_branching_covers_all_inputs_and_margins_hold():
+    model = random_transformer(8, T=9, scale=1.0)
+    X = all_inputs(9)
+    z = logits_of(model, X)
+    f = parse("x1 & x4", 9)
+    leaves = branch(model, head_tables(model), f, most=200)
+    assert leaves.proved_share(0.3) <= 1
+    pattern = X[:, 1] + 2 * X[:, 4]
+    signed = np.where(pattern == 3, z, -z)
+    total = np.delete(X, [1, 4], axis=1).sum(1)
+    covered = np.zeros(len(X), bool)
+    for i in range(len(leaves.margins)):
+        a, b = leaves.first[i] + leaves.fixed_ones[i], leaves.last[i] + leaves.fixed_ones[i]
+        covered |= (pattern == leaves.rows[i]) & (total >= a) & (total <= b)
+    assert covered.all()
+    assert signed.min() >= leaves.margins.min()
+    share = (
+        np.array([0.3 ** X.sum(1)[j] * 0.7 ** (9 - X.sum(1)[j]) for j in range(len(X))])
+        * (signed > 0)
+    ).sum()
+    assert leaves.proved_share(0.3) <= share + 1e-9
+
+
+def test_hostile_scales_stay_sound():
+    """Scores hundreds of nats apart: the enclosure may be wide, but it holds."""
+    for seed in range(3):
+        model = random_transformer(seed, T=6, scale=30.0)
+        X = all_inputs(6)
+        z = logits_of(model, X)
+        rows, none = np.arange(4), np.zeros(4, int)
+        found = enclose(model, HeadSets(head_tables(model), Cells((0, 3), rows, none, none + 4)))
+        for i, inside in enumerate(cells_of(X, (0, 3), rows, none, none + 4)):
+            kept = z[inside][np.isfinite(z[inside])]
+            assert (kept >= found.low[i]).all() and (kept <= found.high[i]).all()

@@ -1,0 +1,174 @@
+"""The zoo against PyTorch with the same weights, against recurrences, and in the engine."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from capax.data.task import TaskSpec, draw_task
+from capax.learners.names import entry_of
+from capax.learners.zoo.cnn import conv1d
+from capax.learners.zoo.gru import gru_last
+from capax.learners.zoo.linear_attention import LinearAttention, feature
+from capax.learners.zoo.lstm import lstm_last
+from capax.learners.zoo.ssm import last_state
+from capax.training import Hardware, OptimiserSpec, TrialSpec, train
+from capax.training.architecture import num_parameters
+from capax.training.objective import cross_entropy
+from capax.training.program import in_pieces
+from capax.training.shape import program_of
+
+torch = pytest.importorskip("torch", reason="PyTorch is the oracle of this test")
+m, T, c, n = 7, 11, 3, 5
+SMALL = {"d": 6, "mlp_width": 7}
+SIZES = {
+    "linear_attention": {**SMALL, "heads": 3},
+    "deep_sets": SMALL,
+    "mlp": {"width": 13},
+    "cnn": {**SMALL, "channels": 5, "kernel": 3},
+    "lstm": {**SMALL, "hidden": 5},
+    "gru": {**SMALL, "hidden": 5},
+    "ssm": {**SMALL, "states": 2},
+    "mixer": {**SMALL, "position_width": 5, "channel_width": 11},
+}
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def table_of(x0, x1, W, b):
+    return jnp.asarray(np.stack([x0, x1]) @ W + b)
+
+
+def recurrent_inputs():
+    """Tokens of both symbols at every position, bits, and what a recurrent net would be fed."""
+    x0, x1 = drawn(T, c, seed=1), drawn(T, c, seed=2)
+    bits = np.random.default_rng(3).integers(0, 2, (m, T)).astype(np.float64)
+    return x0, x1, bits, np.where(bits[..., None] > 0, x1[None], x0[None])
+
+
+def with_weights(layer):
+    layer = layer.double()
+    pieces = [
+        getattr(layer, f"{name}_l0") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+    ]
+    return layer, [p.detach().numpy() for p in pieces]
+
+
+def test_lstm_is_pytorchs():
+    x0, x1, bits, inputs = recurrent_inputs()
+    torch.manual_seed(0)
+    layer, (W_x, b_x, W_h, b_h) = with_weights(torch.nn.LSTM(c, n, batch_first=True))
+    wanted = layer(torch.as_tensor(inputs))[0][:, -1].detach().numpy()
+    ours = lstm_last(table_of(x0, x1, W_x.T, b_x + b_h), jnp.asarray(bits), jnp.asarray(W_h.T))
+    np.testing.assert_allclose(ours, wanted, atol=1e-10)
+
+
+def test_gru_is_pytorchs():
+    x0, x1, bits, inputs = recurrent_inputs()
+    torch.manual_seed(0)
+    layer, (W_x, b_x, W_h, b_h) = with_weights(torch.nn.GRU(c, n, batch_first=True))
+    wanted = layer(torch.as_tensor(inputs))[0][:, -1].detach().numpy()
+    table = table_of(x0, x1, W_x.T, b_x)
+    ours = gru_last(table, jnp.asarray(bits), jnp.asarray(W_h.T), jnp.asarray(b_h))
+    np.testing.assert_allclose(ours, wanted, atol=1e-10)
+
+
+def test_convolution_is_pytorchs():
+    torch.manual_seed(0)
+    layer = torch.nn.Conv1d(c, n, 5, padding="same").double()
+    x = drawn(m, T, c)
+    wanted = layer(torch.as_tensor(x.transpose(0, 2, 1))).detach().numpy().transpose(0, 2, 1)
+    W, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    ours = conv1d(jnp.asarray(x), jnp.asarray(W.transpose(2, 1, 0)), jnp.asarray(b))
+    np.testing.assert_allclose(ours, wanted, atol=1e-10)
+
+
+def test_the_closed_form_of_the_last_state_is_the_recurrence():
+    step = np.exp(drawn(m, T, c))
+    drive, A = drawn(m, T, c, 2, seed=4), -np.exp(drawn(c, 2, seed=5))
+    state = np.zeros((m, c, 2))
+    for t in range(T):
+        state = np.exp(step[:, t, :, None] * A) * state + drive[:, t]
+    ours = last_state(jnp.asarray(step), jnp.asarray(drive), jnp.asarray(A))
+    np.testing.assert_allclose(ours, state, atol=1e-10)
+
+
+def test_linear_attention_is_its_definition_example_by_example():
+    spec = LinearAttention(T=T, **SIZES["linear_attention"])
+    params = spec.init(jax.random.key(1))
+    bits = np.random.default_rng(6).integers(0, 2, (m, T))
+    ours = spec.mix(params, jnp.asarray(bits, jnp.float32))
+    p = {k: np.asarray(v, np.float64) for k, v in params.items()}
+
+    def ln(x):
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+    for i in range(m):
+        x = ln(np.concatenate([p["embed"][bits[i]] + p["position"], p["cls"][None]]))
+        q, k = (np.asarray(feature(jnp.asarray(x @ p[f"W_{a}"]))) for a in "QK")
+        v = x @ p["W_V"]
+        for h in range(3):
+            part = slice(2 * h, 2 * h + 2)
+            a = k[:, part] @ q[-1, part]
+            np.testing.assert_allclose(ours[i, part], a @ v[:, part] / a.sum(), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in SIZES if name not in ("mlp", "lstm")])
+def test_every_architecture_learns_by_its_gradient(name):
+    spec = entry_of(name).spec(T=T, **SIZES[name])
+    X = jnp.asarray(np.random.default_rng(0).integers(0, 2, (m, T)), jnp.float32)
+    y, mask = X[:, 2], jnp.ones(m, jnp.float32)
+    params = spec.init(jax.random.key(0))
+    loss = jax.jit(jax.value_and_grad(lambda p: cross_entropy(spec.logits(p, X), y, mask)))
+    before, gradient = loss(params)
+    after, _ = loss(jax.tree.map(lambda p, g: p - 0.1 * g, params, gradient))
+    assert after < before < 1.0
+    assert all(bool(jnp.any(g != 0)) for g in jax.tree.leaves(gradient))
+    assert num_parameters(spec) == sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+@pytest.mark.parametrize("name", ["mlp", "lstm"])
+def test_lanes_train_an_architecture(name):
+    """Trained by the engine: it memorises, its parameters come back, its spec has its name."""
+    spec = entry_of(name).spec(T=T, **SIZES[name])
+    trial = TrialSpec(
+        task=TaskSpec(T=T, m=13, validation_size=601, reject_ambiguous=False),
+        model=spec,
+        optimiser=OptimiserSpec(lr=1e-2),
+        steps=60,
+        eval_every=30,
+        restarts=1,
+    )
+    hardware = Hardware(workers=1, use_cache=False)
+    (result,) = train([trial], hardware=hardware, keep="final", examine_from=0.0)
+    run = result.runs[0]
+    assert run.path == "module"
+    assert "attention_mass" not in run.evals
+    assert run.evals["loss"][-1] < run.evals["loss"][0] < 1.0
+    assert run.evals["validation_rows"].tolist() == [601, 601]  # examine_from: all rows, always
+    assert result.spec.model_dump()["model"]["architecture"] == name
+    task = draw_task(trial.task)
+    said = spec.logits(run.parameters, jnp.asarray(task.X_validation, jnp.float32)) > 0
+    share = float(np.mean(np.asarray(said) == (task.y_validation > 0)))
+    assert share == pytest.approx(run.evals["validation_accuracy"][-1])
+
+
+def test_a_gradient_in_pieces_is_the_gradient():
+    """Also for a batch of lanes with different m, as a GPU runs them."""
+    spec = entry_of("mlp").spec(T=T, width=5)
+    trial = TrialSpec(task=TaskSpec(T=T, m=9, validation_size=11), model=spec)
+    program = program_of(trial, Hardware(workers=1), max_m=19, block=4)
+    assert program.rows == 20
+    rng = np.random.default_rng(0)
+    X = jnp.asarray(rng.integers(0, 2, (2, 20, T)), jnp.float32)
+    y = jnp.asarray(rng.integers(0, 2, (2, 20)), jnp.float32)
+    mask = jnp.asarray(np.arange(20)[None, :] < np.array([[3], [17]]), jnp.float32)
+    params = spec.init(jax.random.key(0))
+    found = jax.jit(jax.vmap(in_pieces(program), in_axes=(None, 0)))(params, (X, y, mask))
+    for i in range(2):
+        batch = X[i], y[i], mask[i]
+        whole = jax.grad(lambda p, b: cross_entropy(spec.logits(p, b[0]), *b[1:]))(params, batch)
+        for name, g in whole.items():
+            np.testing.assert_allclose(found[name][i], g, atol=1e-6)
