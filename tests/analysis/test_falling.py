@@ -33,6 +33,8 @@ def test_a_fall_is_found_and_m_star_lies_before_it():
     assert sum(t.peak is not None and 40 <= t.peak <= 112 for t in found) >= 19
     assert sum((t.low or 0) <= truth <= (t.high or 10**9) for t in found) >= 17
     assert all(t.rising.m[-1] == t.peak for t in found if t.peak is not None)
+    few = [threshold_of("p", 9, drawn(learner, 8, rng)) for _ in range(40)]
+    assert sum((t.low or 0) <= truth <= (t.high or 10**9) for t in few) >= 34
 
 
 def test_too_little_to_fall():

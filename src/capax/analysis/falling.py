@@ -6,8 +6,9 @@ grows. Both are tested, and said.
     with m   The largest difference, in standard errors, between the success rate of a block of
              neighbouring m and that of a later block. Its distribution when success never falls is
              simulated from the isotonic fit, the closest rates that do not fall.
-    with T   Likelihood ratio of a plateau that is the same at every T against one that falls
-             linearly in log T; the other parameters of each curve are integrated out.
+    with T   Likelihood ratio of a plateau that is the same at every T against plateaus that never
+             rise with T, by χ² of one degree less than there are T (which is on the safe side); the
+             other parameters of each curve are integrated out.
 
 Where success falls with m, the curve is fitted up to the peak: m* is the smallest m that reaches
 the target, and what comes after the peak says nothing about it.
@@ -28,6 +29,8 @@ from capax.sweep.counts import Counts, isotonic_rates
 from capax.sweep.curve import CurveGrid, log_likelihood
 
 LEVEL = 0.01
+SUSPECTED = 0.1
+"""With few trials a fall hides: from here on the curve is fitted up to the peak, to be safe."""
 _MOST_BINS = 12
 _DRAWS = 1000
 
@@ -122,22 +125,20 @@ def plateau_falling(
     """The fall of the plateau with T, if it is significant at `level`."""
     if len({T for T, _ in curves}) < 2:
         return None
-    log_T = np.log([float(T) for T, _ in curves])
-    along = (log_T - log_T.min()) / (log_T.max() - log_T.min())
-    ends = np.linspace(0.01, 1.0, 100)
-    total = np.zeros((ends.size, ends.size))
-    for share, (_, counts) in zip(along, curves, strict=True):
-        plateau, value = _plateau_likelihood(counts)
-        at = (1 - share) * ends[:, None] + share * ends[None, :]
-        total += np.interp(at, plateau, value)
-    common = float(np.diag(total).max())
-    below = np.where(ends[:, None] > ends[None, :], total, -math.inf)
-    gain = 2 * (float(below.max()) - common)
-    p_value = 0.5 * float(chi2.sf(max(gain, 0.0), 1))
+    ordered = sorted(curves, key=lambda curve: curve[0])
+    levels = np.linspace(1.0, 0.01, 100)  # from high to low, as T grows
+    tables = [np.interp(levels, *_plateau_likelihood(counts)) for _, counts in ordered]
+    common = float(np.sum(tables, axis=0).max())
+    best, first = tables[0], np.arange(levels.size)
+    for table in tables[1:]:  # best[i]: the best sequence that has come down to level i
+        so_far = np.maximum.accumulate(best)
+        where = np.maximum.accumulate(np.where(best >= so_far, np.arange(best.size), 0))
+        best, first = table + so_far, first[where]
+    last = int(np.argmax(best))
+    p_value = float(chi2.sf(max(0.0, 2 * (float(best[last]) - common)), len(ordered) - 1))
     if p_value >= level:
         return None
-    first, last = np.unravel_index(int(np.argmax(below)), below.shape)
-    return PlateauFall(float(ends[first]), float(ends[last]), p_value)
+    return PlateauFall(float(levels[first[last]]), float(levels[last]), p_value)
 
 
 def _plateau_likelihood(counts: Counts) -> tuple[Float[ndarray, " l"], Float[ndarray, " l"]]:

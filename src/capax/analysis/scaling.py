@@ -4,7 +4,7 @@ A law is ruled out when its fit is refuted (level 0.001), or when a power law wi
 fits clearly better (level 0.005). The levels are low because trials that stop once an interval is
 narrow are a little less certain than they look (simulated). Of constant, log and linear,
 
-    one is left         settled; by name if the free exponent comes within 1/2 of its own (95%)
+    one is left         settled; by name if the free exponent comes within 0.4 of its own (95%)
     none is left        a power of T, or "none of these laws fits" if that is refuted too
     several are left    not settled
 
@@ -28,6 +28,7 @@ NAMED = ("constant", "log", "linear")
 REFUTED = 0.001
 BEATEN = 0.005
 LEAST_LENGTHS = 3
+_NEAR = 0.4
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Scaling:
     def _repr_html_(self) -> str:
         """The laws in a notebook, with the verdict below."""
         rows = [
-            (fit.law, f"{fit.weight:.3f}", f"{(fit.p_fit or 0.0):.2g}", fit.formula) for fit in self.fits
+            (fit.law, f"{fit.weight:.3f}", f"{(fit.p_fit or 0.0):.2g}", fit.formula)
+            for fit in self.fits
         ]
         head = ("law", "weight", "fit p", "formula")
         return html_table(rows, head=head, title=f"Scaling: {self.status}", notes=[self.verdict])
@@ -138,7 +140,7 @@ def judge(fits: dict[str, Fit], range_of_T: tuple[int, int]) -> tuple[str, str |
     own, c = {"log": 0.0, "linear": 1.0}[left[0]], fits["power"].parameters[2]
     if c.low is None or c.high is None:
         return "settled", left[0], False
-    near = own - 0.5 < c.low <= own <= c.high < own + 0.5
+    near = own - _NEAR < c.low <= own <= c.high < own + _NEAR
     return "settled", left[0], near
 
 

@@ -97,7 +97,9 @@ def floor_ratio(found: tuple[Threshold, ...]) -> float | None:
 
 
 def _row(threshold: Threshold) -> dict[str, Any]:
-    row = {name: value for name, value in asdict(threshold).items() if name != "panel"}
+    row = {
+        name: value for name, value in asdict(threshold).items() if name not in ("panel", "rising")
+    }
     return {**row, "ratio": threshold.ratio}
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from capax.analysis.falling import falling
+from capax.analysis.falling import LEVEL, SUSPECTED, falling
 from capax.analysis.floor import Floor, Protocol, floor
 from capax.data.task import TaskSpec
 from capax.errors import InputError
@@ -23,10 +23,10 @@ class Threshold:
 
     `m_star` is `None` where no trial speaks for a number; `status` says what is known then:
     "closed", "<= 16", "> 993", "open", or "does not reach 80 % for any m tried". `peak` is the m
-    from which success falls, if it does: only trials up to there count for m*. `plateau` is the
-    estimated success rate with plenty of examples. `isotonic` is m* without a model of the curve;
-    `floor` what the best possible learner needs (`None` for learners without a task); `counts` the
-    outcomes behind it all.
+    from which success falls, if it does. `plateau` is the estimated success rate with plenty of
+    examples. `isotonic` is m* without a model of the curve; `floor` what the best possible learner
+    needs (`None` for learners without a task); `counts` the outcomes behind it all, `rising` those
+    that count for m*: up to the peak also where a fall is only suspected.
 
     Example:
         >>> import capax, tempfile, pathlib
@@ -60,11 +60,7 @@ class Threshold:
     peak: int | None
     target: float
     counts: Counts
-
-    @property
-    def rising(self) -> Counts:
-        """The outcomes up to the peak: those that say where success reaches the target."""
-        return self.counts if self.peak is None else self.counts.up_to(self.peak)
+    rising: Counts
 
     @property
     def ratio(self) -> float | None:
@@ -107,8 +103,9 @@ def threshold_of(
     panel: str, T: int, counts: Counts, *, target: float = TARGET, floor: Floor | None = None
 ) -> Threshold:
     """m* of the outcomes at one T."""
-    fall = falling(counts)
+    fall = falling(counts, SUSPECTED)
     rising = counts if fall is None else counts.up_to(fall.peak)
+    shown = fall is not None and fall.p_value < LEVEL
     result = estimate(CurveGrid.fitted(rising, target), rising)
     return Threshold(
         panel=panel,
@@ -121,9 +118,10 @@ def threshold_of(
         trials=counts.trials,
         isotonic=isotonic_threshold(rising, target),
         plateau=result.plateau,
-        peak=None if fall is None else fall.peak,
+        peak=fall.peak if fall is not None and shown else None,
         target=target,
         counts=counts,
+        rising=rising,
     )
 
 

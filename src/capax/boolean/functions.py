@@ -32,7 +32,7 @@ class SparseFunction:
 
     Example:
         >>> import numpy as np, capax
-        >>> f = capax.SparseFunction(support=(1, 3), table=[0, 1, 1, 0], T=5)
+        >>> f = capax.SparseFunction(support=(1, 3), table=np.array([0.0, 1.0, 1.0, 0.0]), T=5)
         >>> f(np.array([0, 1, 0, 0, 1])).item(), f.is_symmetric
         (1.0, True)
     """

@@ -41,8 +41,8 @@ class Decompiled:
 
     Example:
         >>> import capax
-        >>> capax.decompile(capax.compile("x1 & x4", T=6).model).formula
-        'x1 & x4'
+        >>> capax.decompile(capax.compile("x1 & x4", T=6).model).formula.text
+        'and(x1, x4)'
     """
 
     formula: Formula
