@@ -212,7 +212,7 @@ def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> li
     labels = []
     for reference, color in zip(data.references, palette.series[1:], strict=False):
         axes.plot(reference.T, reference.m, color=color, linewidth=1.3)
-        labels.append(EndLabel(float(reference.m[-1]), reference.name, color))
+        labels.append(EndLabel(float(reference.m[-1]), textwrap.fill(reference.name, 24), color))
     return labels
 
 
