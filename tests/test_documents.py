@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+GUIDES = sorted([*(ROOT / "docs" / "guides").glob("*.md"), *(ROOT / "docs" / "users").glob("*.md")])
 # Interactive sessions (`>>> `) are checked by doctest, everything else by running the blocks.
 SESSIONS = [guide for guide in GUIDES if "\n>>> " in guide.read_text()]
 DOCUMENTS = [ROOT / "README.md", *(guide for guide in GUIDES if guide not in SESSIONS)]
