@@ -135,4 +135,4 @@ def test_progress_is_quiet_without_a_terminal(capsys):
     with live_bar(10) as bar:
         bar(tally)
     assert capsys.readouterr().out == ""
-    assert words(tally) == "5 runs done, 3 solved, 2 running, 300 steps/s"
+    assert words(tally) == "5 runs, 3 solved, 2 running, 300 steps/s"

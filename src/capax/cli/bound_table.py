@@ -81,6 +81,8 @@ def _render_summary(certificate: "Certificate", console: Console) -> None:
     if common:
         text = f"all rows assume: {'; '.join(common)}"
         console.print(text, markup=False, soft_wrap=True)
+    for text in _refuted(certificate):
+        console.print(f"NOT TRUE: {text}; a bound that assumes it says nothing", soft_wrap=True)
     for reason in certificate.skipped:
         console.print(f"no bound: {reason}", markup=False, soft_wrap=True)
     price = certificate.conditioning
@@ -99,7 +101,6 @@ def _render_summary(certificate: "Certificate", console: Console) -> None:
 
 def _table(certificate: "Certificate") -> "Table":
     """One row per route: value, whose error, share of delta, what is assumed."""
-    from rich.markup import escape
     from rich.table import Table
 
     from capax.capacity.magnitude import safe_log, shown
@@ -114,7 +115,7 @@ def _table(certificate: "Certificate") -> "Table":
         assumed = "; ".join(text for text in _assumed(entry) if text not in common)
         share = "" if entry.delta is None else f"{entry.delta:.3g}"
         cells = (_short(entry), entry.verdict, entry.status, entry.predictor, share, needed)
-        table.add_row(*(escape(cell) for cell in (*cells, assumed)))
+        table.add_row(*cells, assumed)
     return table
 
 
@@ -122,6 +123,12 @@ def _assumed(entry: "Bound") -> list[str]:
     """What the bound assumes and nobody checked, or what was checked and fails."""
     return [f"{'NOT TRUE: ' * (a.holds is False)}{a.text}" for a in entry.assumptions
             if a.holds is not True]  # fmt: skip
+
+
+def _refuted(certificate: "Certificate") -> list[str]:
+    """Assumptions that were checked and fail, each once."""
+    texts = [a.text for entry in certificate.entries for a in entry.assumptions if a.holds is False]
+    return list(dict.fromkeys(texts))
 
 
 def _common(certificate: "Certificate") -> list[str]:

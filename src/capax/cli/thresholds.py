@@ -60,7 +60,6 @@ def _show(console: "Console", payload: dict[str, Any]) -> None:
 
 def _table(curves: list[dict[str, Any]]) -> "Table":
     """One row per curve and T; the column of the best learner where there is one."""
-    from rich.markup import escape
     from rich.table import Table
 
     labels = {row["floor"]["label"] for c in curves for row in c["thresholds"] if row["floor"]}
@@ -69,7 +68,7 @@ def _table(curves: list[dict[str, Any]]) -> "Table":
     table = Table(*several, "T", "m*", "95% interval", *beside, "trials")
     for curve in curves:
         for row in curve["thresholds"]:
-            cells = [escape(curve["name"])] if several else []
+            cells = [curve["name"]] if several else []
             star = "-" if row["m_star"] is None else str(row["m_star"])
             cells += [str(row["T"]), star, interval_words(row)]
             if beside:

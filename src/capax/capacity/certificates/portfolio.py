@@ -67,17 +67,13 @@ class Certificate:
         require(fits, "entries", f"shares that add up to delta = {self.delta:g}", spent)
 
     def _repr_html_(self) -> str:
-        """One table in a notebook: route, value, status, predictor, delta spent."""
-        rows = [
-            (entry.statement, entry.verdict, entry.status, entry.predictor, f"{entry.delta:.3g}")
-            for entry in self.entries
-        ]
+        rows = [(e.statement, e.verdict, e.status, e.predictor, f"{e.delta:.3g}")
+                for e in self.entries]  # fmt: skip
         first = f"with probability {1 - self.delta:g}: error <= {self.best.verdict}"
         head = ("route", "error <=", "kind", "about", "delta spent")
         return html_table(rows, head=head, title=first, notes=self.skipped)
 
     def _repr_latex_(self) -> str:
-        """The smallest bound as a formula."""
         return self.best._repr_latex_()
 
     @property
