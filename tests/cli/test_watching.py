@@ -73,3 +73,13 @@ def test_clock():
         "1:00:00",
         "12:34:56",
     ]
+
+
+def test_a_finished_sweep_is_said_once(capsys):
+    with every_minute(60) as lines:
+        report = InLines(lines).sweep("figure2 (paper)")
+        report(status(0))
+        for _ in range(5):  # outcomes on their way to the store
+            report(status(2800, finished=7))
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2 and told[1].startswith("figure2 (paper): 2800 of at most 2800")

@@ -97,13 +97,18 @@ class InLines:
         from capax.training.progress import Stopwatch
 
         watch: list[Stopwatch] = []
+        over = False
 
         def report(status: "Status") -> None:
+            nonlocal over
+            if over:  # outcomes on their way to the store still come in: one closing line is enough
+                return
             if not watch:
                 watch.append(Stopwatch(status.trials))
                 self._lines.say(f"{title}: {status.trials} of at most {status.most_trials} trials")
             self._lines.text = lambda: f"{title}: {long(status, watch[0])}"
-            if status.finished_jobs == status.jobs:
+            over = status.finished_jobs == status.jobs
+            if over:
                 self._lines.text = None
                 self._lines.say(f"{title}: {long(status, watch[0])}")
 
