@@ -76,7 +76,7 @@ def test_clock():
 
 
 def test_a_finished_sweep_is_said_once(capsys):
-    with every_minute(60) as lines:
+    with every_minute(60.0) as lines:
         report = InLines(lines).sweep("figure2 (paper)")
         report(status(0))
         for _ in range(5):  # outcomes on their way to the store
