@@ -13,7 +13,7 @@ def thresholds_of(store: str | Path, panel: str | None = None) -> Answer:
     store: a file made by `capax sweep`; panel: one of its panels (the first that searches over m).
     Raises `InputError` for a file that is no store, or one without finished trials.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "known.toml").write_text('''

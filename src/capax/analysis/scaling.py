@@ -39,7 +39,7 @@ class Scaling:
     linear (or else the power) that a settled comparison leaves; `law` is the same, but `None` where
     the free exponent is not close enough to call the growth by its name.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "known.toml").write_text('''

@@ -28,7 +28,7 @@ class Threshold:
     needs (`None` for learners without a task); `counts` the outcomes behind it all, `rising` those
     that count for m*: up to the peak also where a fall is only suspected.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "known.toml").write_text('''

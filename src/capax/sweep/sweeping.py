@@ -24,7 +24,7 @@ def sweep(
     with fresh data. jobs: values of T in work at once. report: called with every new status.
     Raises `InputError` for a file that cannot be used.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "known.toml").write_text('''
