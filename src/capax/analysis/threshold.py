@@ -167,8 +167,9 @@ def panel_target(panel: Panel) -> float:
 
 
 def panel_task(panel: Panel, T: int, m: int = 1) -> TaskSpec | None:
-    """The task of a panel at (T, m); `None` for a simulated learner."""
-    return None if panel.family == "simulated" else TaskSpec(**panel.task, T=T, m=m)
+    """The task of a panel at (T, m); `None` where no rule is known: simulated, or from a file."""
+    unknown = panel.family == "simulated" or "data" in panel.task
+    return None if unknown else TaskSpec(**panel.task, T=T, m=m)
 
 
 def panel_protocol(panel: Panel, task: TaskSpec) -> Protocol:

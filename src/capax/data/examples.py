@@ -57,6 +57,12 @@ def read_examples(path: Path | str, part: Part) -> Examples:
     return Examples(X.astype(np.uint8), y.astype(np.uint8), tries, noise)
 
 
+def has_validation(path: Path | str) -> bool:
+    """Whether a readable file has a validation part of its own."""
+    with np.load(path, allow_pickle=False) as file:
+        return "X_validation" in file
+
+
 def _names(file: Any, part: Part) -> tuple[str, ...]:
     own = (f"X_{part}", f"y_{part}") if f"X_{part}" in file else ("X", "y")
     return (*own, "rejections", "spec")

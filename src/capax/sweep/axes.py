@@ -68,7 +68,7 @@ def place(axis: str) -> tuple[str, str]:
         return part, field
     require(axis != "name", "axes.name", '"optimiser.name" in quotes', axis)
     for fields, owner in (
-        (tuple(TaskSpec.model_fields), "task"),
+        (("data", *TaskSpec.model_fields), "task"),
         (OPTIMISER_FIELDS, "optimiser"),
         (TRAINING_FIELDS, "training"),
     ):

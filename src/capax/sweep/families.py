@@ -23,6 +23,7 @@ from capax.learners.names import entry_of, known_names
 from capax.learners.references import is_reference
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec, SimulatedTrial
 from capax.sweep.spec import SETTINGS, Experiment, Panel, check_names, nearest
+from capax.sweep.tasks import largest_m
 from capax.sweep.trial import Learner, Trial
 
 
@@ -125,7 +126,7 @@ def check_experiment(experiment: Experiment) -> None:
     for panel in experiment.panels:
         for T in panel.T:
             try:
-                trial = family_of(panel).trial(panel, T, panel.search.at_length(T).largest_m, 0)
+                trial = family_of(panel).trial(panel, T, largest_m(panel, T), 0)
             except InputError as error:
                 raise InputError(f"panels.{panel.name} at T = {T}: {error}") from None
             settings = str([getattr(panel, part) for part in SETTINGS]) + f" T={T}"

@@ -23,6 +23,9 @@ Everything can be said in more detail, and at several scales:
     [scales.paper.panels.threshold]     # laid over the tables above by --scale paper
     T = [50, 100, 200]
 
+`data = "mine.npz"` instead of a function trains on examples of your own (`capax.data.file_task`);
+the file is looked for beside the experiment, and T is what it has.
+
 A panel may lay its own [task], [model], [optimiser], [training] over those of the file. Every field
 is checked, also those of the family, before anything runs; the nearest valid name is offered.
 """
@@ -35,6 +38,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from capax.data.file_task import described
 from capax.data.specs import Spec
 from capax.errors import InputError, require
 from capax.identity import digest
@@ -42,7 +46,7 @@ from capax.sweep.axes import SETTINGS, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
 _PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", *SETTINGS)
-_SHORT = {"function": "task", "family": "model"}
+_SHORT = {"function": "task", "data": "task", "family": "model"}
 """Fields that may stand at the top of a file, and the table they belong to."""
 _FILE_FIELDS = (
     *("name", "claim", "seed", *_SHORT, "T", "search"),
@@ -94,7 +98,10 @@ class Panel(Spec):
         Seed 0 goes without saying, as in stores made before there were others.
         """
         apart = {"T", "search"} if self.seed else {"T", "search", "seed"}
-        return self.model_dump(mode="json", exclude=apart)
+        fields = self.model_dump(mode="json", exclude=apart)
+        if "content" in self.task:  # what a file holds counts, not where it lies
+            del fields["task"]["data"]
+        return fields
 
 
 class Experiment(Spec):
@@ -129,13 +136,16 @@ def load_experiment(
         raise InputError(f"{source}: not a readable TOML file ({reason})") from None
     try:
         over = {} if seed is None else {"seed": seed}
-        return build_experiment({"name": source.stem, **fields, **over}, scale)
+        given = {"name": source.stem, **fields, **over}
+        return build_experiment(given, scale, folder=source.parent)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
 
 
-def build_experiment(fields: Table, scale: str | None = None) -> Experiment:
-    """The experiment a parsed file describes, at `scale`."""
+def build_experiment(
+    fields: Table, scale: str | None = None, *, folder: Path = Path()
+) -> Experiment:
+    """The experiment a parsed file describes, at `scale`; data files lie in `folder`."""
     check_names(fields, _FILE_FIELDS, "the experiment file")
     scales = table(fields, "scales") or {_ONLY_SCALE: {}}
     chosen = scale if scale is not None else next(iter(scales))
@@ -148,7 +158,7 @@ def build_experiment(fields: Table, scale: str | None = None) -> Experiment:
         name=merged.get("name", ""),
         claim=merged.get("claim", ""),
         scale=chosen,
-        panels=tuple(_panels(merged)),
+        panels=tuple(_panels(merged, folder)),
     )
 
 
@@ -159,13 +169,13 @@ def _spelt_out(fields: Table) -> Table:
         if name in fields:
             require(name not in table(full, part), name, f"once, got it in [{part}] too", name)
             full[part] = {**table(full, part), name: fields[name]}
-    if "T" in fields or "search" in fields:
+    if {"T", "search", "data"} & set(fields) and ("panels" not in fields or "T" in fields):
         require("panels" not in fields, "T", "either at the top or in [panels.NAME]", "both")
         full["panels"] = {_ONLY_PANEL: {k: fields[k] for k in ("T", "search") if k in fields}}
     return full
 
 
-def _panels(experiment: Table) -> Iterator[Panel]:
+def _panels(experiment: Table, folder: Path) -> Iterator[Panel]:
     """Every panel in every variant; a lone panel of several variants goes by their names."""
     panels = table(experiment, "panels")
     require(panels, "panels", "T = [...], or at least one table [panels.NAME]", None)
@@ -174,10 +184,10 @@ def _panels(experiment: Table) -> Iterator[Panel]:
         for variant, settings in combinations:
             lone = variant and len(panels) == 1
             full = variant if lone else "/".join(filter(None, (name, variant)))
-            yield _panel(full, table(panels, name), experiment, settings)
+            yield _panel(full, table(panels, name), experiment, settings, folder)
 
 
-def _panel(name: str, fields: Table, experiment: Table, variant: Table) -> Panel:
+def _panel(name: str, fields: Table, experiment: Table, variant: Table, folder: Path) -> Panel:
     check_names(fields, _PANEL_FIELDS, f"panels.{name}")
     own = {k: v for k, v in fields.items() if k not in SETTINGS}
     for part in SETTINGS:
@@ -185,9 +195,22 @@ def _panel(name: str, fields: Table, experiment: Table, variant: Table) -> Panel
         own[part] = laid_over(own[part], table(variant, part))
     if isinstance(own.get("T"), int):
         own["T"] = (own["T"],)
+    if "data" in own["task"]:
+        own |= _of_file(own["task"], own.get("T"), folder)
     own["search"] = _search(table(fields, "search"))
     own["seed"] = experiment.get("seed", 0)
     return Panel(name=name, **own)
+
+
+def _of_file(task: Table, T: Any, folder: Path) -> Table:
+    """Task and T of a panel whose examples come from a file: what the file says."""
+    check_names(task, ("data", "validation_size"), "a task with data of its own")
+    require(isinstance(task["data"], str), "data", "the name of an .npz file", task["data"])
+    found = described((folder / task["data"]).absolute(), task.get("validation_size"))
+    length = found.pop("T")
+    fits = T is None or list(T) == [length]
+    require(fits, "T", f"{length}, the bits of {task['data']}, or no T at all", T)
+    return {"task": found, "T": (length,)}
 
 
 def _search(fields: Table) -> Search:

@@ -175,7 +175,8 @@ class _Compiler:
         return self._build("advance", advance_all, lanes, head, busy, donate=(0,))
 
     def _pool(self, rows: int) -> Any:
-        return jax.ShapeDtypeStruct((rows, self.program.path.spec.T), jnp.uint8)
+        columns = self.program.path.spec.T + self.program.labelled
+        return jax.ShapeDtypeStruct((rows, columns), jnp.uint8)
 
     def _may_be_fused(self) -> bool:
         program, path = self.program, self.program.path

@@ -119,8 +119,9 @@ def train_model(
     first: dict[str, Any] = {"function": function, "T": T, "m": m, "seed": seed, "support": support}
     rule: dict[str, Any] = {"lr": lr, **(optimiser or {})}
     budget: dict[str, Any] = {"steps": steps, "restarts": restarts, **(training or {})}
+    drawn = TaskSpec(**(first | (task or {})))
     spec = TrialSpec(
-        task=TaskSpec(**(first | (task or {}))),
+        task=drawn,
         model=transformer_spec(**({"T": T} | (model or {}))),
         optimiser=OptimiserSpec(**rule),
         **budget,
@@ -128,4 +129,4 @@ def train_model(
     (result,) = train([spec], keep="final", progress=progress)
     kept = result.runs[-1].parameters
     assert kept is not None, "the engine keeps parameters when asked"
-    return Trained(kept, draw_task(spec.task), spec, result)
+    return Trained(kept, draw_task(drawn), spec, result)
