@@ -60,7 +60,8 @@ class SimulatedFamily:
             check_names(getattr(panel, part), (), f"{part} (a simulated learner has none)")
         check_names(panel.training, ("restarts",), "training")
         learner = SimulatedSpec(**{k: v for k, v in panel.model.items() if k != "family"})
-        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=index, restarts=panel.restarts)
+        seed = panel.task_seed(index)
+        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=seed, restarts=panel.restarts)
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def learner(self, panel: Panel, T: int) -> Learner:

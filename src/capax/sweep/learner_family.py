@@ -91,7 +91,7 @@ class PlainFamily:
         self._entry = entry
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
-        """`index` is the task's seed, so it draws support and examples."""
+        """The fit number `index`."""
         for name in {"T", "m", "seed"} & set(panel.task):
             raise InputError(f"task.{name}: set by the sweep, leave it out")
         check_names(panel.optimiser, ("lr",), "optimiser (of a learner that is fitted)")
@@ -101,7 +101,7 @@ class PlainFamily:
             learner=self._entry.name,
             source=self._entry.source,
             options={k: v for k, v in panel.model.items() if k != "family"},
-            task=TaskSpec(**panel.task, T=T, m=m, seed=index),
+            task=TaskSpec(**panel.task, T=T, m=m, seed=panel.task_seed(index)),
             **panel.optimiser,
             **{k: v for k, v in panel.training.items() if k in kept},
         )

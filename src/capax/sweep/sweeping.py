@@ -13,14 +13,16 @@ def sweep(
     store: str | Path,
     *,
     scale: str | None = None,
+    seed: int | None = None,
     jobs: int = 1,
     report: Report | None = None,
 ) -> Path:
     """Train what `experiment` asks for into the SQLite file `store`; the path of that file.
 
     experiment: a TOML file, the name of one that ships (figure2, figure3, figure4, smoke) or an
-    `Experiment`. The same call resumes what was interrupted. jobs: values of T in work at once.
-    report: called with every new status. Raises `InputError` for a file that cannot be used.
+    `Experiment`. The same call resumes what was interrupted. seed: repeat a file's experiment
+    with fresh data. jobs: values of T in work at once. report: called with every new status.
+    Raises `InputError` for a file that cannot be used.
 
     Example:
         >>> import capax, tempfile, pathlib
@@ -42,7 +44,7 @@ def sweep(
     plan = (
         experiment
         if isinstance(experiment, Experiment)
-        else load_experiment(experiment_path(str(experiment)), scale)
+        else load_experiment(experiment_path(str(experiment)), scale, seed=seed)
     )
     with Store.create_or_resume(Path(store), plan) as opened:
         run_sweep(plan, opened, jobs_at_once=jobs, report=report)
