@@ -80,13 +80,20 @@ def check_writable(path: Path | str) -> None:
 
 
 def cache_folder() -> Path:
-    """Where Capax keeps what can be made again: `$CAPAX_CACHE`, or the user's cache folder."""
+    """Where Capax keeps what can be made again: `$CAPAX_CACHE`, or the user's cache folder.
+
+    Raises `InputError` for a user without a home.
+    """
     chosen = os.environ.get("CAPAX_CACHE")
     if chosen:
         return Path(chosen)
     from platformdirs import user_cache_path
 
-    return user_cache_path("capax", appauthor=False)
+    with suppress(RuntimeError):  # older versions give a folder called `~` instead
+        folder = user_cache_path("capax", appauthor=False)
+        if folder.is_absolute():
+            return folder
+    raise InputError("cache: you have no home folder; set CAPAX_CACHE to a folder")
 
 
 def _umask() -> int:
