@@ -110,3 +110,40 @@ def pytest_unconfigure():
 def pytest_collection_modifyitems(items):
     """The documents first: their programs take longest, and nothing should wait for them alone."""
     items.sort(key=lambda item: "test_documents" not in item.nodeid)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser; tests that need it are skipped where there is none."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine; CI installs it")
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_file(browser):
+    """Opens a file as a page; it may load nothing, say nothing and ask nothing."""
+    problems, contexts = [], []
+
+    def open_(path, width=1100, height=900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page, address = context.new_page(), path.as_uri()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.on("request", lambda r: r.url.split("#")[0] != address and problems.append(r.url))
+        page.goto(address)
+        if path.suffix == ".html":
+            page.wait_for_selector("html.ready")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not problems

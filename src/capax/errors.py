@@ -4,7 +4,7 @@ Every mistake a user can make ends in one of these, with a message of one line t
 argument, what was wanted and what came. The command line prints it without a traceback.
 """
 
-from capax.foreign import one_line
+from capax.foreign import one_line, printable
 
 
 class CapaxError(Exception):
@@ -17,6 +17,9 @@ class CapaxError(Exception):
     """
 
     exit_code: int = 2
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(str(message)))  # it may quote names from files
 
 
 class InputError(CapaxError, ValueError):

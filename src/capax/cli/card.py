@@ -192,10 +192,10 @@ class _progress:
 
     def _tell(self, standing: Any) -> None:
         if self._status is not None:
-            from rich.markup import escape
+            from rich.text import Text
 
             done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
-            self._status.update(f"{done}; {escape(standing.at_work)}")
+            self._status.update(Text(f"{done}; {standing.at_work}"))
 
     def __exit__(self, *_: object) -> None:
         if self._status is not None:

@@ -1,7 +1,6 @@
 """What decompilation found, as data, as text and as a page."""
 
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 from capax.boolean.functions import SparseFunction
@@ -11,6 +10,7 @@ from capax.decompile.certificate import FormulaCertificate
 from capax.decompile.formula import Formula
 from capax.decompile.influence import Candidates
 from capax.decompile.truth_table import TruthTable
+from capax.foreign import html_text
 
 SHOWN_ROWS = 32
 
@@ -144,8 +144,8 @@ class Decompiled:
     def _repr_html_(self) -> str:
         """A table for notebooks; everything in it is escaped."""
         rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(what)}</th>"
-            f"<td style='text-align:left'>{escape(finding)}</td></tr>"
+            f"<tr><th style='text-align:left'>{html_text(what)}</th>"
+            f"<td style='text-align:left'>{html_text(finding)}</td></tr>"
             for what, finding in self.lines()
         )
         return f"<table>{rows}</table>"
