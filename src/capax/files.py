@@ -37,6 +37,9 @@ def check_writable(path: Path | str) -> None:
     target = Path(path)
     if target.is_dir():
         raise InputError(f"{target}: wanted a file name, got a folder")
+    if target.exists() and not target.is_file():
+        # Renaming onto it would replace /dev/null itself, for everybody on the machine.
+        raise InputError(f"{target}: wanted a file name, got a device or a pipe")
     if not target.parent.is_dir():
         raise InputError(f"{target}: the folder {target.parent} does not exist")
 

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -40,7 +41,10 @@ def run_command() -> int:
     try:
         from capax.cli.main import command_line
 
-        return command_line()
+        with warnings.catch_warnings():
+            if not debug:  # an overflow is said by the number that comes of it, not by a code line
+                warnings.simplefilter("ignore")
+            return command_line()
     except (KeyboardInterrupt, BrokenPipeError):
         raise
     except MemoryError as error:

@@ -49,6 +49,7 @@ def sweep(
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
     from capax.errors import InputError
+    from capax.sweep.families import check_experiment
     from capax.sweep.runner import run_sweep
     from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment
@@ -57,6 +58,7 @@ def sweep(
     if address is not None and on is not Where.ray:
         raise InputError("address: wanted together with --on ray, got it without")
     plan = load_experiment(experiment_path(experiment), scale)
+    check_experiment(plan)
     path = store or _default_store(f"{plan.name}-{plan.scale}.sqlite")
     with Store.create_or_resume(path, plan) as opened, watching() as watch:
         report = _Counting(watch.sweep(f"{plan.name} ({plan.scale})"))
@@ -87,6 +89,10 @@ def sweep(
 
 
 def _default_store(name: str) -> Path:
+    from capax.errors import require
+
+    plain = name.isprintable() and not set(name) & set("/\\") and len(name) < 200
+    require(plain, "store", "--store FILE (this experiment's name is no file name)", name)
     folder = Path("out")
     folder.mkdir(exist_ok=True)
     return folder / name
