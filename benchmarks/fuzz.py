@@ -189,9 +189,11 @@ class Tally:
                  f"{'mean':>9}{'slowest':>10}{'largest':>10}"]  # fmt: skip
         for kind, codes in sorted(self.codes.items()):
             cases = sum(codes.values()) - codes["bad"]
+            mean = 1000 * self.spent[kind] / cases
             lines.append(
                 f"{kind:12}{cases:8}{codes[0]:8}{codes[1]:7}{codes[2]:8}{codes[130]:5}"
-                f"{codes['bad']:6}{1000 * self.spent[kind] / cases:6.0f} ms{self.slowest[kind]:8.1f} s{self.largest[kind]:7.0f} MB"
+                f"{codes['bad']:6}{mean:6.0f} ms{self.slowest[kind]:8.1f} s"
+                f"{self.largest[kind]:7.0f} MB"
             )
         lines.append(f"{self.total} cases in {seconds:.0f} s: {self.bad} bad")
         return "\n".join(lines)

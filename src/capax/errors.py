@@ -13,7 +13,7 @@ from capax.foreign import one_line
 class CapaxError(Exception):
     """Base of every error Capax raises on purpose. `exit_code` is what the command line returns.
 
-    Example:
+    Examples:
         >>> import capax
         >>> issubclass(capax.InputError, capax.CapaxError), capax.CapaxError.exit_code
         (True, 2)
@@ -25,7 +25,7 @@ class CapaxError(Exception):
 class InputError(CapaxError, ValueError):
     """An argument, a file or a specification that cannot be used as given.
 
-    Example:
+    Examples:
         >>> import capax
         >>> try:
         ...     capax.parse("x1 &")

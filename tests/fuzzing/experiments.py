@@ -50,6 +50,6 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    parts = (c if c.isprintable() and c not in '"\\' or ord(c) > 0xD7FF else f"\\u{ord(c):04x}"
+    parts = (c if (c.isprintable() and c not in '"\\') or ord(c) > 0xD7FF else f"\\u{ord(c):04x}"
              for c in text)  # fmt: skip
     return '"' + "".join(parts) + '"'

@@ -29,8 +29,9 @@ STRINGS = (
     "\u2028\u2029", "\u202ereversed", "\ufeff", "é" * 50, "𝔸𝕥𝕥", "a" * 5000, "[" * 3000, "(" * 3000,
     "{" * 3000, "x0" + "&x1" * 2000, "%s%n%x", "{0.__class__}", "${HOME}", "'; DROP TABLE runs; --",
     f"__import__('os').system('touch {PLANTED}')", f"$(touch {PLANTED})", f"`touch {PLANTED}`",
-    f"; touch {PLANTED}", f"| touch {PLANTED}", f"!!python/object/apply:os.system ['touch {PLANTED}']",
-    "os:system", "os.path", "builtins:exec", "a.py:b", ":", "::", ".", "..", "x.y.z", "\udcff", "CON",
+    f"; touch {PLANTED}", f"| touch {PLANTED}",
+    f"!!python/object/apply:os.system ['touch {PLANTED}']",
+    "os:system", "os.path", "builtins:exec", "a.py:b", ":", "::", ".", "..", "x.y.z", "\udcff",
     "9" * 5000, "-" + "9" * 400, "1_000", "0x10", "1e308", "５", "١٢",
 )  # fmt: skip
 INTEGERS = (

@@ -1,8 +1,8 @@
 """The judge: runs one case in this process through the real entry point and says what is wrong.
 
 Wrong is: an exit code other than 0, 1, 2 or 130; a traceback or a warning of Python's; more than
-one line of error; more than 10 seconds of the processor or 2 GB; a file that a planted payload made; a file changed
-that had to stay.
+one line of error; more than 10 seconds of the processor or 2 GB; a file that a planted payload
+made; a file changed that had to stay.
 """
 
 import io

@@ -14,7 +14,7 @@ import numpy as np
 
 @functools.cache
 def weight_files() -> dict[str, bytes]:
-    """Compiled networks of both kinds, a random Transformer, a stack without encoding, GPT-2, BERT."""
+    """Compiled networks of three kinds, a random Transformer, GPT-2 and BERT."""
     import jax
 
     from capax.attention.checkpoint import save
@@ -56,7 +56,7 @@ def _bert(d: int = 4) -> bytes:
     rng = np.random.default_rng(1)
     at = "encoder.layer.0."
     names = [f"{at}attention.self.{name}" for name in ("query", "key", "value")]
-    shapes = {name: (d, d) for name in [*names, f"{at}attention.output.dense"]}
+    shapes = dict.fromkeys([*names, f"{at}attention.output.dense"], (d, d))
     shapes |= {f"{at}intermediate.dense": (6, d), f"{at}output.dense": (d, 6)}
     arrays = {}
     for name, shape in shapes.items():

@@ -51,7 +51,8 @@ def _csv(random: Random, ending: str) -> bytes:
     rows = [[str(x), str(x * x % 7)] for x in range(random.choice((1, 9, 12)))]
     for _ in range(random.choice((0, 1, 1, 3))):
         row = random.choice(rows)
-        cells = (hostile.text(random), str(random.choice(hostile.FLOATS)), "", '"', '"1"', "1" * 140_000,
+        cells = (hostile.text(random), str(random.choice(hostile.FLOATS)), "", '"', '"1"',
+                 "1" * 140_000,
                  str(hostile.INTEGERS[random.randrange(20)]))  # fmt: skip
         row[random.randrange(len(row)) : 2] = [random.choice(cells)] * random.choice((1, 1, 2))
     rows = [["x", "y"], *rows] if random.random() < 0.3 else rows

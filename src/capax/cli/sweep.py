@@ -33,6 +33,10 @@ def sweep(
     store: Annotated[
         Path | None, typer.Option(help="SQLite file; out/NAME-SCALE.sqlite by default.")
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Repeat the experiment with fresh data; the file's by default."),
+    ] = None,
     on: Annotated[Where, typer.Option(help="Train here or on a Ray cluster.")] = Where.here,
     address: Annotated[
         str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
@@ -57,9 +61,10 @@ def sweep(
 
     if address is not None and on is not Where.ray:
         raise InputError("address: wanted together with --on ray, got it without")
-    plan = load_experiment(experiment_path(experiment), scale)
+    plan = load_experiment(experiment_path(experiment), scale, seed=seed)
     check_experiment(plan)
-    path = store or _default_store(f"{plan.name}-{plan.scale}.sqlite")
+    repeat = f"-seed{seed}" if seed else ""
+    path = store or _default_store(f"{plan.name}-{plan.scale}{repeat}.sqlite")
     with Store.create_or_resume(path, plan) as opened, watching() as watch:
         report = _Counting(watch.sweep(f"{plan.name} ({plan.scale})"))
         if on is Where.ray:

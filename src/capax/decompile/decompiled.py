@@ -39,7 +39,7 @@ class Influence:
 class Decompiled:
     """The formula of a network and how true it is; see `decompile` for what is asked how.
 
-    Example:
+    Examples:
         >>> import capax
         >>> capax.decompile(capax.compile("x1 & x4", T=6).model).formula.text
         'and(x1, x4)'

@@ -63,7 +63,8 @@ class SimulatedFamily:
         with inside("model."):
             learner = SimulatedSpec(**{k: v for k, v in panel.model.items() if k != "family"})
             learner.centre(T)
-        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=index, restarts=panel.restarts)
+        seed = panel.task_seed(index)
+        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=seed, restarts=panel.restarts)
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def learner(self, panel: Panel, T: int) -> Learner:

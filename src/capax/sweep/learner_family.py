@@ -98,13 +98,13 @@ class PlainFamily:
         self._entry = entry
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
-        """`index` is the task's seed, so it draws support and examples."""
+        """The fit number `index`."""
         for name in {"T", "m", "seed"} & set(panel.task):
             raise InputError(f"task.{name}: set by the sweep, leave it out")
         check_names(panel.optimiser, ("lr",), "optimiser (of a learner that is fitted)")
         check_names(panel.training, _FITS, "training (of a learner that is fitted)")
         with inside("task."):
-            task = TaskSpec(**panel.task, T=T, m=m, seed=index)
+            task = TaskSpec(**panel.task, T=T, m=m, seed=panel.task_seed(index))
         with inside("optimiser."):
             PlainTrial(learner="", source="", options={}, task=task, **panel.optimiser)
         kept = {k: v for k, v in panel.training.items() if k not in Process.model_fields}

@@ -8,6 +8,7 @@ Everything can be said in more detail, and at several scales:
 
     name = "figure2"
     claim = "the number of examples needed grows like log T"
+    seed = 0          # another one repeats the experiment with fresh supports, examples and weights
 
     [task]            # fields of the task, without T, m and the seed
     [model]           # family = "transformer" and the fields of its model, without T
@@ -44,10 +45,15 @@ from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 _PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", *SETTINGS)
 _SHORT = {"function": "task", "family": "model"}
 """Fields that may stand at the top of a file, and the table they belong to."""
-_FILE_FIELDS = ("name", "claim", *_SHORT, "T", "search", *SETTINGS, "axes", "panels", "scales")
+_FILE_FIELDS = (
+    *("name", "claim", "seed", *_SHORT, "T", "search"),
+    *(*SETTINGS, "axes", "panels", "scales"),
+)
 _ONLY_PANEL, _ONLY_SCALE = "threshold", "default"
 _RESTARTS = {"transformer": 5}
 """Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
+SEEDS_APART = 10**9
+"""No search numbers so many trials of one m, so experiments of two seeds share none."""
 
 Table = dict[str, Any]
 
@@ -64,6 +70,7 @@ class Panel(Spec):
     search: Search = AdaptiveSearch()
     keep_parameters: bool = False
     whole_curves: bool = False
+    seed: int = Field(default=0, ge=0, lt=10**6)
     task: Table = Field(default_factory=dict)
     model: Table = Field(default_factory=dict)
     optimiser: Table = Field(default_factory=dict)
@@ -86,10 +93,18 @@ class Panel(Spec):
     def restarts(self) -> int:
         return self.training.get("restarts", _RESTARTS.get(self.family, 1))
 
+    def task_seed(self, index: int) -> int:
+        """The seed of trial `index`: it draws support and examples."""
+        return self.seed * SEEDS_APART + index
+
     @property
     def identity(self) -> Table:
-        """What a trial is: task, model and protocol. How m is searched, and at which T, is not."""
-        return self.model_dump(mode="json", exclude={"T", "search"})
+        """What a trial is: task, model and protocol. How m is searched, and at which T, is not.
+
+        Seed 0 goes without saying, as in stores made before there were others.
+        """
+        apart = {"T", "search"} if self.seed else {"T", "search", "seed"}
+        return self.model_dump(mode="json", exclude=apart)
 
 
 class Experiment(Spec):
@@ -106,15 +121,20 @@ class Experiment(Spec):
         return digest({"name": self.name, "panels": [panel.identity for panel in self.panels]})
 
 
-def load_experiment(path: Path | str, scale: str | None = None) -> Experiment:
+def load_experiment(
+    path: Path | str, scale: str | None = None, *, seed: int | None = None
+) -> Experiment:
     """Read, merge and check an experiment file at one of its scales (the first when not said).
+
+    `seed` takes the place of the file's own.
 
     Raises `InputError` naming the file and the field.
     """
     source = Path(path)
     fields = read_toml(source)
     with inside(f"{source}: "):
-        return build_experiment({"name": source.stem, **fields}, scale)
+        over = {} if seed is None else {"seed": seed}
+        return build_experiment({"name": source.stem, **fields, **over}, scale)
 
 
 def build_experiment(fields: Table, scale: str | None = None) -> Experiment:
@@ -174,6 +194,7 @@ def _panel(name: str, fields: Table, experiment: Table, variant: Table) -> Panel
         if isinstance(own.get("T"), int):
             own["T"] = (own["T"],)
         own["search"] = _search(table(fields, "search"))
+        own["seed"] = experiment.get("seed", 0)
         return Panel(name=name, **own)
 
 

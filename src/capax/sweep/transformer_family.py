@@ -45,14 +45,14 @@ class TransformerFamily:
     examine_from: float = 1.0
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
-        """The engine's trial; `index` is the task's seed, so it draws support and examples."""
+        """The engine's trial number `index`."""
         for part, names in _SET_BY_THE_SWEEP.items():
             for name in set(names) & set(getattr(panel, part)):
                 raise InputError(f"{part}.{name}: set by the sweep, leave it out")
         fields = {k: v for k, v in panel.model.items() if k != "family"}
         training: dict[str, Any] = {**panel.training, "restarts": panel.restarts}
         with inside("task."):
-            task = TaskSpec(**panel.task, T=T, m=m, seed=index)
+            task = TaskSpec(**panel.task, T=T, m=m, seed=panel.task_seed(index))
         with inside("model."):
             model = self.model(fields, T)
         with inside("optimiser."):
