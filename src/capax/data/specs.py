@@ -39,7 +39,7 @@ def one_line(error: ValidationError, model: type[BaseModel], fields: dict[str, A
     same_field = [
         c["msg"].removeprefix("Value error, ")
         for c in complaints
-        if c["loc"][:1] == first["loc"][:1]
+        if (_path(c["loc"], fields) or model.__name__) == name
     ]
     wanted = " or ".join(message[:1].lower() + message[1:] for message in same_field)
     return " ".join(f"{name}: {wanted}, got {shown(first['input'])}".split())
