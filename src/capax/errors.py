@@ -4,6 +4,9 @@ Every mistake a user can make ends in one of these, with a message of one line t
 argument, what was wanted and what came. The command line prints it without a traceback.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from capax.foreign import one_line, printable
 
 
@@ -47,4 +50,16 @@ def require(condition: object, argument: str, wanted: str, got: object) -> None:
 
 def shown(value: object, limit: int = 80) -> str:
     """`repr(value)` on one line and at most `limit` characters long."""
-    return one_line(repr(value), limit)
+    try:
+        return one_line(repr(value), limit)
+    except (ValueError, RecursionError):  # an integer of 4300 digits, a list in a list in a list
+        return f"a {type(value).__name__} too long to show"
+
+
+@contextmanager
+def inside(place: str) -> Iterator[None]:
+    """Put `place` before the messages of what is checked inside: `inside("panels.a.")`."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}{error}") from None

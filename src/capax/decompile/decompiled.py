@@ -129,8 +129,9 @@ class Decompiled:
         elif found.margin is None:
             return f"open ({found.method})"
         else:
-            text = f"open: certified margin {found.margin:.4g}, smallest found "
-            text += f"{found.found_margin:.4g}"
+            text = f"open: certified margin {found.margin:.4g}"
+            if found.found_margin is not None:
+                text += f", smallest found {found.found_margin:.4g}"
         if found.ones is None:
             return text
         return (

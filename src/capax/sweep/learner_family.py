@@ -25,7 +25,7 @@ from pydantic import Field
 from capax.data.file_task import FileTask
 from capax.data.specs import Spec
 from capax.data.task import Task, TaskSpec, draw_task
-from capax.errors import CapaxError, InputError
+from capax.errors import CapaxError, InputError, inside
 from capax.identity import digest, key_words
 from capax.learners.adapters import Setting, fit_of
 from capax.learners.fitting import Attempt, attempt
@@ -56,6 +56,13 @@ def family_of_entry(entry: Entry) -> Family:
             return entry.spec(T=T, **fields)
 
     return Lanes()
+
+
+class Process(Spec):
+    """How the process of a fit is kept: changes no result."""
+
+    memory_gb: float | None = Field(default=None, gt=0, le=2**20)
+    deterministic: bool = True
 
 
 class PlainTrial(Spec):
@@ -98,15 +105,21 @@ class PlainFamily:
             raise InputError(f"task.{name}: set by the sweep, leave it out")
         check_names(panel.optimiser, ("lr",), "optimiser (of a learner that is fitted)")
         check_names(panel.training, _FITS, "training (of a learner that is fitted)")
-        kept = ("restarts", "time_limit", "steps", "eval_every")
-        spec = PlainTrial(
-            learner=self._entry.name,
-            source=self._entry.source,
-            options={k: v for k, v in panel.model.items() if k != "family"},
-            task=task_of(panel, T, m, index),
-            **panel.optimiser,
-            **{k: v for k, v in panel.training.items() if k in kept},
-        )
+        with inside("task."):
+            task = task_of(panel, T, m, index)
+        with inside("optimiser."):
+            PlainTrial(learner="", source="", options={}, task=task, **panel.optimiser)
+        kept = {k: v for k, v in panel.training.items() if k not in Process.model_fields}
+        with inside("training."):
+            Process(**{k: v for k, v in panel.training.items() if k in Process.model_fields})
+            spec = PlainTrial(
+                learner=self._entry.name,
+                source=self._entry.source,
+                options={k: v for k, v in panel.model.items() if k != "family"},
+                task=task,
+                **panel.optimiser,
+                **kept,
+            )
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
@@ -117,8 +130,9 @@ class PlainFamily:
     def learner(self, panel: Panel, T: int) -> Learner:
         """As many processes as cores, each with one fit at a time."""
         del T
-        entry, strict = self._entry, panel.training.get("deterministic", True)
-        memory = panel.training.get("memory_gb")
+        kept = {k: v for k, v in panel.training.items() if k in Process.model_fields}
+        entry, process = self._entry, Process(**kept)
+        strict, memory = process.deterministic, process.memory_gb
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             first = True

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from capax.sweep.families import check_experiment
 from capax.sweep.runner import Report, run_sweep
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import Experiment, load_experiment
@@ -36,6 +37,7 @@ def sweep(
         if isinstance(experiment, Experiment)
         else load_experiment(experiment_path(str(experiment)), scale, seed=seed)
     )
+    check_experiment(plan)
     with Store.create_or_resume(Path(store), plan) as opened:
         run_sweep(plan, opened, jobs_at_once=jobs, report=report)
     return Path(store)

@@ -13,7 +13,7 @@ from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, TransformerSpec, transformer_spec
 from capax.data.feasible import smallest_m
 from capax.data.file_task import FileTask
-from capax.errors import InputError
+from capax.errors import InputError, inside
 from capax.sweep.spec import Panel
 from capax.sweep.tasks import largest_m, task_of
 from capax.sweep.trial import Learner, Outcome, Run, Trial
@@ -29,7 +29,11 @@ from capax.training import (
 from capax.training.fused.step import compile_in_background
 from capax.training.hardware import MANY, MAX_SLOTS
 
-_SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
+_SET_BY_THE_SWEEP = {
+    "task": ("T", "m", "seed"),
+    "model": ("T",),
+    "training": ("task", "model", "optimiser"),
+}
 
 
 class TransformerFamily:
@@ -48,12 +52,14 @@ class TransformerFamily:
                 raise InputError(f"{part}.{name}: set by the sweep, leave it out")
         fields = {k: v for k, v in panel.model.items() if k != "family"}
         training: dict[str, Any] = {**panel.training, "restarts": panel.restarts}
-        spec = TrialSpec(
-            task=task_of(panel, T, m, index),
-            model=self.model(fields, T),
-            optimiser=OptimiserSpec(**panel.optimiser),
-            **training,
-        )
+        with inside("task."):
+            task = task_of(panel, T, m, index)
+        with inside("model."):
+            model = self.model(fields, T)
+        with inside("optimiser."):
+            optimiser = OptimiserSpec(**panel.optimiser)
+        with inside("training."):
+            spec = TrialSpec(task=task, model=model, optimiser=optimiser, **training)
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def model(self, fields: dict[str, Any], T: int) -> Any:
