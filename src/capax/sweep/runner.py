@@ -132,6 +132,8 @@ def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
         try:
             for outcome in job.outcomes(stop.is_set):
                 events.put(outcome)
+                if stop.is_set():
+                    break
             events.put(None)
         except Stopped:
             events.put(None)
