@@ -59,7 +59,7 @@ def store(tmp_path_factory):
             "family": "simulated",
             "T": [10, 100],
             "axes": {HOSTILE[2]: variants},
-            "search": {"method": "grid", "m": [20, 40], "trials": 3},
+            "search": {"m_low": 5, "m_high": 90, "batch": 8, "min_trials": 8, "max_trials": 8},
         }
     )
     path = tmp_path_factory.mktemp("hostile") / f"{HOSTILE[2]}.sqlite"
