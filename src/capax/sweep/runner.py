@@ -85,15 +85,17 @@ def _close(store: Store, job: Job) -> None:
 
 @contextmanager
 def preparing(jobs: Sequence["Work"]) -> Iterator[None]:
-    """Prepare the coming jobs in their order; what fails here will fail, and say so, in the job."""
-    threads = max(1, min(4, num_cores() // 4))
-    with ThreadPoolExecutor(threads, thread_name_prefix="prepare") as pool:
+    """Prepare the coming jobs in their order; what fails here will fail, and say so, in the job.
+
+    Nobody waits for a compilation that is no longer wanted: an interrupted sweep closes its store.
+    """
+    pool = ThreadPoolExecutor(max(1, min(4, num_cores() // 4)), thread_name_prefix="prepare")
+    try:
         for job in jobs:
             pool.submit(job.prepare)
-        try:
-            yield
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        yield
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
@@ -115,14 +117,14 @@ def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
         except BaseException as error:
             events.put(error)
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="job") as pool:
-        try:
-            for job in jobs:
-                pool.submit(work, job)
-            yield from _until_all_done(events, len(jobs))
-        finally:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="job")
+    try:
+        for job in jobs:
+            pool.submit(work, job)
+        yield from _until_all_done(events, len(jobs))
+    finally:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _until_all_done(
