@@ -10,6 +10,7 @@ import io
 import os
 import signal
 import sys
+import warnings
 from contextlib import suppress
 from typing import NoReturn
 
@@ -55,7 +56,10 @@ def run_command(signals: Signals | None = None) -> int:
     try:
         from capax.cli.main import command_line
 
-        return command_line()
+        with warnings.catch_warnings():
+            if not debug:  # an overflow is said by the number that comes of it, not by a code line
+                warnings.simplefilter("ignore")
+            return command_line()
     except BrokenPipeError:
         raise
     except Exception as error:

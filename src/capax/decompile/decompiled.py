@@ -39,7 +39,7 @@ class Influence:
 class Decompiled:
     """The formula of a network and how true it is; see `decompile` for what is asked how.
 
-    Example:
+    Examples:
         >>> import capax
         >>> capax.decompile(capax.compile("x1 & x4", T=6).model).formula.text
         'and(x1, x4)'
@@ -129,8 +129,9 @@ class Decompiled:
         elif found.margin is None:
             return f"open ({found.method})"
         else:
-            text = f"open: certified margin {found.margin:.4g}, smallest found "
-            text += f"{found.found_margin:.4g}"
+            text = f"open: certified margin {found.margin:.4g}"
+            if found.found_margin is not None:
+                text += f", smallest found {found.found_margin:.4g}"
         if found.ones is None:
             return text
         return (

@@ -53,7 +53,7 @@ def decompile(
     `cells` cells of them enclosed (more prove more, and take longer). routes: with
     data, also bounds by hold-out and by norms.
 
-    Example:
+    Examples:
         >>> import capax
         >>> found = capax.decompile(capax.compile("x1 ^ x4", T=6).model)
         >>> found.support
