@@ -5,6 +5,8 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import builtins
+import re
 import shutil
 import tempfile
 from dataclasses import is_dataclass
@@ -46,14 +48,25 @@ def check_arrays(function):
     That one binds the arguments of every call to their names, for its message, and checks them
     a second time with the result.
     """
-    checked = check_types(function)
+    checked = None
 
     @wraps(function)
     def call(*arguments, **named):
+        nonlocal checked
+        checked = checked or check_types(without_strangers(function))
         with one_call:
             return checked(*arguments, **named)
 
     return call
+
+
+def without_strangers(function):
+    """`function` without annotations that only type checkers can read; asked at its first call."""
+    for name, annotation in list(getattr(function, "__annotations__", {}).items()):
+        words = re.findall(r"[A-Za-z_]\w*", annotation) if isinstance(annotation, str) else []
+        if any(word not in {**vars(builtins), **function.__globals__} for word in words[:1]):
+            del function.__annotations__[name]
+    return function
 
 
 def check_calls(*, typechecker):
