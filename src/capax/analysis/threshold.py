@@ -37,20 +37,10 @@ class Threshold:
     that count for m*: up to the peak also where a fall is only suspected; `log_width` what the
     model of the curve says of log(high / low), before its ends were moved.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "known.toml").write_text('''
-        ... name = "known"
-        ... [model]
-        ... family = "simulated"
-        ... [panels.threshold]
-        ... T = [10, 100, 1000]
-        ... [panels.threshold.search]
-        ... method = "grid"
-        ... m = [8, 16, 32, 64, 128]
-        ... trials = 8
-        ... ''')
+        >>> _ = (folder / "known.toml").write_text('family = "simulated"\\nT = [10, 100, 1000]')
         >>> said = capax.thresholds(capax.sweep(folder / "known.toml", folder / "known.sqlite"))
         >>> said.thresholds[0].T
         10

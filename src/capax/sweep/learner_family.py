@@ -25,7 +25,7 @@ from pydantic import Field
 from capax.data.file_task import FileTask
 from capax.data.specs import Spec
 from capax.data.task import Task, TaskSpec, draw_task
-from capax.errors import CapaxError, InputError
+from capax.errors import CapaxError, InputError, inside
 from capax.identity import digest, key_words
 from capax.learners.adapters import Setting, fit_of
 from capax.learners.fitting import Attempt, attempt
@@ -56,6 +56,13 @@ def family_of_entry(entry: Entry) -> Family:
             return entry.spec(T=T, **fields)
 
     return Lanes()
+
+
+class Process(Spec):
+    """How the process of a fit is kept: changes no result."""
+
+    memory_gb: float | None = Field(default=None, gt=0, le=2**20)
+    deterministic: bool = True
 
 
 class PlainTrial(Spec):
@@ -89,24 +96,30 @@ class PlainTrial(Spec):
 class PlainFamily:
     """Learners with `fit` and `predict`."""
 
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
+    def __init__(self, entry: Entry, workers: int | None = None) -> None:
+        self._entry, self._workers = entry, workers
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
-        """`index` is the task's seed, so it draws support and examples."""
+        """The fit number `index`."""
         for name in {"T", "m", "seed"} & set(panel.task):
             raise InputError(f"task.{name}: set by the sweep, leave it out")
         check_names(panel.optimiser, ("lr",), "optimiser (of a learner that is fitted)")
         check_names(panel.training, _FITS, "training (of a learner that is fitted)")
-        kept = ("restarts", "time_limit", "steps", "eval_every")
-        spec = PlainTrial(
-            learner=self._entry.name,
-            source=self._entry.source,
-            options={k: v for k, v in panel.model.items() if k != "family"},
-            task=task_of(panel, T, m, index),
-            **panel.optimiser,
-            **{k: v for k, v in panel.training.items() if k in kept},
-        )
+        with inside("task."):
+            task = task_of(panel, T, m, index)
+        with inside("optimiser."):
+            PlainTrial(learner="", source="", options={}, task=task, **panel.optimiser)
+        kept = {k: v for k, v in panel.training.items() if k not in Process.model_fields}
+        with inside("training."):
+            Process(**{k: v for k, v in panel.training.items() if k in Process.model_fields})
+            spec = PlainTrial(
+                learner=self._entry.name,
+                source=self._entry.source,
+                options={k: v for k, v in panel.model.items() if k != "family"},
+                task=task,
+                **panel.optimiser,
+                **kept,
+            )
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
@@ -115,10 +128,11 @@ class PlainFamily:
         return 1, len(task.split.y) if isinstance(task, FileTask) else None
 
     def learner(self, panel: Panel, T: int) -> Learner:
-        """As many processes as cores, each with one fit at a time."""
+        """As many processes as workers (cores, if None), each with one fit at a time."""
         del T
-        entry, strict = self._entry, panel.training.get("deterministic", True)
-        memory = panel.training.get("memory_gb")
+        kept = {k: v for k, v in panel.training.items() if k in Process.model_fields}
+        entry, process = self._entry, Process(**kept)
+        strict, memory = process.deterministic, process.memory_gb
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             first = True
@@ -131,7 +145,7 @@ class PlainFamily:
                 yield _outcome(trial, partial(_here, entry, trial.spec.time_limit))
 
         def learn_apart(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
-            with _Crew(entry, memory) as crew:
+            with _Crew(entry, memory, self._workers) as crew:
                 yield from _drive(trials, crew, strict)
 
         return learn if entry.thing is not None else learn_apart
@@ -143,8 +157,8 @@ class PlainFamily:
 class _Crew:
     """Workshops, and threads that wait for them."""
 
-    def __init__(self, entry: Entry, memory_gb: float | None) -> None:
-        self.size = num_cores()
+    def __init__(self, entry: Entry, memory_gb: float | None, workers: int | None) -> None:
+        self.size = workers or num_cores()
         free = psutil.virtual_memory().available
         memory = int(memory_gb * 2**30) if memory_gb else int(0.8 * free / self.size)
         self._free: SimpleQueue[Isolated] = SimpleQueue()

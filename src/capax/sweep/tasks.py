@@ -6,8 +6,9 @@ from capax.sweep.search import AdaptiveSearch
 from capax.sweep.spec import Panel
 
 
-def task_of(panel: Panel, T: int, m: int = 1, seed: int = 0) -> TaskSpec | FileTask:
-    """What is to be learnt at (T, m), trial number `seed`. Raises `InputError` for bad fields."""
+def task_of(panel: Panel, T: int, m: int = 1, index: int = 0) -> TaskSpec | FileTask:
+    """What is to be learnt at (T, m), trial number `index`. Raises `InputError` for bad fields."""
+    seed = panel.task_seed(index)
     if "data" in panel.task:
         return FileTask(**panel.task, T=T, m=m, seed=seed)
     return TaskSpec(**panel.task, T=T, m=m, seed=seed)

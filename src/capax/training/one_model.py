@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1024  # the naive forward pass holds rows x T x d numbers
 class Trained:
     """A trained Transformer with its task and the record of its training.
 
-    Example:
+    Examples:
         >>> import capax
         >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
         >>> trained.spec.task.function, trained.run.path
@@ -107,7 +107,7 @@ def train_model(
     fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`.
     Raises `InputError` for fields that do not exist or do not fit.
 
-    Example:
+    Examples:
         >>> import capax
         >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
         >>> trained.task.X_train.shape
