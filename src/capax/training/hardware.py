@@ -93,7 +93,7 @@ def launched_singly() -> dict[str, Any]:
 
 
 @functools.cache
-def _is_known(option: str, value: bool | str | int) -> bool:
+def _is_known(option: str, value: Any) -> bool:
     """Whether the installed XLA has this compiler option; its options come and go."""
     try:
         jax.jit(lambda: 0).lower().compile(compiler_options={option: value})
