@@ -3,7 +3,6 @@
 import threading
 import time
 from concurrent.futures import Future
-from types import SimpleNamespace
 
 from capax.training.compiled import InOrder
 from capax.training.worker import Desk, Job
@@ -42,10 +41,10 @@ def test_who_fails_inside_lets_the_next_one_in():
         assert not gate._waiting
 
 
-def test_a_restart_waits_before_first_runs():
+def test_a_restart_waits_before_first_runs(trial_of):
     desk, ready = Desk(), Future()
     ready.set_result(None)
     for trial, restart in ((0, 0), (1, 0), (2, 1)):
-        desk.put(Job(trial, SimpleNamespace(restart=restart), ready, ready))
+        desk.put(Job(trial, trial_of(restarts=2).run(restart), ready, ready))
     assert [job.trial for job in desk.take(2, wait=False)] == [2, 0]
     assert [job.trial for job in desk.take(2, wait=True)] == [1]
