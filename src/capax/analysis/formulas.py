@@ -1,6 +1,5 @@
 """What the kept models of a store compute, and what failed runs had learnt instead."""
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -15,9 +14,9 @@ def anatomies(store: Store) -> dict[str, Anatomy]:
     rows = store.select("SELECT run_id, spec FROM runs JOIN parameters USING (run_id)")
     found = {}
     for row in rows:
-        fields = json.loads(row["spec"])["task"]
-        if "content" in fields:  # examples of a file: there is no rule to compare with
-            continue
+        fields = store.plain(row["spec"], f"spec of {row['run_id']}").get("task")
+        if not isinstance(fields, dict) or "content" in fields:
+            continue  # simulated, or examples of a file: there is no rule to compare with
         task = TaskSpec(**fields)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.safetensors"
