@@ -48,14 +48,20 @@ class FailedRuns:
 
 def anatomies(store: Store) -> dict[str, Anatomy]:
     """The anatomy of every run whose parameters were kept, by run id."""
-    return {row["run_id"]: _anatomy(store, row) for row in store.select(_KEPT)}
+    return {row["run_id"]: _anatomy(store, row) for row in _kept(store)}
 
 
 def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
     """What failed runs with kept parameters compute; at most `most` of them are read."""
-    rows = store.select(f"{_KEPT} WHERE outcome = 'failed' ORDER BY trials.T, trials.m, run_id")
+    rows = _kept(store, "WHERE outcome = 'failed' ORDER BY trials.T, trials.m, run_id")
     found = (FailedRun(r["run_id"], r["T"], r["m"], _anatomy(store, r)) for r in rows[:most])
     return FailedRuns(tuple(found), len(rows))
+
+
+def _kept(store: Store, which: str = "") -> list[Row]:
+    """Runs with kept parameters, but not on examples of a file: they have no rule to compare to."""
+    rows = store.select(f"{_KEPT} {which}")
+    return [row for row in rows if "content" not in json.loads(row["spec"])["task"]]
 
 
 def _anatomy(store: Store, row: Row) -> Anatomy:

@@ -3,6 +3,8 @@
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +36,10 @@ def card(
         str | None, typer.Option(help="Your learner, file.py:name, among the reference ones.")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(help="SQLite file, resumed if it exists; in the cache if not.")
+        list[Path] | None,
+        typer.Option(
+            help="SQLite file, resumed if it exists; in the cache if not. --distil takes several."
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write one HTML page.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
@@ -72,14 +77,16 @@ def card(
             check_writable(path)
     if reference:
         if not distil:
-            _train_reference(learners or (), store, jobs, minutes)
+            _train_reference(learners or (), _only(store), jobs, minutes)
             return
-        made = _distilled(learners or (), store)
+        made = _distilled(learners or (), store or ())
     else:
         names = [*(learners or ()), *([mine] if mine else [])]
         protocol = {"support": support, "noise": noise, "m_high": m_high, "max_trials": trials,
                     "time_limit": time_limit}  # fmt: skip
-        made = _measured(names, _lengths(T), target, store, jobs, minutes, protocol, bool(mine))
+        made = _measured(
+            names, _lengths(T), target, _only(store), jobs, minutes, protocol, bool(mine)
+        )
     _written(made, html, csv)
     emit(made.to_dict(), as_json, lambda console: _show(console, made))
 
@@ -134,20 +141,24 @@ def _train_reference(
     stdout().print(f"{path}: {row['trials']} trials; {state}", markup=False, soft_wrap=True)
 
 
-def _distilled(learners: "list[str] | tuple[str, ...]", store: Path | None) -> "Card":
-    """From a store of the reference set to the file that travels with the package."""
+def _distilled(
+    learners: "list[str] | tuple[str, ...]", stores: "list[Path] | tuple[Path, ...]"
+) -> "Card":
+    """From stores of the reference set to the file that travels with the package."""
     from capax.cards.plan import REFERENCE
     from capax.cards.reading import read_card
-    from capax.cards.reference import FILE, reference_card, write_reference
+    from capax.cards.reference import FILE, write_reference
+    from capax.cards.results import Card
     from capax.sweep.store import Store
 
-    entries = _entries(learners)
-    with Store.read(_wanted(store)) as opened:
-        made = read_card(REFERENCE, entries, opened)
-        rows = opened.select("SELECT versions FROM sessions")
-    devices = {json.loads(row["versions"]).get("device", "unknown") for row in rows}
-    write_reference(made.joined(reference_card()), {"device": ", ".join(sorted(devices))})
-    note(f"{FILE}: {len(made.rows)} rows of {len(entries)} learners")
+    entries, made, devices = _entries(learners), Card((), ()), set()
+    for path in stores or (_wanted(None),):
+        with Store.read(path) as opened:
+            made = made.joined(read_card(REFERENCE, entries, opened))
+            rows = opened.select("SELECT versions FROM sessions")
+        devices |= {json.loads(row["versions"]).get("device", "unknown") for row in rows}
+    write_reference(made, {"device": ", ".join(sorted(devices))})
+    note(f"{FILE}: {len(made.rows)} rows of {len(made.names)} learners")
     return made
 
 
@@ -155,6 +166,12 @@ def _entries(learners: "list[str] | tuple[str, ...]") -> tuple[Any, ...]:
     from capax.learners.names import entry_of, known_names
 
     return tuple(entry_of(name) for name in learners or known_names())
+
+
+def _only(stores: list[Path] | None) -> Path | None:
+    if stores is not None and len(stores) > 1:
+        raise InputError(f"store: wanted one, got {len(stores)}; --distil takes several")
+    return stores[0] if stores else None
 
 
 def _wanted(store: Path | None) -> Path:
@@ -180,26 +197,29 @@ def _command() -> str:
     return shlex.join(["capax", *sys.argv[1:]])
 
 
-class _progress:
-    """A line that says what is at work; nothing where nobody watches."""
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A line that says what is at work; for a log one line a minute."""
+    from capax.training.progress import every_minute
 
-    def __enter__(self) -> Any:
-        console = stderr()
-        self._status = console.status("starting") if console.is_terminal else None
-        if self._status is not None:
-            self._status.start()
-        return self._tell
+    console = stderr()
+    if not console.is_terminal:
+        with every_minute() as lines:
 
-    def _tell(self, standing: Any) -> None:
-        if self._status is not None:
-            from rich.markup import escape
+            def remember(standing: Any) -> None:
+                lines.text = lambda: _said(standing)
 
-            done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
-            self._status.update(f"{done}; {escape(standing.at_work)}")
+            yield remember
+        return
+    from rich.text import Text
 
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+    with console.status("starting") as status:
+        yield lambda standing: status.update(Text(_said(standing)))
+
+
+def _said(standing: Any) -> str:
+    done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
+    return f"{done}; {standing.at_work}"
 
 
 def _show(console: "Console", made: "Card") -> None:

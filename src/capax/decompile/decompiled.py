@@ -1,7 +1,6 @@
 """What decompilation found, as data, as text and as a page."""
 
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 from capax.boolean.functions import SparseFunction
@@ -12,6 +11,7 @@ from capax.decompile.certificate import FormulaCertificate
 from capax.decompile.formula import Formula
 from capax.decompile.influence import Candidates
 from capax.decompile.truth_table import TruthTable
+from capax.foreign import html_text
 
 ROUTES = {
     "Formula": "formula",
@@ -48,7 +48,7 @@ class Influence:
 class Decompiled:
     """The formula of a network and how true it is; see `decompile` for what is asked how.
 
-    Example:
+    Examples:
         >>> import capax
         >>> capax.decompile(capax.compile("x1 & x4", T=6).model).formula.text
         'and(x1, x4)'
@@ -138,8 +138,9 @@ class Decompiled:
         elif found.margin is None:
             return f"open ({found.method})"
         else:
-            text = f"open: certified margin {found.margin:.4g}, smallest found "
-            text += f"{found.found_margin:.4g}"
+            text = f"open: certified margin {found.margin:.4g}"
+            if found.found_margin is not None:
+                text += f", smallest found {found.found_margin:.4g}"
         if found.ones is None:
             return text
         return (
@@ -153,8 +154,8 @@ class Decompiled:
     def _repr_html_(self) -> str:
         """A table for notebooks; everything in it is escaped."""
         rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(what)}</th>"
-            f"<td style='text-align:left'>{escape(finding)}</td></tr>"
+            f"<tr><th style='text-align:left'>{html_text(what)}</th>"
+            f"<td style='text-align:left'>{html_text(finding)}</td></tr>"
             for what, finding in self.lines()
         )
         return f"<table>{rows}</table>"

@@ -55,7 +55,7 @@ def decompile(
     bounds by hold-out, PAC-Bayes and norms. prior: for PAC-Bayes around the weights, a network
     that was trained on the first examples of the data only (default: the origin).
 
-    Example:
+    Examples:
         >>> import capax
         >>> found = capax.decompile(capax.compile("x1 ^ x4", T=6).model)
         >>> found.support

@@ -40,7 +40,7 @@ def report(*stores: str | Path, out: str | Path = "report.html") -> Path:
 
     Raises `InputError` for a store that cannot be read or a place that cannot be written.
 
-    Example:
+    Examples:
         >>> import capax
         >>> try:
         ...     capax.report("nowhere.sqlite")
