@@ -16,8 +16,8 @@ _KEPT = (
     "SELECT run_id, trials.T AS T, trials.m AS m, spec FROM runs JOIN parameters USING (run_id) "
     "JOIN trials USING (trial_id)"
 )
-MOST_FAILED = 100
-"""A model takes about a second: a report reads this many of a store's failed ones."""
+MOST_FAILED = 40
+"""A model takes one to five seconds: a report reads this many of a store's failed ones."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class FailedRuns:
 
 def anatomies(store: Store) -> dict[str, Anatomy]:
     """The anatomy of every run whose parameters were kept, by run id."""
-    return {row["run_id"]: _anatomy(store, row) for row in _kept(store)}
+    return {row["run_id"]: _anatomy(store, row) for row in _with_a_rule(store.select(_KEPT))}
 
 
 def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
     """What failed runs with kept parameters compute; at most `most` of them are read."""
-    rows = _kept(store, "WHERE outcome = 'failed' ORDER BY trials.T, trials.m, run_id")
+    failed = f"{_KEPT} WHERE outcome = 'failed' ORDER BY trials.T, trials.m, run_id"
+    rows = _with_a_rule(store.select(failed))
     found = (FailedRun(r["run_id"], r["T"], r["m"], _anatomy(store, r)) for r in rows[:most])
     return FailedRuns(tuple(found), len(rows))
 
 
-def _kept(store: Store, which: str = "") -> list[Row]:
-    """Runs with kept parameters, but not on examples of a file: they have no rule to compare to."""
-    rows = store.select(f"{_KEPT} {which}")
+def _with_a_rule(rows: list[Row]) -> list[Row]:
+    """Not the runs on examples of a file: there is no rule to compare with."""
     return [row for row in rows if "content" not in json.loads(row["spec"])["task"]]
 
 
