@@ -16,8 +16,8 @@ _KEPT = (
     "SELECT run_id, trials.T AS T, trials.m AS m, spec FROM runs JOIN parameters USING (run_id) "
     "JOIN trials USING (trial_id)"
 )
-MOST_FAILED = 100
-"""A model takes about a second: a report reads this many of a store's failed ones."""
+MOST_FAILED = 40
+"""A model takes one to five seconds: a report reads this many of a store's failed ones."""
 
 
 @dataclass(frozen=True)
