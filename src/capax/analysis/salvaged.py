@@ -35,7 +35,7 @@ def salvaged_frame(remains: Remains) -> "pd.DataFrame":
     frame = frame.drop(columns=[name for name in _LEFT_OUT if name in frame])
     mixed = [name for name in frame if frame[name].map(type).nunique() > 1]
     for name in mixed:  # a damaged column may hold a number beside a text
-        values = frame.pop(name)
+        values = frame.pop(str(name))
         frame.insert(len(frame.columns), str(name), [None if v is None else str(v) for v in values])
     return frame
 
