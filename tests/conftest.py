@@ -4,14 +4,16 @@ import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores already
 
 import shutil
 import tempfile
 from dataclasses import is_dataclass
 from functools import wraps
 from inspect import isclass
-from types import FunctionType
-from typing import ForwardRef, get_args
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any, ForwardRef, get_args, get_type_hints
 
 import jax
 import jaxtyping
@@ -20,15 +22,21 @@ import typer
 from beartype import BeartypeConf, beartype
 from hypothesis import HealthCheck, settings
 
+from slow_tests import SLOW
 from warm_commands import WarmCommands
 
+TESTS = Path(__file__).parent
 check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
 one_call = jaxtyping.jaxtyped("context")  # within it one letter is one size
 
 
+def has_text(annotation):
+    return isinstance(annotation, str | ForwardRef) or any(map(has_text, get_args(annotation)))
+
+
 def has_shapes(annotation):
     """Whether an annotation contains a jaxtyping array, or text that could be one."""
-    if isinstance(annotation, str | ForwardRef):
+    if has_text(annotation):
         return True
     if isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
         return True
@@ -40,16 +48,36 @@ def is_plain(function):
     return isinstance(function, FunctionType) and not any(map(has_shapes, annotations))
 
 
+def spelt_out(function):
+    """The function with text in its annotations resolved; a name that only type checkers import
+    stands for anything."""
+    names = function.__globals__
+
+    def resolve(annotation):
+        try:
+            alone = SimpleNamespace(__annotations__={"it": annotation})
+            return get_type_hints(alone, names, include_extras=True)["it"]
+        except NameError:
+            return Any
+
+    found = function.__annotations__.items()
+    function.__annotations__ = {k: resolve(a) if has_text(a) else a for k, a in found}
+    return function
+
+
 def check_arrays(function):
     """Types and sizes of one call, as jaxtyping's own decorator has it at a third of the cost.
 
     That one binds the arguments of every call to their names, for its message, and checks them
-    a second time with the result.
+    a second time with the result. Text is resolved at the first call: by then its names are known.
     """
-    checked = check_types(function)
+    checked = None
 
     @wraps(function)
     def call(*arguments, **named):
+        nonlocal checked
+        if checked is None:
+            checked = check_types(spelt_out(function))
         with one_call:
             return checked(*arguments, **named)
 
@@ -81,9 +109,9 @@ MADE_HERE = None
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     MADE_HERE = tempfile.mkdtemp(prefix="capax-tests-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = MADE_HERE
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", MADE_HERE)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -107,6 +135,12 @@ def pytest_unconfigure():
         shutil.rmtree(MADE_HERE, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items):
-    """The documents first: their programs take longest, and nothing should wait for them alone."""
-    items.sort(key=lambda item: "test_documents" not in item.nodeid)
+def pytest_collection_modifyitems(config, items):
+    """Slow tests are marked, but for those that were asked for by name, and come first."""
+    asked = {word.partition("::")[0] for word in config.args}
+    for item in items:
+        path = item.path.relative_to(TESTS).as_posix()
+        item.slow = getattr(item, "originalname", item.name) in SLOW.get(path, ())
+        if item.slow and f"tests/{path}" not in asked:
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: not item.slow)
