@@ -30,13 +30,9 @@ check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError
 one_call = jaxtyping.jaxtyped("context")  # within it one letter is one size
 
 
-def has_text(annotation):
-    return isinstance(annotation, str | ForwardRef) or any(map(has_text, get_args(annotation)))
-
-
 def has_shapes(annotation):
     """Whether an annotation contains a jaxtyping array, or text that could be one."""
-    if has_text(annotation):
+    if isinstance(annotation, str | ForwardRef):
         return True
     if isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
         return True
@@ -48,36 +44,33 @@ def is_plain(function):
     return isinstance(function, FunctionType) and not any(map(has_shapes, annotations))
 
 
-def spelt_out(function):
-    """The function with text in its annotations resolved; a name that only type checkers import
-    stands for anything."""
-    names = function.__globals__
-
-    def resolve(annotation):
-        try:
-            alone = SimpleNamespace(__annotations__={"it": annotation})
-            return get_type_hints(alone, names, include_extras=True)["it"]
-        except NameError:
-            return Any
-
-    found = function.__annotations__.items()
-    function.__annotations__ = {k: resolve(a) if has_text(a) else a for k, a in found}
-    return function
+def resolves(annotation, function):
+    """False for a quoted name that only type checkers import."""
+    named = SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        get_type_hints(named, globalns=function.__globals__)
+    except NameError:
+        return False
+    return True
 
 
 def check_arrays(function):
     """Types and sizes of one call, as jaxtyping's own decorator has it at a third of the cost.
 
     That one binds the arguments of every call to their names, for its message, and checks them
-    a second time with the result. Text is resolved at the first call: by then its names are known.
+    a second time with the result.
     """
     checked = None
 
     @wraps(function)
     def call(*arguments, **named):
         nonlocal checked
-        if checked is None:
-            checked = check_types(spelt_out(function))
+        if checked is None:  # not before all names of its module are there
+            function.__annotations__ = {
+                name: annotation if resolves(annotation, function) else Any
+                for name, annotation in function.__annotations__.items()
+            }
+            checked = check_types(function)
         with one_call:
             return checked(*arguments, **named)
 
@@ -144,3 +137,40 @@ def pytest_collection_modifyitems(config, items):
         if item.slow and f"tests/{path}" not in asked:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: not item.slow)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser; tests that need it are skipped where there is none."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine; CI installs it")
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_file(browser):
+    """Opens a file as a page; it may load nothing, say nothing and ask nothing."""
+    problems, contexts = [], []
+
+    def open_(path, width=1100, height=900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page, address = context.new_page(), path.as_uri()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.on("request", lambda r: r.url.split("#")[0] != address and problems.append(r.url))
+        page.goto(address)
+        if path.suffix == ".html":
+            page.wait_for_selector("html.ready")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not problems

@@ -5,20 +5,25 @@ Each reader here answers with the content or with one line (`InputError`), in bo
 memory; no reader runs code, and none trusts a number before it has compared it with the file.
 """
 
+import datetime
 import json
 import math
+import tomllib
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capax.errors import InputError, require
 from capax.foreign import one_line
+from capax.machine import check_memory
 
 if TYPE_CHECKING:
     import numpy as np
 
+MAX_TOML = 2**20  # bytes
 MAX_JSON = 16 * 2**20  # characters
 MAX_DEPTH = 64
 MAX_DIGITS = 300  # longer integers do not fit a float
@@ -63,6 +68,38 @@ def parse_json(text: str, what: str) -> Any:
         return json.loads(text, parse_int=_integer, parse_constant=_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{what}: not readable as JSON ({one_line(str(error))})") from None
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """The tables of a TOML file: at most 64 deep, with finite numbers of 64 bits and no dates."""
+    text = read_text(path, MAX_TOML)
+    check_depth(text, str(path))
+    try:
+        fields = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = one_line(str(error), 200)
+        raise InputError(f"{path}: not a readable TOML file ({reason})") from None
+    check_plain(fields, f"{path}: ")
+    return fields
+
+
+def check_plain(tree: Any, where: str = "") -> None:
+    """Refuse, by its path, the first value that no setting of ours can have."""
+    pending: list[tuple[str, Any, int]] = [("", tree, 0)]
+    while pending:
+        path, value, depth = pending.pop()
+        name = where + one_line(path, 120)
+        if isinstance(value, dict | list):
+            require(depth <= MAX_DEPTH, name, f"at most {MAX_DEPTH} levels of tables", "more")
+            parts = value.items() if isinstance(value, dict) else enumerate(value)
+            below = [(f"{path}.{key}".lstrip("."), part, depth + 1) for key, part in parts]
+            pending += reversed(below)
+        elif isinstance(value, datetime.date | datetime.time):
+            raise InputError(f"{name}: wanted a number or a text, got a date or time ({value})")
+        elif isinstance(value, float):
+            require(math.isfinite(value), name, "a finite number", value)
+        elif isinstance(value, int):
+            require(-(2**63) <= value < 2**63, name, "a number of at most 64 bits", value)
 
 
 def check_depth(text: str, what: str, limit: int = MAX_DEPTH) -> None:
@@ -134,7 +171,37 @@ def _array(opened: Any, size: int, where: str) -> "np.ndarray":
     count = math.prod(shape)
     needed = count * dtype.itemsize
     require(needed <= size, where, f"the {needed} bytes its header declares", f"{size} bytes")
+    check_memory(3 * needed, f"{where}: its numbers")
     content = opened.read(needed)
     require(len(content) == needed, where, f"{needed} bytes of numbers", f"{len(content)} bytes")
     flat = np.frombuffer(content, dtype=dtype, count=count)
     return flat.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def read_safetensors(
+    path: Path | str, what: str = "a safetensors file"
+) -> "tuple[dict[str, str], dict[str, np.ndarray]]":
+    """Metadata and arrays of a safetensors file that fits into memory."""
+    file = existing(path, what)
+    check_memory(4 * file.stat().st_size, f"{one_line(str(path), 200)}: its arrays")
+    with _safetensors(file, what) as opened:
+        return opened.metadata() or {}, {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+
+
+def safetensors_metadata(path: Path | str, what: str = "a safetensors file") -> dict[str, str]:
+    """The metadata alone; no array is read."""
+    with _safetensors(existing(path, what), what) as opened:
+        return opened.metadata() or {}
+
+
+@contextmanager
+def _safetensors(file: Path, what: str) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(file), framework="np") as opened:
+            yield opened
+    except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
+        # a dtype that NumPy does not have is a TypeError or an AttributeError, by version
+        reason = one_line(str(error) or type(error).__name__, 120)
+        raise InputError(f"{file}: not readable as {what} ({reason})") from None

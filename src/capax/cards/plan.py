@@ -1,5 +1,6 @@
 """What a card measures: learners, targets, lengths, and the protocol that is the same for all."""
 
+import math
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -9,7 +10,7 @@ from capax.data.specs import Spec
 from capax.errors import require
 from capax.learners.names import Entry
 from capax.sweep.counts import Counts
-from capax.sweep.search import AdaptiveSearch
+from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.spec import Experiment, Panel
 
 ACCURACIES = (1.0, 0.99, 0.95)
@@ -17,6 +18,10 @@ RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 PROBES = 6  # trials at the largest m that must all fail before a learner is given up
 SLOW = ("transformer2", "cnn", "lstm", "gru", "ssm", "mixer")
 """Learners whose cost grows with m T, or that take T steps in a row."""
+QUADRATIC = ("transformer2",)
+"""Learners whose cost grows with m T^2."""
+COSTLY_FITS = ("forest", "boosting", "neighbours", "version_space")
+"""Plain learners whose fits or answers take long where m is large."""
 TUNING_SEEDS = 1_000_000  # the first of the seeds that only choose the rate
 
 
@@ -38,6 +43,13 @@ class Plan(Spec):
     A trial is one fit: `steps` steps of AdamW on the full batch (looked at every `eval_every`), or
     the learner's own stopping rule. It passes at an accuracy if some look at the validation set
     finds at least that share right. Rates are chosen at every T on seeds that are never scored.
+
+    design: how m* is looked for. `adaptive`: rounds where they tell most, few trials, one round
+    after the other. `grid`: scouts, on the tuning seeds, then `grid_trials` trials at every m of a
+    geometric grid over the range that the scouts leave open: two rounds, for machines that train
+    many models at once. m_high_slow: the largest m of learners that are slow (`SLOW`,
+    `COSTLY_FITS`). slow_T: beyond it slow learners are asked about the first target only; those
+    whose cost grows like T^2 beyond half of it, and about nothing beyond twice of it.
     """
 
     targets: tuple[str, ...] = ("and3",)
@@ -45,7 +57,10 @@ class Plan(Spec):
     accuracies: tuple[float, ...] = ACCURACIES
     rates: tuple[float, ...] = Field(default=RATES, min_length=1)
     tuning_trials: int = Field(default=2, ge=1)
+    design: Literal["adaptive", "grid"] = "adaptive"
+    grid_trials: int = Field(default=8, ge=1)
     m_high: int = Field(default=640, ge=8)
+    m_high_slow: int | None = Field(default=None, ge=8)
     batch: int = Field(default=8, ge=1)
     max_trials: int = Field(default=40, ge=8)
     more_trials: int = Field(default=16, ge=0)
@@ -59,9 +74,34 @@ class Plan(Spec):
     slow_T: int | None = None
 
     def asks(self, entry: Entry, target: str, T: int) -> bool:
-        """Whether this is measured: slow learners beyond `slow_T` on the first target only."""
-        late = self.slow_T is not None and self.slow_T < T and entry.name in SLOW
-        return target == self.targets[0] or not late
+        """Whether this is measured, by the rule of `slow_T`."""
+        if self.slow_T is None or entry.name not in SLOW:
+            return True
+        square = entry.name in QUADRATIC
+        if target == self.targets[0]:
+            return not square or 2 * self.slow_T >= T
+        return (self.slow_T // 2 if square else self.slow_T) >= T
+
+    def highest(self, entry: Entry) -> int:
+        """The largest m at which a learner is tried."""
+        slow = entry.name in SLOW or entry.name in COSTLY_FITS
+        return self.m_high_slow if slow and self.m_high_slow is not None else self.m_high
+
+    def scouts(self, entry: Entry, floor: int) -> tuple[int, ...]:
+        """Where rates are compared: near the threshold they differ, at the largest m they may not.
+
+        Twice and four times the floor, the largest m, and one between where these lie far apart.
+        """
+        high = self.highest(entry)
+        near = [min(2 * floor, high), min(4 * floor, high)]
+        between = [round((near[1] * high) ** 0.5)] if high > 8 * near[1] else []
+        return tuple(sorted({*near, *between, high}))
+
+    def grid(self, low: int, high: int) -> GridSearch:
+        """From `low` to `high` in steps of a factor 2^(1/2), about."""
+        steps = max(1, round(2 * math.log2(high / low)))
+        values = {round(low * (high / low) ** (i / steps)) for i in range(steps + 1)}
+        return GridSearch(m=tuple(sorted(values)), trials=self.grid_trials)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Plan":
@@ -74,11 +114,12 @@ class Plan(Spec):
         require(ok, "accuracies", "shares in (0.5, 1]", list(self.accuracies))
         return self
 
-    def search(self, m_low: int) -> CardSearch:
-        """The search for the first accuracy."""
+    def search(self, m_low: int, entry: Entry) -> CardSearch:
+        """The adaptive search for the first accuracy."""
+        high = self.highest(entry)
         return CardSearch(
-            m_low=min(m_low, self.m_high - 1),
-            m_high=self.m_high,
+            m_low=min(m_low, high - 1),
+            m_high=high,
             batch=self.batch,
             min_trials=min(self.max_trials, 24),
             max_trials=self.max_trials,
@@ -101,7 +142,7 @@ class Plan(Spec):
         return Panel(
             name=f"{entry.name} on {target}",
             T=self.T,
-            search=self.search(5),
+            search=self.search(5, entry),
             task=task,
             model={"family": entry.name, "source": entry.source},
             training={**training, "restarts": 1},
@@ -117,10 +158,8 @@ QUICK = Plan()
 REFERENCE = Plan(
     targets=("and3", "parity3", "maj5", "staircase", "shuffled", "xor2", "or3"),
     T=(20, 50, 100, 200, 400),
-    m_high=1024,
-    batch=32,
-    max_trials=64,
-    more_trials=32,
-    precision=1.3,
+    design="grid",
+    m_high=2048,
+    m_high_slow=1024,
     slow_T=100,
 )

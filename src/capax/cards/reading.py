@@ -7,9 +7,10 @@ import numpy as np
 
 from capax.analysis.summary import answer
 from capax.analysis.threshold import Threshold, threshold_of
-from capax.cards.jobs import card_floor, chosen_rate, stored_scores, tuning_name
 from capax.cards.plan import Plan
+from capax.cards.question import card_floor, rates_of
 from capax.cards.results import Card, CurveRow, LawRow, Row, note_key
+from capax.cards.scores import Looks, Rate, chosen_rate, stored_looks, tuning_name
 from capax.cards.sizes import parameters_of
 from capax.cards.targets import target_of
 from capax.learners.names import Entry
@@ -20,7 +21,9 @@ _CURVES = 2  # sample sizes per learner and target whose learning curves are sho
 
 
 def read_card(plan: Plan, entries: tuple[Entry, ...], store: Store) -> Card:
-    """What the store says about these learners under this plan."""
+    """What the store says about those of these learners that it knows, under this plan."""
+    known = {row["panel"] for row in store.select("SELECT DISTINCT panel FROM trials")}
+    entries = tuple(e for e in entries if any(name.startswith(f"{e.name} on ") for name in known))
     rows: list[Row] = []
     laws: list[LawRow] = []
     curves: list[CurveRow] = []
@@ -53,19 +56,27 @@ def _thresholds(
 ) -> tuple[Threshold, ...]:
     name, found = plan.panel(entry, target).name, []
     for T in sorted(plan.T):
-        scores = stored_scores(store, name, T) or _tuning_scores(plan, name, T, store)
-        if scores:
-            counts = Counts.of([(m, score >= accuracy) for (m, _), score in scores.items()])
+        looks = stored_looks(store, name, T) or _given_up(plan, entry, name, T, store)
+        if looks:
+            counts = Counts.of([(m, s.accuracy >= accuracy) for (m, _), s in looks.items()])
             floor = card_floor(plan, target, T)
             found.append(threshold_of(name, T, counts, floor=floor))
     return tuple(found)
 
 
-def _tuning_scores(plan: Plan, name: str, T: int, store: Store) -> dict[tuple[int, int], float]:
+def _given_up(plan: Plan, entry: Entry, name: str, T: int, store: Store) -> Looks:
     """Where no rate came near, the best of them on the tuning seeds is all there is."""
-    tuning = {rate: stored_scores(store, tuning_name(name, rate), T) for rate in plan.rates}
-    tuning = {rate: scores for rate, scores in tuning.items() if scores}
-    return tuning[chosen_rate(tuning)] if len(tuning) == len(plan.rates) else {}
+    tuning = _tuning(plan, entry, name, T, store)
+    seen = [look.accuracy for looks in tuning.values() for look in looks.values()]
+    complete = tuning and len({len(looks) for looks in tuning.values()}) == 1
+    if not complete or not seen or max(seen) >= min(plan.accuracies):
+        return {}
+    return tuning[chosen_rate(tuning)]
+
+
+def _tuning(plan: Plan, entry: Entry, name: str, T: int, store: Store) -> dict[Rate, Looks]:
+    rates = rates_of(plan, entry)
+    return {rate: stored_looks(store, tuning_name(name, rate), T) for rate in rates}
 
 
 def _row(
@@ -78,11 +89,10 @@ def _row(
         "WHERE t.T = ? AND (t.panel = ? OR t.panel LIKE ?)",
         T,
         name,
-        f"{name}, tuning%",
+        f"{name}, %",
     )
-    rate = None
-    if entry.tuned:
-        rate = _rate(plan, name, T, store)
+    tuning = _tuning(plan, entry, name, T, store)
+    rate = chosen_rate(tuning) if any(tuning.values()) else None
     return Row(
         learner=entry.name,
         target=target,
@@ -96,11 +106,6 @@ def _row(
         rate=rate,
         seconds=round(cost["s"] or 0.0, 4),
     )
-
-
-def _rate(plan: Plan, name: str, T: int, store: Store) -> float | None:
-    tuning = {rate: stored_scores(store, tuning_name(name, rate), T) for rate in plan.rates}
-    return chosen_rate(tuning) if any(tuning.values()) else None
 
 
 def _law(learner: str, target: str, accuracy: float, found: tuple[Threshold, ...]) -> LawRow:

@@ -59,7 +59,7 @@ class CurveRow:
 class Card:
     """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*.
 
-    Example:
+    Examples:
         >>> import capax
         >>> capax.Card((), ()).rows
         ()

@@ -3,18 +3,20 @@
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capax.cli.card_table import show_card
 from capax.cli.output import JsonFlag, emit, note, stderr, stdout
+from capax.cli.sweep import Where
 from capax.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from capax.cards.results import Card, Row
+    from capax.cards.results import Card
 
 
 def card(
@@ -34,7 +36,10 @@ def card(
         str | None, typer.Option(help="Your learner, file.py:name, among the reference ones.")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(help="SQLite file, resumed if it exists; in the cache if not.")
+        list[Path] | None,
+        typer.Option(
+            help="SQLite file, resumed if it exists; in the cache if not. --distil takes several."
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write one HTML page.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
@@ -46,6 +51,10 @@ def card(
     jobs: Annotated[int, typer.Option(min=1, help="Measured at once.")] = 1,
     minutes: Annotated[
         float | None, typer.Option(help="Stop after so long; the same command goes on.")
+    ] = None,
+    on: Annotated[Where, typer.Option(help="Train here or on a Ray cluster.")] = Where.here,
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
     ] = None,
     reference: Annotated[
         bool, typer.Option("--reference", help="Train the reference set (hours on a CPU).")
@@ -67,21 +76,25 @@ def card(
     """  # fmt: skip
     from capax.files import check_writable
 
+    if address is not None and on is not Where.ray:
+        raise InputError("address: wanted together with --on ray, got it without")
     for path in (html, csv):
         if path is not None:
             check_writable(path)
     if reference:
         if not distil:
-            _train_reference(learners or (), store, jobs, minutes)
+            _train_reference(learners or (), _only(store), jobs, minutes)
             return
-        made = _distilled(learners or (), store)
+        made = _distilled(learners or (), store or ())
     else:
         names = [*(learners or ()), *([mine] if mine else [])]
         protocol = {"support": support, "noise": noise, "m_high": m_high, "max_trials": trials,
-                    "time_limit": time_limit}  # fmt: skip
-        made = _measured(names, _lengths(T), target, store, jobs, minutes, protocol, bool(mine))
+                    "time_limit": time_limit, "on": on.value, "address": address}  # fmt: skip
+        made = _measured(
+            names, _lengths(T), target, _only(store), jobs, minutes, protocol, bool(mine)
+        )
     _written(made, html, csv)
-    emit(made.to_dict(), as_json, lambda console: _show(console, made))
+    emit(made.to_dict(), as_json, lambda console: show_card(console, made))
 
 
 def _lengths(text: str) -> tuple[int, ...]:
@@ -134,20 +147,24 @@ def _train_reference(
     stdout().print(f"{path}: {row['trials']} trials; {state}", markup=False, soft_wrap=True)
 
 
-def _distilled(learners: "list[str] | tuple[str, ...]", store: Path | None) -> "Card":
-    """From a store of the reference set to the file that travels with the package."""
+def _distilled(
+    learners: "list[str] | tuple[str, ...]", stores: "list[Path] | tuple[Path, ...]"
+) -> "Card":
+    """From stores of the reference set to the file that travels with the package."""
     from capax.cards.plan import REFERENCE
     from capax.cards.reading import read_card
-    from capax.cards.reference import FILE, reference_card, write_reference
+    from capax.cards.reference import FILE, write_reference
+    from capax.cards.results import Card
     from capax.sweep.store import Store
 
-    entries = _entries(learners)
-    with Store.read(_wanted(store)) as opened:
-        made = read_card(REFERENCE, entries, opened)
-        rows = opened.select("SELECT versions FROM sessions")
-    devices = {json.loads(row["versions"]).get("device", "unknown") for row in rows}
-    write_reference(made.joined(reference_card()), {"device": ", ".join(sorted(devices))})
-    note(f"{FILE}: {len(made.rows)} rows of {len(entries)} learners")
+    entries, made, devices = _entries(learners), Card((), ()), set()
+    for path in stores or (_wanted(None),):
+        with Store.read(path) as opened:
+            made = made.joined(read_card(REFERENCE, entries, opened))
+            rows = opened.select("SELECT versions FROM sessions")
+        devices |= {json.loads(row["versions"]).get("device", "unknown") for row in rows}
+    write_reference(made, {"device": ", ".join(sorted(devices))})
+    note(f"{FILE}: {len(made.rows)} rows of {len(made.names)} learners")
     return made
 
 
@@ -155,6 +172,12 @@ def _entries(learners: "list[str] | tuple[str, ...]") -> tuple[Any, ...]:
     from capax.learners.names import entry_of, known_names
 
     return tuple(entry_of(name) for name in learners or known_names())
+
+
+def _only(stores: list[Path] | None) -> Path | None:
+    if stores is not None and len(stores) > 1:
+        raise InputError(f"store: wanted one, got {len(stores)}; --distil takes several")
+    return stores[0] if stores else None
 
 
 def _wanted(store: Path | None) -> Path:
@@ -180,80 +203,29 @@ def _command() -> str:
     return shlex.join(["capax", *sys.argv[1:]])
 
 
-class _progress:
-    """A line that says what is at work; nothing where nobody watches."""
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A line that says what is at work; for a log one line a minute."""
+    from capax.training.progress import every_minute
 
-    def __enter__(self) -> Any:
-        console = stderr()
-        self._status = console.status("starting") if console.is_terminal else None
-        if self._status is not None:
-            self._status.start()
-        return self._tell
+    console = stderr()
+    if not console.is_terminal:
+        with every_minute() as lines:
 
-    def _tell(self, standing: Any) -> None:
-        if self._status is not None:
-            from rich.markup import escape
+            def remember(standing: Any) -> None:
+                lines.text = lambda: _said(standing)
 
-            done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
-            self._status.update(f"{done}; {escape(standing.at_work)}")
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-
-def _show(console: "Console", made: "Card") -> None:
-    from rich.table import Table
+            yield remember
+        return
     from rich.text import Text
 
-    for target in made.target_names:
-        about = made.targets.get(target, {})
-        console.print(
-            f"{target}: leap {about.get('leap')}, degree {about.get('degree')}, "
-            f"sensitivity {about.get('sensitivity')}",
-            markup=False,
-        )
-        table = Table("learner", "T", "100 %", "99 %", "95 %", "floor", "m*/floor", "rate", "s/fit")
-        for name in made.names:
-            for T in sorted({r.T for r in made.rows if r.learner == name and r.target == target}):
-                rows = [made.row(name, target, T, a) for a in _levels(made)]
-                table.add_row(*(Text(cell) for cell in _line(made, name, T, rows)))
-        console.print(table)
-    for law in made.laws:
-        if law.accuracy == max(_levels(made)):
-            out = f"; ruled out: {', '.join(law.ruled_out)}" if law.ruled_out else ""
-            fit = "" if law.p_value is None else f", fit p = {law.p_value:.2g}"
-            text = f"  {law.learner} on {law.target}: {law.law or 'law not settled'}{fit}{out}"
-            console.print(text, markup=False, soft_wrap=True)
-    counts = {k: v.get("parameters") for k, v in made.learners.items() if v.get("parameters")}
-    for name, by_T in counts.items():
-        listed = ", ".join(f"{n:,} (T = {T})" for T, n in by_T.items())
-        console.print(f"  {name}: {listed} parameters", markup=False, soft_wrap=True)
+    with console.status("starting") as status:
+        yield lambda standing: status.update(Text(_said(standing)))
 
 
-def _levels(made: "Card") -> list[float]:
-    return sorted({row.accuracy for row in made.rows}, reverse=True)
-
-
-def _line(made: "Card", name: str, T: int, rows: "list[Row | None]") -> list[str]:
-    first = next(row for row in rows if row is not None)
-    levels = [_cell(made, row) for row in rows][:3]
-    levels += [""] * (3 - len(levels))
-    ratio = f"{first.m_star / first.floor:.2f}" if first.m_star and first.floor else ""
-    rate = "" if first.rate is None else f"{first.rate:g}"
-    own = f"* {name}" if name in made.measured and len(made.names) > len(made.measured) else name
-    return [own, str(T), *levels, str(first.floor), ratio, rate, f"{first.seconds:.2g}"]
-
-
-def _cell(made: "Card", row: "Row | None") -> str:
-    """`41 [36, 47]`, `> 640`, `never`."""
-    if row is None:
-        return ""
-    if row.m_star is None:
-        said = made.note(row)
-        return "never" if said.startswith("does not reach") else said
-    low, high = ("open" if side is None else str(side) for side in (row.low, row.high))
-    return f"{row.m_star} [{low}, {high}]"
+def _said(standing: Any) -> str:
+    done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
+    return f"{done}; {standing.at_work}"
 
 
 def register(app: typer.Typer) -> None:

@@ -107,9 +107,13 @@ def _memory() -> dict[str, Any]:
 
 
 def _cache_folder() -> dict[str, Any]:
+    from capax.errors import InputError
     from capax.files import cache_folder
 
-    folder = cache_folder()
+    try:
+        folder = cache_folder()
+    except InputError as error:
+        return {"path": str(error), "writable": False, "megabytes": 0.0}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".doctor-{os.getpid()}"

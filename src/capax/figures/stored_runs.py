@@ -48,7 +48,7 @@ def panel_kind(panel: Panel) -> PanelKind:
     """What a panel is for, by its settings."""
     if panel.training.get("mode") == "online":
         return "transition"
-    if panel.keep_parameters:
+    if panel.keep_parameters and "data" not in panel.task:  # a file says nothing of a support
         return "attention"
     search = panel.search
     few = isinstance(search, GridSearch) and len(set(search.m)) < _LEAST_VALUES
@@ -79,6 +79,8 @@ def stored_runs(store: Store, panel: str | None = None) -> list[StoredRun]:
 
 def describe_task(spec: dict[str, Any]) -> str:
     """The target in words: `and3` is a 3-bit AND; a formula speaks for itself."""
+    if "content" in spec.get("task", {}):
+        return "examples of a file"
     function = spec.get("task", {}).get("function")
     if function is None:
         return "simulated learner"

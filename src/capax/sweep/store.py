@@ -70,10 +70,14 @@ class Store:
         lock = Lock(target)
         try:
             store = cls(target, connect(target, "rwc"), lock)
+        except BaseException:
+            lock.release()
+            raise
+        try:
             with explained(target):
                 store._prepare(experiment)
         except BaseException:
-            lock.release()
+            store._give_up()
             raise
         return store
 
@@ -108,6 +112,15 @@ class Store:
                 self._connection.execute("PRAGMA busy_timeout = 0")
                 self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _give_up(self) -> None:
+        """Close a store that could not be prepared: a new one is gone, an old one as it was."""
+        self._connection.close()
+        with suppress(OSError):
+            if self.path.stat().st_size == 0:
+                self.path.unlink()
         if self._lock is not None:
             self._lock.release()
 

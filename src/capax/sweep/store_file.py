@@ -35,10 +35,12 @@ def explained(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: refused a run it already has ({error})") from error
     except sqlite3.DatabaseError as error:
         text = str(error)
+        if "readonly" in text:
+            raise StoreError(f"{path}: could not be written ({text})") from error
         if "full" in text or "disk I/O" in text:
             raise StoreError(
                 f"{path}: could not be written ({text}); finished trials are safe, "
-                "free some space and run the same command again"
+                "make room and run the same command again"
             ) from error
         raise StoreError(f"{path}: not a readable Capax store ({text})") from error
 

@@ -48,6 +48,11 @@ class Architecture(Spec):
         """Numbers kept for the way back, for each example of a step (for planning memory)."""
         return 16 * self.T
 
+    @property
+    def floats_per_answer(self) -> int:
+        """Numbers kept at once where an example is only answered: no way back."""
+        return self.floats_per_example // 2
+
 
 @lru_cache(maxsize=256)
 def num_parameters(spec: Architecture) -> int:

@@ -61,7 +61,7 @@ def slot_bytes(spec: TransformerSpec | Architecture, rows: int, collapsed: bool)
 def block_rows(spec: TransformerSpec | Architecture, collapsed: bool) -> int:
     """Validation rows examined at once, so that a block stays near 32 MB."""
     if isinstance(spec, Architecture):
-        return max(1, min(1024, _BLOCK_BYTES // (spec.floats_per_example * _FLOAT)))
+        return max(1, min(1024, _BLOCK_BYTES // (spec.floats_per_answer * _FLOAT)))
     width = spec.alphabet * spec.T if collapsed else spec.T * (4 * spec.d + spec.heads)
     if spec.layers > 1:
         width += spec.heads * spec.T**2  # every token looks at every other

@@ -63,3 +63,8 @@ class GRU(Framed):
     @property
     def floats_per_example(self) -> int:
         return super().floats_per_example + 10 * self.T * self.hidden
+
+    @property
+    def floats_per_answer(self) -> int:
+        """One state, whatever T is."""
+        return 3 * self.T + 8 * (self.d + self.mlp_width) + 16 * self.hidden

@@ -60,3 +60,8 @@ class LSTM(Framed):
     @property
     def floats_per_example(self) -> int:
         return super().floats_per_example + 12 * self.T * self.hidden
+
+    @property
+    def floats_per_answer(self) -> int:
+        """One state, whatever T is."""
+        return 3 * self.T + 8 * (self.d + self.mlp_width) + 16 * self.hidden

@@ -44,7 +44,9 @@ def boosting(trees: int = 100, max_depth: int = 3) -> Any:
 
 def neighbours(k: int = 5) -> Any:
     """k nearest neighbours."""
-    return _sklearn("neighbors").KNeighborsClassifier(n_neighbors=k, metric="hamming")
+    # Of bits, Euclid's distance is the root of Hamming's, and a matrix product finds all of them.
+    made = _sklearn("neighbors").KNeighborsClassifier
+    return made(n_neighbors=k, metric="euclidean", algorithm="brute")
 
 
 class _Signs:

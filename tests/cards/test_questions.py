@@ -1,0 +1,142 @@
+"""What a card asks for: rates first, then trials; and how they are packed."""
+
+from itertools import pairwise
+
+from capax.cards.families import _by_size, lanes_of, row_sizes
+from capax.cards.plan import PROBES, REFERENCE, TUNING_SEEDS, CardSearch, Plan
+from capax.cards.question import Question
+from capax.cards.scores import Look, chosen_rate, look_at, open_range
+from capax.learners.names import entry_of
+from capax.sweep.counts import Counts
+from capax.sweep.trial import Outcome, Run, Trial
+
+
+def test_probes_decide_whether_a_search_begins():
+    search = CardSearch(m_low=4, m_high=64, max_trials=40)
+    assert search.next_round(Counts((), (), ())) == (64,) * PROBES
+    assert search.next_round(Counts((64,), (0,), (PROBES,))) == ()
+    assert len(search.next_round(Counts((64,), (PROBES,), (PROBES,)))) > 0
+
+
+def outcome(trial, *accuracies):
+    runs = [
+        Run(f"{trial.trial_id}{i}", i, "failed", None, 1, 0.1, {}, {"validation_accuracy": [a]})
+        for i, a in enumerate(accuracies)
+    ]
+    return Outcome(trial, 1.0 in accuracies, tuple(runs))
+
+
+def test_one_trial_answers_for_every_accuracy():
+    """A fake learner: 96 % right from m = 10, 100 % from m = 40. Rates: 3e-3 is the best."""
+    plan = Plan(T=(11,), m_high=128, max_trials=32, more_trials=16)
+    question = Question(plan, entry_of("mlp"), "and3", 11, {}, {})
+    tuned, scored = [], []
+    while (trial := question.take()) is not None:
+        tuning = trial.index >= TUNING_SEEDS
+        (tuned if tuning else scored).append(trial)
+        rate = trial.spec.optimiser.lr
+        right = 1.0 if trial.m >= 40 else 0.96 if trial.m >= 10 else 0.7
+        question.record(outcome(trial, right - (0.1 if tuning and rate != 3e-3 else 0.0)))
+    assert len(tuned) == 4 * 3 * plan.tuning_trials
+    assert {t.spec.task.seed for t in tuned}.isdisjoint({t.spec.task.seed for t in scored})
+    assert {t.spec.optimiser.lr for t in scored} == {3e-3}
+    per_rate = {t.panel: {(u.m, u.index) for u in tuned if u.panel == t.panel} for t in tuned}
+    assert len(set(map(frozenset, per_rate.values()))) == 1  # all rates saw the same data
+    assert min(question.scores) < (40, 0)
+    assert len(scored) == len(question.scores) <= 32 + 2 * 16
+
+
+def test_a_learner_that_no_rate_helps_is_not_searched_for():
+    plan = Plan(T=(11,), m_high=64)
+    question = Question(plan, entry_of("mlp"), "and3", 11, {}, {})
+    while (trial := question.take()) is not None:
+        question.record(outcome(trial, 0.6))
+    assert question.finished
+    assert not question.scores
+
+
+def looks(*pairs):
+    return {(8, i): Look(accuracy, steps) for i, (accuracy, steps) in enumerate(pairs)}
+
+
+def test_rates_are_chosen_by_accuracy_then_by_steps_then_from_the_middle():
+    good, better = looks((0.9, 500)), looks((0.9, 300))
+    assert chosen_rate({1e-3: looks((0.8, 100)), 1e-2: good}) == 1e-2
+    assert chosen_rate({1e-4: good, 1e-3: good, 1e-2: better}) == 1e-2
+    assert chosen_rate({1e-4: good, 1e-3: good, 1e-2: good}) == 1e-3
+    assert chosen_rate({None: good}) is None
+    trial = Trial("p", 11, 8, 0, "id", None)
+    assert look_at(outcome(trial, 0.5, 0.8)) == Look(0.8, 2)
+    assert look_at(Outcome(trial, False, (), "no training set")).accuracy == 0.0
+
+
+def scouts(**by_m):
+    return {(int(m[1:]), i): Look(a, 1) for m, seen in by_m.items() for i, a in enumerate(seen)}
+
+
+def test_scouts_bound_the_grid():
+    asked = {"accuracies": (1.0, 0.95), "low": 10, "high": 1024}
+    assert open_range(scouts(m40=(0.7, 0.8), m80=(0.7, 1.0), m1024=(1.0, 1.0)), **asked) == (
+        20,
+        1024,
+    )
+    assert open_range(scouts(m40=(1.0, 1.0), m80=(1.0, 1.0)), **asked) == (10, 160)
+    # A fall at large m is no reason to stop early, a lucky scout at small m none to start late.
+    assert open_range(scouts(m40=(1.0, 1.0), m1024=(1.0, 0.9)), **asked) == (10, 1024)
+    assert open_range(scouts(m40=(0.6, 0.96), m80=(0.6, 0.6)), **asked) == (10, 1024)
+
+
+def test_a_grid_is_asked_for_once_after_the_scouts():
+    """A fake learner that is right from m = 100 on, as a grid: two rounds, all accuracies."""
+    plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
+    question = Question(plan, entry_of("tree"), "and3", 11, {}, {})
+    rounds = []
+    while batch := list(iter(question.take, None)):
+        rounds.append(batch)
+        for trial in batch:
+            question.record(outcome(trial, 1.0 if trial.m >= 100 else 0.6))
+    assert question.finished
+    assert [{t.index >= TUNING_SEEDS for t in batch} for batch in rounds] == [{True}, {False}]
+    values = sorted({t.m for t in rounds[1]})
+    assert values[0] < 100 < values[-1]
+    assert all(b / a < 1.6 for a, b in pairwise(values))
+    assert len(rounds[1]) == 3 * len(values)
+
+
+def test_on_a_gpu_trials_share_programs_of_few_sizes():
+    """Every trial once, in the smallest program that holds it, round by round."""
+    seen = []
+
+    def learner(rows):
+        def learn(trials):
+            for trial in trials:
+                seen.append((rows, trial.m))
+                yield Outcome(trial, True, ())
+
+        return learn
+
+    sizes = row_sizes(2048)
+    trials = [Trial("p", 11, m, 0, str(m), None) for m in (5, 2048, 256, 257, 99)]
+    source = iter([*trials[:3], None, *trials[3:]])
+    done = list(_by_size(source, {rows: learner(rows) for rows in sizes}))
+    assert [o.trial.m for o in done] == [5, 256, 2048, 99, 257]
+    assert seen == [(256, 5), (256, 256), (2048, 2048), (256, 99), (2048, 257)]
+    assert [lanes_of(rows) for rows in (16, *sizes)] == [64, 32, 8]
+
+
+def test_the_reference_says_what_it_leaves_out():
+    asked = {
+        (name, target, T): REFERENCE.asks(entry_of(name), target, T)
+        for name in ("mlp", "ssm", "transformer2")
+        for target in ("and3", "xor2")
+        for T in REFERENCE.T
+    }
+    left_out = sorted(key for key, value in asked.items() if not value)
+    assert left_out == [
+        ("ssm", "xor2", 200),
+        ("ssm", "xor2", 400),
+        ("transformer2", "and3", 400),
+        ("transformer2", "xor2", 100),
+        ("transformer2", "xor2", 200),
+        ("transformer2", "xor2", 400),
+    ]
