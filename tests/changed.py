@@ -1,7 +1,8 @@
 """The test files of what changed since the last commit, for `make check`: python tests/changed.py.
 
-A changed file of `src/capax/LAYER/` brings the tests of its layer, a changed test brings itself.
-When nothing changed, the tests at the root of the folder are the quick ones.
+A changed file of `src/capax/LAYER/` brings the tests of its layer, a changed test or document
+itself. When nothing changed, the tests at the root of the folder are the quick ones. Slow tests
+(slow_tests.py) run only where their own file changed.
 """
 
 import subprocess
@@ -30,7 +31,11 @@ def tests_of(files: list[str]) -> list[str]:
             chosen.append(f"tests/{parts[2]}")
         elif name.startswith("tests/") and Path(name).name.startswith("test_"):
             chosen.append(name)
-    existing = [name for name in dict.fromkeys(chosen) if (ROOT / name).exists()]
+        elif name == "README.md" or name.startswith(("docs/guides/", "docs/users/")):
+            session = "\n>>> " in (ROOT / name).read_text() if (ROOT / name).exists() else False
+            test = "test_session_prints_what_it_shows" if session else "test_document_runs"
+            chosen.append(f"tests/test_documents.py::{test}[{name}]")
+    existing = [n for n in dict.fromkeys(chosen) if (ROOT / n.partition("::")[0]).exists()]
     return [name for name in existing if not any(name.startswith(f"{e}/") for e in existing)]
 
 
