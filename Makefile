@@ -1,13 +1,13 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make reproduce   venv, install, the paper's figures, a compiled function, a bound, a report in out/
 #   make test        venv, install, formatting, lint, types, docs, tests
-# and for daily work: make check (lint, types, the tests of what changed), make format, make bench
+# and for daily work: make check (lint, types, the tests of what changed), make format, make bench, make fuzz
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 
-.PHONY: reproduce test check wheel format bench clean
+.PHONY: reproduce test check wheel fuzz format bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -51,6 +51,12 @@ PYTHONS ?= $(PYTHON)
 wheel: $(VENV)/.test-installed
 	$(BIN)/python -m hatchling build -t wheel -d $(OUT)/dist
 	for python in $(PYTHONS); do sh tests/clean_environment.sh $$python $(OUT)/dist || exit 1; done
+
+# Hostile input by the hundred thousand: formulas, files, stores, command lines. Bad cases are kept.
+CASES   ?= 100000
+WORKERS ?= $$(nproc 2>/dev/null || sysctl -n hw.ncpu)
+fuzz: $(VENV)/.test-installed
+	$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --workers $(WORKERS) --keep $(OUT)/fuzz
 
 format: $(VENV)/.test-installed
 	$(BIN)/ruff format .

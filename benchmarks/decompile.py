@@ -1,161 +1,163 @@
 """What decompilation must show, measured: `python benchmarks/decompile.py [part ...]`.
 
 Parts: compiled, train, solved, failed, enclosures, certificates, others, speed. Trained models are
-kept in a folder (--folder), so that parts can be run one by one; `train` makes them.
+kept in a folder (--folder), so that parts can be run one by one; `train` makes those that are not
+there. Networks are independent of each other: --workers processes share them.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import time
 from collections import Counter
-from itertools import islice
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from decompile_runs import paths, read, train_models
 
-from capax.attention import load, save, transformer_spec
+from capax.attention import transformer_spec
 from capax.boolean import SparseFunction, parse
 from capax.data import TaskSpec
 
 QUICK = {"pairs": 400, "fillers": 16, "fresh": 500}
+MILLION = 1_000_000
 
 
 def say(**row):
     print(json.dumps(row), flush=True)
 
 
-def compiled(_folder, number):
-    """All 256 functions of 3 bits and 500 random ones of 4 bits, in every encoding."""
-    from capax.compiler import ENCODINGS, compile
+def shared(work, items, workers):
+    """`work` of every item, in their order, by so many processes (1: this one)."""
+    if workers == 1:
+        yield from map(work, items)
+        return
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(work, items)
+
+
+def tables_to_compile():
+    """All 256 functions of 3 bits and 500 random ones of 4 bits."""
+    rng = np.random.default_rng(0)
+    every = [np.array([n >> r & 1 for r in range(8)], float) for n in range(256)]
+    return every + [rng.integers(0, 2, 16).astype(float) for _ in range(500)]
+
+
+def one_compiled(case):
+    """(equal, proved, CPU seconds) of one compiled network, decompiled."""
+    from capax.compiler import compile
     from capax.decompile.decompiling import decompile
 
-    rng = np.random.default_rng(0)
-    tables = [np.array([n >> r & 1 for r in range(8)], float) for n in range(256)]
-    tables += [rng.integers(0, 2, 16).astype(float) for _ in range(500)]
+    encoding, number, table = case
+    rng, s = np.random.default_rng(number), int(np.log2(len(table)))
+    places = tuple(sorted(rng.choice(19, s, replace=False).tolist()))
+    f, began = SparseFunction(places, table, 19), time.process_time()
+    found = decompile(compile(f, 19, encoding=encoding).model, **QUICK)
+    g, h = f.relevant(), found.function
+    equal = h.support == g.support and bool((h.table == g.table).all())
+    return equal, found.all_inputs.status == "proved", time.process_time() - began
+
+
+def compiled(_folder, number, workers):
+    """The functions of 3 and 4 bits, in every encoding."""
+    from capax.compiler import ENCODINGS
+
+    tables = tables_to_compile()[: number or None]
     for encoding in ENCODINGS:
-        began, equal, proved = time.process_time(), 0, 0
-        for table in tables[:number] if number else tables:
-            s = int(np.log2(len(table)))
-            places = tuple(sorted(rng.choice(19, s, replace=False).tolist()))
-            f = SparseFunction(places, table, 19)
-            found = decompile(compile(f, 19, encoding=encoding).model, **QUICK)
-            g = f.relevant()
-            h = found.function
-            equal += h.support == g.support and bool((h.table == g.table).all())
-            proved += found.all_inputs.status == "proved"
-        seconds = round(time.process_time() - began, 1)
-        say(part="compiled", encoding=encoding, networks=len(tables[: number or None]),
-            equal=equal, proved=proved, cpu_seconds=seconds)  # fmt: skip
+        began = time.perf_counter()
+        cases = [(encoding, i, table) for i, table in enumerate(tables)]
+        equal, proved, seconds = np.sum(list(shared(one_compiled, cases, workers)), axis=0)
+        say(part="compiled", encoding=encoding, networks=len(cases), equal=int(equal),
+            proved=int(proved), cpu_seconds=round(float(seconds), 1),
+            seconds=round(time.perf_counter() - began, 1))  # fmt: skip
 
 
-# name -> T, m, how many runs, whether they go on after they are solved
-RUNS = {
-    "t50": (50, 300, 104, False),
-    "t50exit": (50, 300, 100, True),
-    "t300": (300, 300, 24, False),
-    "t50fail": (50, 30, 110, False),
-}
-
-
-def train_models(folder, number):
-    """The runs of Figure 3's settings: solved ones at two lengths, and ones below the threshold."""
-    from capax.training import TrialSpec, train
-
-    for name, (T, m, runs, early) in RUNS.items():
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        trials = (
-            TrialSpec(
-                task=TaskSpec(function="and3", T=T, m=m, seed=i), model=transformer_spec(T=T),
-                steps=1000, eval_every=50, restarts=1,
-            )
-            for i in range(number or runs)
-        )  # fmt: skip
-        for result in train(trials, keep="final", max_m=m, early_exit=early):
-            run = result.runs[0]
-            about = {"spec": run.spec.model_dump(mode="json"), "outcome": run.outcome}
-            path = folder / name / f"{result.spec.task.seed:03d}.safetensors"
-            save(path, run.parameters, about)
-
-
-def models(folder, name, outcome, number):
-    """(path, model, task) of the runs that ended so."""
-    for path in islice(sorted((folder / name).glob("*.safetensors")), number or None):
-        model, about = load(path)
-        if about["outcome"] == outcome:
-            yield path, model, TaskSpec(**about["spec"]["task"])
-
-
-def solved(folder, number):
-    """Solved runs: is the formula the target, and what is proved about it?"""
+def one_solved(cells, path):
+    """A solved run: is its formula the target, and what is proved about it?"""
     from capax.decompile.anatomy import classify
     from capax.decompile.decompiling import decompile
 
-    for name in ("t50", "t50exit", "t300"):
+    model, task, outcome = read(path)
+    if outcome != "solved":
+        return None
+    began = time.process_time()
+    found = decompile(model, p=task.probability, **({"cells": cells} if cells else {}))
+    whole, kind = found.all_inputs, classify(found, task.target).kind
+    return {"run": path.stem, "formula": found.formula.text, "kind": kind,
+            "status": whole.status, "margin": whole.margin, "found": whole.found_margin,
+            "ones": whole.ones, "ones_share": whole.ones_share,
+            "proved_share": whole.proved_share, "method": whole.method,
+            "cpu_seconds": round(time.process_time() - began, 2)}  # fmt: skip
+
+
+def solved(folder, number, workers, names=("t50", "t50exit", "t300"), cells=0):
+    """Solved runs of each set, and how many are proved, refuted and open."""
+    for name in names:
         rows = []
-        for path, model, task in models(folder, name, "solved", number):
-            began = time.process_time()
-            found = decompile(model, p=task.probability)
-            whole, kind = found.all_inputs, classify(found, task.target).kind
-            row = {"run": path.stem, "formula": found.formula.text, "kind": kind,
-                   "status": whole.status, "margin": whole.margin, "found": whole.found_margin,
-                   "ones": whole.ones, "ones_share": whole.ones_share,
-                   "proved_share": whole.proved_share,
-                   "cpu_seconds": round(time.process_time() - began, 2)}  # fmt: skip
-            rows.append(row)
-            say(part=name, **row)
+        for row in shared(partial(one_solved, cells), paths(folder, name, number), workers):
+            if row is not None:
+                rows.append(row)
+                say(part=name, **row)
         say(part=f"{name} summary", runs=len(rows), kinds=Counter(r["kind"] for r in rows),
             status=Counter(r["status"] for r in rows))  # fmt: skip
 
 
-def failed(folder, number):
-    """Runs below the threshold: what had they learnt?"""
-    from capax.decompile.anatomy import quick_anatomy, tally
+def one_failed(path):
+    """A run below the threshold: what had it learnt?"""
+    from capax.decompile.anatomy import quick_anatomy
     from capax.decompile.training_data import TrainingData, draw_training
 
+    model, task, outcome = read(path)
+    if outcome != "failed":
+        return None
+    drawn = draw_training(task)
+    data = TrainingData(drawn.X, drawn.y)
+    return path.stem, quick_anatomy(model, task.target, p=task.probability, data=data)
+
+
+def failed(folder, number, workers):
+    """Runs below the threshold, and the tally of what they computed."""
+    from capax.decompile.anatomy import tally
+
     found = []
-    for path, model, task in models(folder, "t50fail", "failed", number):
-        drawn = draw_training(task)
-        data = TrainingData(drawn.X, drawn.y)
-        anatomy = quick_anatomy(model, task.target, p=task.probability, data=data)
-        found.append(anatomy)
-        say(part="failed", run=path.stem, kind=anatomy.kind, formula=anatomy.formula,
-            agreement=anatomy.agreement, shared=anatomy.shared, missing=anatomy.missing,
-            extra=anatomy.extra, fits=anatomy.fits_training)  # fmt: skip
-    say(part="failed summary", runs=len(found), tally=tally(found))
+    for row in shared(one_failed, paths(folder, "t50fail", number), workers):
+        if row is not None:
+            run, anatomy = row
+            found.append(anatomy)
+            say(part="failed", run=run, kind=anatomy.kind, formula=anatomy.formula,
+                agreement=anatomy.agreement, shared=anatomy.shared, missing=anatomy.missing,
+                extra=anatomy.extra, fits=anatomy.fits_training)  # fmt: skip
+    fits = Counter(a.kind for a in found if a.fits_training)
+    say(part="failed summary", runs=len(found), tally=tally(found), fits=fits)
 
 
-def enclosures(folder, number):
-    """A million random and searched inputs per model against the enclosures of the logit."""
-    from capax.decompile.counterexample import search
-    from capax.decompile.enclosure import enclose
-    from capax.decompile.head_sets import Cells, HeadSets
-    from capax.decompile.head_tables import head_tables
-    from capax.decompile.table_forward import TableForward
+def one_attacked(inputs, path):
+    """A million random and searched inputs against the enclosures of one model."""
+    from decompile_enclosures import attack_enclosures
 
-    for path, model, task in models(folder, "t50", "solved", number or 4):
-        f, tables = task.target, head_tables(model)
-        support, rows = tuple(sorted(f.support)), np.arange(8)
-        every = Cells(support, rows, 0 * rows, 0 * rows + task.T - 3)
-        bounds = enclose(model, HeadSets(tables, every))
-        forward, rng = TableForward(model, tables), np.random.default_rng(0)
-        outside, nearest = 0, np.inf
-        for block in range(50):
-            density = rng.random((20_000, 1)) if block % 2 else task.probability
-            X = (rng.random((20_000, task.T)) < density).astype(np.int64)
-            row = sum(X[:, t] << i for i, t in enumerate(support))
-            z = forward.logits(forward.sums(X))
-            outside += int(((z < bounds.low[row]) | (z > bounds.high[row])).sum())
-            nearest = min(nearest, float((z - bounds.low[row]).min()))
-        for sign in ("0", "1"):  # searched towards both ends
-            g = SparseFunction(support, np.full(8, float(sign)), task.T)
-            worst = search(forward, g, rng, p=task.probability)
-            row = sum(int(worst.bits[t]) << i for i, t in enumerate(support))
-            z = forward.logits(forward.sums(worst.bits[None].astype(np.int64)))[0]
-            outside += int(not bounds.low[row] <= z <= bounds.high[row])
-        say(part="enclosures", run=path.stem, inputs=1_000_000, outside=outside, nearest=nearest)
+    model, task, _ = read(path)
+    tried, outside, nearest = attack_enclosures(model, task, inputs)
+    return {"run": f"{path.parent.name}/{path.stem}", "inputs": tried, "outside": outside,
+            "nearest": nearest}  # fmt: skip
 
 
-def certificates(_folder, number):
+def enclosures(folder, number, workers, inputs=MILLION):
+    """Every model of every set (failed ones too): no logit outside of its enclosure."""
+    every = [
+        p for name in ("t300", "t50", "t50exit", "t50fail") for p in paths(folder, name, number)
+    ]
+    rows = []
+    for row in shared(partial(one_attacked, inputs), every, workers):
+        rows.append(row)
+        say(part="enclosures", **row)
+    say(part="enclosures summary", models=len(rows), inputs=sum(r["inputs"] for r in rows),
+        fewest=min(r["inputs"] for r in rows), outside=sum(r["outside"] for r in rows))  # fmt: skip
+
+
+def certificates(_folder, number, _workers):
     """500 training sets at T = 20, m = 30: is the true error ever above the certificate?"""
     from capax.decompile.decompiling import decompile
     from capax.decompile.training_data import TrainingData, draw_training
@@ -192,7 +194,7 @@ def certificates(_folder, number):
         vacuous=int(sum(v >= 1 for v in values)))  # fmt: skip
 
 
-def others(_folder, _number):
+def others(_folder, _number, _workers):
     """A PyTorch LSTM trained on xor of 2 of 20 bits, and a scikit-learn tree, by queries alone."""
     import torch
     from sklearn.tree import DecisionTreeClassifier
@@ -241,11 +243,11 @@ def others(_folder, _number):
         queries=found.queries)  # fmt: skip
 
 
-def speed(folder, _number):
+def speed(folder, _number, _workers):
     """Seconds for one model at T = 300, and for the support of a function of 10 000 bits."""
     from capax.decompile.decompiling import decompile
 
-    _, model, task = next(models(folder, "t300", "solved", 0))
+    model, task, _ = read(paths(folder, "t300", 1)[0])
     for part, call in (
         ("t300", lambda: decompile(model, p=task.probability)),
         ("T = 10000", lambda: decompile(lambda X: parse("x5 & x17 & ~x8000", 10_000)(X) - 0.5,
@@ -258,15 +260,26 @@ def speed(folder, _number):
             cpu_seconds=round(time.process_time() - cpu, 1))  # fmt: skip
 
 
-PARTS = {"compiled": compiled, "train": train_models, "solved": solved, "failed": failed,
+def trained(folder, number, _workers):
+    """The runs that the other parts read."""
+    train_models(folder, number)
+
+
+PARTS = {"compiled": compiled, "train": trained, "solved": solved, "failed": failed,
          "enclosures": enclosures, "certificates": certificates, "others": others,
          "speed": speed}  # fmt: skip
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("parts", nargs="*", default=list(PARTS))
+    arguments.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     arguments.add_argument("--folder", type=Path, default=Path("decompile_models"))
     arguments.add_argument("--number", type=int, default=0, help="only so many of each")
+    arguments.add_argument("--workers", type=int, default=1, help="processes")
     given = arguments.parse_args()
+    unknown = set(given.parts) - set(PARTS)
+    if unknown:
+        arguments.error(
+            f"parts: wanted some of {', '.join(PARTS)}, got {', '.join(sorted(unknown))}"
+        )
     for part in given.parts:
-        PARTS[part](given.folder, given.number)
+        PARTS[part](given.folder, given.number, given.workers)

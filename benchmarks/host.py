@@ -44,7 +44,8 @@ class PlayedSlots:
             chance = 1 - (1 - 1 / (1 + np.exp(-(m - 60) / 8))) ** 0.2
             self.age[slot], self.solves[slot] = 0, (words[0] / 2**32) < chance
 
-    def advance(self):
+    def advance(self, busy):
+        del busy
         began = time.perf_counter()
         CHUNKS["idle"] += began - CHUNKS["last"] if CHUNKS["last"] else 0.0
         time.sleep(self.chunk_seconds)

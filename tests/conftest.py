@@ -8,19 +8,22 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import shutil
 import tempfile
 from dataclasses import is_dataclass
+from functools import wraps
 from inspect import isclass
-from types import FunctionType
-from typing import ForwardRef, get_args
+from types import FunctionType, SimpleNamespace
+from typing import Any, ForwardRef, get_args, get_type_hints
 
-import equinox as eqx
 import jax
 import jaxtyping
+import pytest
 import typer
 from beartype import BeartypeConf, beartype
 from hypothesis import HealthCheck, settings
 
-check_shapes = jaxtyping.jaxtyped
+from warm_commands import WarmCommands
+
 check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
+one_call = jaxtyping.jaxtyped("context")  # within it one letter is one size
 
 
 def has_shapes(annotation):
@@ -37,19 +40,51 @@ def is_plain(function):
     return isinstance(function, FunctionType) and not any(map(has_shapes, annotations))
 
 
+def resolves(annotation, function):
+    """False for a quoted name that only type checkers import."""
+    named = SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        get_type_hints(named, globalns=function.__globals__)
+    except NameError:
+        return False
+    return True
+
+
+def check_arrays(function):
+    """Types and sizes of one call, as jaxtyping's own decorator has it at a third of the cost.
+
+    That one binds the arguments of every call to their names, for its message, and checks them
+    a second time with the result.
+    """
+    checked = None
+
+    @wraps(function)
+    def call(*arguments, **named):
+        nonlocal checked
+        if checked is None:  # not before all names of its module are there
+            function.__annotations__ = {
+                name: annotation if resolves(annotation, function) else Any
+                for name, annotation in function.__annotations__.items()
+            }
+            checked = check_types(function)
+        with one_call:
+            return checked(*arguments, **named)
+
+    return call
+
+
 def check_calls(*, typechecker):
-    """jaxtyping's decorator, but beartype alone where no array is named: it costs far less."""
+    """In place of `jaxtyping.jaxtyped`: beartype alone where no array is named."""
+    del typechecker
 
     def decorate(decorated):
+        if isclass(decorated):
+            if is_dataclass(decorated) and "__init__" in vars(decorated):
+                decorated.__init__ = decorate(decorated.__init__)
+            return decorated
         if typer.Context in getattr(decorated, "__annotations__", {}).values():
             return decorated  # Typer asks for this annotation and passes a Context of Click
-        if is_plain(decorated):
-            return check_types(decorated)
-        record = is_dataclass(decorated) and not issubclass(decorated, eqx.Module)
-        if record and is_plain(decorated.__init__):
-            decorated.__init__ = check_types(decorated.__init__)
-            return decorated
-        return check_shapes(decorated, typechecker=typechecker)
+        return check_types(decorated) if is_plain(decorated) else check_arrays(decorated)
 
     return decorate
 
@@ -77,6 +112,13 @@ settings.register_profile(
 settings.load_profile("capax")
 
 
+@pytest.fixture(scope="session")
+def warm_commands(tmp_path_factory):
+    """Real processes for commands, without seconds of imports for each."""
+    with WarmCommands(tmp_path_factory.mktemp("warm")) as commands:
+        yield commands
+
+
 def pytest_unconfigure():
     if MADE_HERE is not None:
         shutil.rmtree(MADE_HERE, ignore_errors=True)
@@ -85,3 +127,40 @@ def pytest_unconfigure():
 def pytest_collection_modifyitems(items):
     """The documents first: their programs take longest, and nothing should wait for them alone."""
     items.sort(key=lambda item: "test_documents" not in item.nodeid)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser; tests that need it are skipped where there is none."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine; CI installs it")
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_file(browser):
+    """Opens a file as a page; it may load nothing, say nothing and ask nothing."""
+    problems, contexts = [], []
+
+    def open_(path, width=1100, height=900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page, address = context.new_page(), path.as_uri()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.on("request", lambda r: r.url.split("#")[0] != address and problems.append(r.url))
+        page.goto(address)
+        if path.suffix == ".html":
+            page.wait_for_selector("html.ready")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not problems

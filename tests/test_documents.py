@@ -5,13 +5,12 @@ per document, in order. A ```text block right after one of them is its true outp
 """
 
 import doctest
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from warm_commands import WarmCommands
 
 ROOT = Path(__file__).parents[1]
 GUIDES = sorted([*(ROOT / "docs" / "guides").glob("*.md"), *(ROOT / "docs" / "users").glob("*.md")])
@@ -27,23 +26,12 @@ def blocks(document: Path) -> list[tuple[str, str]]:
     return [(kind, body) for kind, body in BLOCK.findall(document.read_text())]
 
 
-def run(kind: str, body: str, folder: Path) -> str:
+def run(commands: WarmCommands, kind: str, body: str, folder: Path) -> str:
     if kind == "bash":
         kept = [line for line in body.splitlines() if not line.startswith(NOT_RUN_HERE)]
-        command = ["bash", "-euo", "pipefail", "-c", "\n".join(kept)]
+        result = commands.bash("\n".join(kept), folder)
     else:
-        command = [sys.executable, "-c", body]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "JAX_ENABLE_X64": "0"}
-    result = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+        result = commands.python(body, folder)
     assert result.returncode == 0, f"{body}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
@@ -57,11 +45,11 @@ def same(shown: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_document_runs(document, tmp_path):
+def test_document_runs(document, tmp_path, warm_commands):
     printed, executed = "", 0
     for kind, body in blocks(document):
         if kind in ("bash", "python"):
-            printed, executed = run(kind, body, tmp_path), executed + 1
+            printed, executed = run(warm_commands, kind, body, tmp_path), executed + 1
         elif kind == "text":
             assert same(body, printed), f"the document shows\n{body}\nbut it printed\n{printed}"
     assert executed, f"{document.name} shows nothing that runs"

@@ -4,13 +4,16 @@ Every mistake a user can make ends in one of these, with a message of one line t
 argument, what was wanted and what came. The command line prints it without a traceback.
 """
 
-from capax.foreign import one_line
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from capax.foreign import one_line, printable
 
 
 class CapaxError(Exception):
     """Base of every error Capax raises on purpose. `exit_code` is what the command line returns.
 
-    Example:
+    Examples:
         >>> import capax
         >>> issubclass(capax.InputError, capax.CapaxError), capax.CapaxError.exit_code
         (True, 2)
@@ -18,11 +21,14 @@ class CapaxError(Exception):
 
     exit_code: int = 2
 
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(str(message)))  # it may quote names from files
+
 
 class InputError(CapaxError, ValueError):
     """An argument, a file or a specification that cannot be used as given.
 
-    Example:
+    Examples:
         >>> import capax
         >>> try:
         ...     capax.parse("x1 &")
@@ -44,4 +50,16 @@ def require(condition: object, argument: str, wanted: str, got: object) -> None:
 
 def shown(value: object, limit: int = 80) -> str:
     """`repr(value)` on one line and at most `limit` characters long."""
-    return one_line(repr(value), limit)
+    try:
+        return one_line(repr(value), limit)
+    except (ValueError, RecursionError):  # an integer of 4300 digits, a list in a list in a list
+        return f"a {type(value).__name__} too long to show"
+
+
+@contextmanager
+def inside(place: str) -> Iterator[None]:
+    """Put `place` before the messages of what is checked inside: `inside("panels.a.")`."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}{error}") from None

@@ -1,8 +1,14 @@
-"""Files appear whole or not at all: write beside the target, fsync, rename. Where caches live."""
+"""Files appear whole or not at all: write without a name, fsync, name it. Where caches live.
+
+On Linux the file has no name while it is written: whatever kills us, the system takes it back and
+nothing is left behind. Where a file system cannot do that, it is a hidden file beside the target.
+"""
 
 import os
+import secrets
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -10,26 +16,53 @@ from capax.errors import InputError
 
 
 def write_atomically(path: Path | str, write: Callable[[IO[bytes]], object]) -> Path:
-    """Call `write` on a temporary file in the same folder, then rename it to `path`.
+    """Call `write` on a new file in the folder of `path`, then make it `path`.
 
-    If `write` raises, or the disk is full, `path` is left exactly as it was.
+    If `write` raises, the disk is full, or the process dies, `path` is left exactly as it was.
     """
     target = Path(path)
     check_writable(target)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = Path(name)
+    hidden: list[Path] = []  # names that must not stay
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _new_file(target, hidden) as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
+            _name_it(file.fileno(), target, hidden)
     except OSError as error:
         raise InputError(f"{target}: could not be written ({error.strerror or error})") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        for name in hidden:
+            name.unlink(missing_ok=True)
     return target
+
+
+def _new_file(target: Path, hidden: list[Path]) -> IO[bytes]:
+    """A file in the folder of `target`: without a name, or with one that `hidden` tells."""
+    if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
+        with suppress(OSError):  # not on every file system
+            return os.fdopen(os.open(target.parent, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".capax-")
+    hidden.append(Path(name))
+    os.fchmod(handle, 0o666 & ~_umask())
+    return os.fdopen(handle, "wb")
+
+
+def _name_it(handle: int, target: Path, hidden: list[Path]) -> None:
+    """The open file becomes `target`, in place of one that may be there."""
+    if not hidden:
+        try:
+            _link(handle, target)
+            return
+        except FileExistsError:  # a name cannot be moved onto, only a file with a name
+            hidden.append(target.with_name(f".capax-{secrets.token_hex(8)}"))
+            _link(handle, hidden[0])
+    hidden[0].replace(target)
+
+
+def _link(handle: int, path: Path) -> None:
+    """Give an open file without a name its first one (see open(2), O_TMPFILE)."""
+    os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
 
 
 def check_writable(path: Path | str) -> None:
@@ -37,18 +70,31 @@ def check_writable(path: Path | str) -> None:
     target = Path(path)
     if target.is_dir():
         raise InputError(f"{target}: wanted a file name, got a folder")
+    if target.exists() and not target.is_file():
+        # Renaming onto it would replace /dev/null itself, for everybody on the machine.
+        raise InputError(f"{target}: wanted a file name, got a device or a pipe")
     if not target.parent.is_dir():
         raise InputError(f"{target}: the folder {target.parent} does not exist")
+    effective = os.access in os.supports_effective_ids
+    if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=effective):
+        raise InputError(f"{target}: the folder {target.parent} cannot be written to")
 
 
 def cache_folder() -> Path:
-    """Where Capax keeps what can be made again: `$CAPAX_CACHE`, or the user's cache folder."""
+    """Where Capax keeps what can be made again: `$CAPAX_CACHE`, or the user's cache folder.
+
+    Raises `InputError` for a user without a home.
+    """
     chosen = os.environ.get("CAPAX_CACHE")
     if chosen:
         return Path(chosen)
     from platformdirs import user_cache_path
 
-    return user_cache_path("capax", appauthor=False)
+    with suppress(RuntimeError):  # older versions give a folder called `~` instead
+        folder = user_cache_path("capax", appauthor=False)
+        if folder.is_absolute():
+            return folder
+    raise InputError("cache: you have no home folder; set CAPAX_CACHE to a folder")
 
 
 def _umask() -> int:

@@ -1,14 +1,21 @@
 """Foreign text: names, formulas and metadata from files that anybody may have written.
 
 Escape sequences would move a cursor, line separators and right-to-left marks would rearrange a
-line. Whoever shows text of unknown origin shows it through `printable`; `terminal` and `notebook`
-do so for everything they are given.
+line, a tag would run. Whoever shows text of unknown origin shows it through this file: `printable`
+for terminals and pictures, `html_text` and `script_json` for pages. `capax.terminal`,
+`capax.errors`, `capax.notebook`, `capax.figures.style` and `capax.report.tables` do so for
+everything they are given.
 """
+
+import json
+import unicodedata
+from html import escape
+from typing import Any
 
 
 def printable(text: str) -> str:
-    r"""`text` with every character that cannot be printed written as its code; \n and \t stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else _code(c) for c in text)
+    r"""`text` with every character that cannot be seen written as its code; \n and \t stay."""
+    return text if text.isprintable() else "".join(map(_seen, text))
 
 
 def one_line(text: str, limit: int = 80) -> str:
@@ -17,6 +24,30 @@ def one_line(text: str, limit: int = 80) -> str:
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
-def _code(character: str) -> str:
+def html_text(value: object) -> str:
+    """`value` as text of an HTML page, in an element or an attribute, whatever it holds."""
+    return escape(printable(str(value)))
+
+
+def script_json(data: object) -> str:
+    """JSON of printable strings that may stand inside a <script> element or an attribute."""
+    text = json.dumps(printable_parts(data), separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def printable_parts(data: Any) -> Any:
+    """`data`, made of lists and dictionaries, with every string in it printable."""
+    if isinstance(data, str):
+        return printable(data)
+    if isinstance(data, dict):
+        return {printable_parts(key): printable_parts(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [printable_parts(value) for value in data]
+    return data
+
+
+def _seen(character: str) -> str:
+    if character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs":
+        return character
     number = ord(character)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{{{number:x}}}"

@@ -5,19 +5,13 @@ theme (only `currentColor` and transparency are used), and nothing is loaded fro
 """
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
-from capax.foreign import printable
+from capax.foreign import html_text, printable
 
 _TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.4em 0"
 _CELL = "text-align:left;padding:.15em .9em .15em 0;border:0;background:none;vertical-align:top"
 _HEAD = _CELL + ";font-weight:600;border-bottom:1px solid currentColor"
 _NOTE = "opacity:.7;font-size:90%"
-
-
-def html_text(value: object) -> str:
-    """`value` as text of an HTML page, whatever characters it holds."""
-    return escape(printable(str(value)))
 
 
 def html_table(

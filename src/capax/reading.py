@@ -5,24 +5,20 @@ Each reader here answers with the content or with one line (`InputError`), in bo
 memory; no reader runs code, and none trusts a number before it has compared it with the file.
 """
 
+import datetime
 import json
 import math
-import zipfile
-import zlib
-from collections.abc import Iterable
+import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capax.errors import InputError, require
 from capax.foreign import one_line
 
-if TYPE_CHECKING:
-    import numpy as np
-
+MAX_TOML = 2**20  # bytes
 MAX_JSON = 16 * 2**20  # characters
 MAX_DEPTH = 64
 MAX_DIGITS = 300  # longer integers do not fit a float
-MAX_ARRAY = 2**31  # bytes of one array that a data file may hold
 
 
 def read_text(path: Path | str, limit: int = 64 * 2**20) -> str:
@@ -65,6 +61,38 @@ def parse_json(text: str, what: str) -> Any:
         raise InputError(f"{what}: not readable as JSON ({one_line(str(error))})") from None
 
 
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """The tables of a TOML file: at most 64 deep, with finite numbers of 64 bits and no dates."""
+    text = read_text(path, MAX_TOML)
+    check_depth(text, str(path))
+    try:
+        fields = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = one_line(str(error), 200)
+        raise InputError(f"{path}: not a readable TOML file ({reason})") from None
+    check_plain(fields, f"{path}: ")
+    return fields
+
+
+def check_plain(tree: Any, where: str = "") -> None:
+    """Refuse, by its path, the first value that no setting of ours can have."""
+    pending: list[tuple[str, Any, int]] = [("", tree, 0)]
+    while pending:
+        path, value, depth = pending.pop()
+        name = where + one_line(path, 120)
+        if isinstance(value, dict | list):
+            require(depth <= MAX_DEPTH, name, f"at most {MAX_DEPTH} levels of tables", "more")
+            parts = value.items() if isinstance(value, dict) else enumerate(value)
+            below = [(f"{path}.{key}".lstrip("."), part, depth + 1) for key, part in parts]
+            pending += reversed(below)
+        elif isinstance(value, datetime.date | datetime.time):
+            raise InputError(f"{name}: wanted a number or a text, got a date or time ({value})")
+        elif isinstance(value, float):
+            require(math.isfinite(value), name, "a finite number", value)
+        elif isinstance(value, int):
+            require(-(2**63) <= value < 2**63, name, "a number of at most 64 bits", value)
+
+
 def check_depth(text: str, what: str, limit: int = MAX_DEPTH) -> None:
     """Refuse text whose brackets nest deeper than `limit` (those inside strings count too)."""
     depth = deepest = 0
@@ -85,56 +113,3 @@ def _integer(digits: str) -> int:
 
 def _constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def load_npy(path: Path | str) -> "np.ndarray":
-    """The numbers of a .npy file whose header says no more than the file holds."""
-    file = existing(path, "a .npy table of numbers")
-    size = file.stat().st_size
-    with file.open("rb") as opened:
-        return _array(opened, size, str(file))
-
-
-def load_npz(path: Path | str, names: Iterable[str]) -> "dict[str, np.ndarray]":
-    """Those of the arrays `names` that an .npz file holds; other members are not touched."""
-    file = existing(path, "an .npz file")
-    wanted, found = {f"{name}.npy": name for name in names}, {}
-    try:
-        with zipfile.ZipFile(file) as archive:
-            for member in archive.infolist():
-                if member.filename in wanted:
-                    name = wanted[member.filename]
-                    with archive.open(member) as opened:
-                        found[name] = _array(opened, member.file_size, f"{file}: {name}")
-    except InputError:
-        raise
-    except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError,
-            ValueError) as error:  # fmt: skip
-        reason = one_line(str(error) or type(error).__name__)
-        raise InputError(f"{file}: not a readable .npz file ({reason})") from None
-    return found
-
-
-def _array(opened: Any, size: int, where: str) -> "np.ndarray":
-    """One array in NumPy's format, of `size` bytes as the file system or archive says."""
-    import numpy as np
-    from numpy.lib import format as npy
-
-    require(size <= MAX_ARRAY, where, f"at most {MAX_ARRAY >> 20} MiB", f"{size >> 20} MiB")
-    try:
-        version = npy.read_magic(opened)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(opened)
-    except Exception as error:  # the header is a Python literal: whatever it breaks is a bad header
-        reason = one_line(str(error) or type(error).__name__)
-        raise InputError(f"{where}: not an array in NumPy's format ({reason})") from None
-    plain = dtype.kind in "biufU" and not dtype.hasobject
-    require(plain, where, "numbers", f"an array of {one_line(str(dtype), 40)}")
-    require(min(shape, default=0) >= 0, where, "lengths >= 0 in its header", shape)
-    count = math.prod(shape)
-    needed = count * dtype.itemsize
-    require(needed <= size, where, f"the {needed} bytes its header declares", f"{size} bytes")
-    content = opened.read(needed)
-    require(len(content) == needed, where, f"{needed} bytes of numbers", f"{len(content)} bytes")
-    flat = np.frombuffer(content, dtype=dtype, count=count)
-    return flat.reshape(shape, order="F" if fortran else "C").copy()

@@ -293,7 +293,7 @@ def test_files_that_are_no_checkpoints(tmp_path):
     with pytest.raises(InputError, match="nothing there"):
         load(tmp_path / "absent.safetensors")
     (tmp_path / "text").write_text("hello, this is not a checkpoint at all")
-    with pytest.raises(InputError, match="not a readable checkpoint"):
+    with pytest.raises(InputError, match="not readable as a checkpoint"):
         load(tmp_path / "text")
 
 

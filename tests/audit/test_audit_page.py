@@ -1,9 +1,6 @@
 """The page of an audit: complete, self-contained, and alive in a real browser."""
 
-import shutil
-
 import numpy as np
-import pytest
 
 from capax.audit.auditing import Audit
 from capax.audit.comparing import against_random, compare
@@ -11,13 +8,12 @@ from capax.audit.layouts.facts import Facts
 from capax.figures.audit_heatmaps import available, draw_head_maps, grid_of
 from capax.report.audit_page import audit_page, write_audit_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 HOSTILE = "</script><img src=x onerror=window.broken=1>"
 QUANTITIES = ("W_QK_F", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21", "score_radius")
 LENGTHS = [16.0, 32.0, 64.0, 128.0]
 
 
-def made(seed=0, text=True):
+def made(seed=0, text=True, name=HOSTILE):
     """An audit of 3 layers x 2 heads with made-up numbers and a hostile name."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -39,8 +35,8 @@ def made(seed=0, text=True):
              "curves": {"T": LENGTHS, "n95": np.ones((3, 2, 4)).tolist(),
                         "median_n95": {"text": [1.0, 2.0, 3.0, 4.0], "shuffled": [2.0] * 4,
                                        "random": [14.0, 30.0, 60.0, 120.0]}}}  # fmt: skip
-    facts = Facts("Llama", 3, 2, 1, 4, 8, 0.5, "rotary", "RMSNorm in front", 128, (HOSTILE,))
-    return Audit(f"/models/{HOSTILE}.gguf", "GGUF", facts, "normal", tuple(rows), (HOSTILE,),
+    facts = Facts("Llama", 3, 2, 1, 4, 8, 0.5, "rotary", "RMSNorm in front", 128, (name,))
+    return Audit(f"/models/{name}.gguf", "GGUF", facts, "normal", tuple(rows), (name,),
                  about if text else None)  # fmt: skip
 
 
@@ -66,27 +62,15 @@ def test_maps_put_every_head_in_its_cell():
     assert len(draw_head_maps(rows, ["W_QK_F", "n95"]).axes) == 4  # two maps, two colour bars
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-def test_the_page_in_a_browser(tmp_path):
-    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright drives it")
+def test_the_page_in_a_browser(tmp_path, open_file):
     path = write_audit_page(made(), [against_random(made())], tmp_path / "audit.html")
-    problems = []
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 400, "height": 800})
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda r: r.url != path.as_uri() and problems.append(r.url))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html.ready")
-        page.wait_for_selector("#growth-median svg")
-        assert page.evaluate("window.broken") is None
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        cell = "#heads tbody tr:first-child td:nth-child(1)"
-        assert page.locator(cell).inner_text() == "0"
-        page.locator("#heads button.sort", has_text="layer").click()
-        assert page.locator(cell).inner_text() == "2"
-        page.locator("#heads button.sort", has_text="layer").click()
-        assert page.locator(cell).inner_text() == "0"
-        browser.close()
-    assert not problems
+    page = open_file(path, 400, 800)
+    page.wait_for_selector("#growth-median svg")
+    assert page.evaluate("window.broken") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    cell = "#heads tbody tr:first-child td:nth-child(1)"
+    assert page.locator(cell).inner_text() == "0"
+    page.locator("#heads button.sort", has_text="layer").click()
+    assert page.locator(cell).inner_text() == "2"
+    page.locator("#heads button.sort", has_text="layer").click()
+    assert page.locator(cell).inner_text() == "0"

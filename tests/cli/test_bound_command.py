@@ -235,7 +235,7 @@ def test_what_capax_data_writes_is_what_capax_bound_reads(tmp_path):
         ({"X": np.zeros((3, 5)), "y": np.zeros(2)}, "y: wanted 3 labels"),
         ({"X": np.full((3, 5), 2), "y": np.zeros(3)}, "X: wanted bits"),
         ({"X": np.zeros((0, 5)), "y": np.zeros(0)}, "at least one example"),
-        ({"X": np.array([None] * 3), "y": np.zeros(3)}, "wanted an .npz file"),
+        ({"X": np.array([None] * 3), "y": np.zeros(3)}, "X: wanted numbers"),
     ],
 )
 def test_a_bad_data_file_is_one_line(tmp_path, arrays, message):

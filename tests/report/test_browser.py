@@ -1,7 +1,5 @@
 """The page in a real browser: no errors, no requests, hover, log axis, traces, phone, dark mode."""
 
-import shutil
-from collections.abc import Iterator
 from itertools import pairwise
 
 import figure_cases as cases
@@ -11,51 +9,24 @@ import report_cases
 from capax.figures.style import DARK, LIGHT
 from capax.report.page import render_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-playwright_api = pytest.importorskip(
-    "playwright.sync_api", reason="playwright drives the browser in this test; it is not installed"
-)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium on this machine; CI installs it and runs this test"
-)
-
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator:
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory) -> str:
+def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render_page(report_cases.page()), encoding="utf-8")
-    return path.as_uri()
+    return path
 
 
 @pytest.fixture
-def open_page(browser, address) -> Iterator:
+def open_page(open_file, report):
     """A function that opens the report; at the end no error and no request may have happened."""
-    problems, contexts = [], []
 
     def open_(width: int = 1100, height: int = 900, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: request.url != address and problems.append(request.url))
-        page.goto(address)
-        page.wait_for_selector("html.ready")
+        page = open_file(report, width, height, **options)
         page.wait_for_selector("#figure-2-thresholds svg")
         return page
 
-    yield open_
-    for context in contexts:
-        context.close()
-    assert not problems
+    return open_
 
 
 def mark_centre(page, chart: str, index: int) -> tuple[float, float]:
@@ -192,10 +163,10 @@ def test_colours_follow_the_mode(open_page, scheme, palette):
     assert page.evaluate(fill) == f"rgb({red}, {green}, {blue})"
 
 
-def test_without_javascript_the_printed_figures_are_there(browser, address):
+def test_without_javascript_the_printed_figures_are_there(browser, report):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(address)
+    page.goto(report.as_uri())
     assert page.locator("details.printed[open] svg").count() == 4
     assert not page.locator(".chart").first.is_visible()
     context.close()

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from capax.figures.style import LIGHT
 from capax.figures.threshold_scaling import draw_threshold_scaling
+from capax.foreign import printable, script_json
 from capax.report.charts import threshold_chart
-from capax.report.page import render_page, script_json
+from capax.report.page import render_page
 from capax.report.provenance import (
     flattened,
     nested_fields,
@@ -67,9 +68,9 @@ def test_every_threshold_leads_to_its_trials(html):
 
 @given(st.text())
 def test_script_json_never_closes_its_element_and_reads_back(text):
-    embedded = script_json({"value": text})
-    assert "<" not in embedded and "\u2028" not in embedded
-    assert json.loads(embedded) == {"value": text}
+    embedded = script_json({text: [text, 3]})
+    assert "<" not in embedded and embedded.isascii()
+    assert json.loads(embedded) == {printable(text): [printable(text), 3]}
 
 
 @given(SPECS)

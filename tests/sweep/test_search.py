@@ -156,7 +156,7 @@ def test_numbers_continue_after_the_trials_already_done():
         (lambda: AdaptiveSearch(m_low=0), "m_low"),
         (lambda: AdaptiveSearch(batsh=3), "did you mean 'batch'"),
         (lambda: AdaptiveSearch(target=1.0), "target"),
-        (lambda: GridSearch(m=(0,)), "m: "),
+        (lambda: GridSearch(m=(0,)), "m.0: "),
         (lambda: GridSearch(m=()), "m: "),
         (lambda: GridSearch(), "m: missing"),
     ],

@@ -9,6 +9,7 @@ from capax.sweep.families import check_experiment, family_of, register_family
 from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
 from capax.sweep.spec import build_experiment, laid_over, load_experiment
+from capax.sweep.store_identity import difference
 from capax.sweep.trial import Trial
 
 
@@ -20,6 +21,16 @@ def test_scales_are_laid_over_the_file():
     assert quick.digest == paper.digest  # the same trials, searched in another way
     other = build_experiment(fields(training={"restarts": 4}))
     assert other.digest != quick.digest
+
+
+def test_another_seed_is_another_experiment_with_the_same_settings():
+    first, same = build_experiment(fields()), build_experiment(fields(seed=0))
+    again = build_experiment(fields(seed=3))
+    assert first.digest == same.digest != again.digest
+    assert difference(first, again) == "panels.threshold.seed: None became 3"
+    trials = [family_of(x.panels[0]).trial(x.panels[0], 7, 11, 5) for x in (first, same, again)]
+    assert [t.trial_id for t in trials][:2] == [trials[0].trial_id] * 2
+    assert trials[2].trial_id != trials[0].trial_id and trials[2].index == trials[0].index
 
 
 def test_the_smallest_file_has_a_default_for_everything(tmp_path):
@@ -101,16 +112,18 @@ def panel(**changes):
         (fields(model={"family": "simulated"}, family="simulated"), "family: wanted once"),
         (fields(scales={"quick": {"nmae": 1}}), "nmae: unknown field of scales.quick"),
         (fields(panels={}, scales={"quick": {}}), r"panels: wanted T = .*or at least one table"),
+        (fields(seed=-1), "seed: "),
+        (fields(seed="x"), "seed: "),
         (fields(task=3), "task: wanted a table, got 3"),
         (panel(serach={}), "serach: unknown field of panels.p; did you mean 'search'"),
-        (panel(T=[0]), "T: "),
+        (panel(T=[0]), "panels.p.T.0: "),
         (panel(T=[]), "T: "),
         (panel(search={"method": "gird"}), "search.method: unknown 'gird'; did you mean 'grid'"),
         (
             panel(search={"batsh": 1}),
             "batsh: unknown field of AdaptiveSearch; did you mean 'batch'",
         ),
-        (panel(search={"method": "grid", "m": [0]}), "m: "),
+        (panel(search={"method": "grid", "m": [0]}), "panels.p.search.m.0: "),
         (panel(search={"method": "grid", "m": [5], "batch": 3}), "batch: unknown field of Grid"),
         (
             panel(model={"family": "transfomer"}),
@@ -147,7 +160,7 @@ def test_broken_files(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match=r"x.toml: not a readable TOML file"):
         load_experiment(path)
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="nothing there"):
         load_experiment(tmp_path / "y.toml")
 
 

@@ -39,20 +39,10 @@ class Scaling:
     linear (or else the power) that a settled comparison leaves; `law` is the same, but `None` where
     the free exponent is not close enough to call the growth by its name.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "known.toml").write_text('''
-        ... name = "known"
-        ... [model]
-        ... family = "simulated"
-        ... [panels.threshold]
-        ... T = [10, 100, 1000]
-        ... [panels.threshold.search]
-        ... method = "grid"
-        ... m = [8, 16, 32, 64, 128]
-        ... trials = 8
-        ... ''')
+        >>> _ = (folder / "known.toml").write_text('family = "simulated"\\nT = [10, 100, 1000]')
         >>> said = capax.thresholds(capax.sweep(folder / "known.toml", folder / "known.sqlite"))
         >>> "log" in [fit.law for fit in said.scaling.fits]
         True

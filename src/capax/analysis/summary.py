@@ -9,6 +9,7 @@ from capax.analysis.laws import Fit
 from capax.analysis.positions import positions
 from capax.analysis.scaling import LEAST_LENGTHS, Scaling, fit_scaling
 from capax.analysis.threshold import Threshold, thresholds
+from capax.notebook import html_table
 from capax.sweep.store import Store
 
 
@@ -29,6 +30,18 @@ class Answer:
     @property
     def settled(self) -> bool:
         return self.scaling is not None and self.scaling.status == "settled" and not self.unreached
+
+    def _repr_html_(self) -> str:
+        """Every T in a notebook, and the verdict below."""
+        rows = [
+            (t.T, "none" if t.m_star is None else t.m_star, _interval(t), t.trials)
+            for t in self.thresholds
+        ]
+        return html_table(rows, head=("T", "m*", "95% interval", "trials"), notes=(self.verdict,))
+
+
+def _interval(found: Threshold) -> str:
+    return f"{found.low} to {found.high}" if found.status == "closed" else found.status
 
 
 def answer(found: tuple[Threshold, ...]) -> Answer:

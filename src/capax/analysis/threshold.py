@@ -28,20 +28,10 @@ class Threshold:
     needs (`None` for learners without a task); `counts` the outcomes behind it all, `rising` those
     that count for m*: up to the peak also where a fall is only suspected.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "known.toml").write_text('''
-        ... name = "known"
-        ... [model]
-        ... family = "simulated"
-        ... [panels.threshold]
-        ... T = [10, 100, 1000]
-        ... [panels.threshold.search]
-        ... method = "grid"
-        ... m = [8, 16, 32, 64, 128]
-        ... trials = 8
-        ... ''')
+        >>> _ = (folder / "known.toml").write_text('family = "simulated"\\nT = [10, 100, 1000]')
         >>> said = capax.thresholds(capax.sweep(folder / "known.toml", folder / "known.sqlite"))
         >>> said.thresholds[0].T
         10
@@ -177,8 +167,9 @@ def panel_target(panel: Panel) -> float:
 
 
 def panel_task(panel: Panel, T: int, m: int = 1) -> TaskSpec | None:
-    """The task of a panel at (T, m); `None` for a simulated learner."""
-    return None if panel.family == "simulated" else TaskSpec(**panel.task, T=T, m=m)
+    """The task of a panel at (T, m); `None` where no rule is known: simulated, or from a file."""
+    unknown = panel.family == "simulated" or "data" in panel.task
+    return None if unknown else TaskSpec(**panel.task, T=T, m=m)
 
 
 def panel_protocol(panel: Panel, task: TaskSpec) -> Protocol:

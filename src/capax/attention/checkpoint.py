@@ -13,14 +13,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
+from capax.array_files import read_safetensors, safetensors_metadata
 from capax.attention.checkpoint_structure import build, describe
 from capax.errors import InputError, require
 from capax.files import check_writable, write_atomically
 from capax.identity import canonical_json
-from capax.reading import existing, parse_json
+from capax.reading import parse_json
 
 FORMAT = "capax-module-1"
 
@@ -28,12 +28,17 @@ FORMAT = "capax-module-1"
 def save(path: Path | str, module: eqx.Module, metadata: Mapping[str, Any] | None = None) -> Path:
     """Write `module` and JSON-able `metadata` to `path`, whole or not at all."""
     check_writable(path)
+    content = to_bytes(module, metadata)
+    return write_atomically(path, lambda file: file.write(content))
+
+
+def to_bytes(module: eqx.Module, metadata: Mapping[str, Any] | None = None) -> bytes:
+    """What `save` writes."""
     leaves: dict[str, np.ndarray] = {}
     structure = describe(module, "", leaves)
     text = _canonical({"module": structure, "metadata": dict(metadata or {})})
     header = {"format": FORMAT, "capax": text, "sha256": _fingerprint(text, leaves)}
-    content = to_safetensors(leaves, metadata=header)
-    return write_atomically(path, lambda file: file.write(content))
+    return to_safetensors(leaves, metadata=header)
 
 
 def load(path: Path | str, *, dtype: Any = None) -> tuple[eqx.Module, dict[str, Any]]:
@@ -59,22 +64,16 @@ def load(path: Path | str, *, dtype: Any = None) -> tuple[eqx.Module, dict[str, 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Header and arrays of a safetensors file with our format mark."""
-    existing(path, "a checkpoint file")
-    try:
-        with safe_open(str(path), framework="np") as file:
-            header = file.metadata() or {}
-            marked = header.get("format") == FORMAT and "capax" in header
-            require(marked, str(path), f"a Capax checkpoint ({FORMAT})", header.get("format"))
-            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except InputError:
-        raise
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: not a readable checkpoint ({_first_line(error)})") from None
+    header = safetensors_metadata(path, "a checkpoint")
+    marked = header.get("format") == FORMAT and "capax" in header
+    require(marked, str(path), f"a Capax checkpoint ({FORMAT})", header.get("format"))
+    return read_safetensors(path, "a checkpoint")
 
 
 def _to_jax(name: str, leaf: np.ndarray, dtype: Any) -> jax.Array:
     """The array in JAX, in the wanted precision; never narrowed silently."""
     wanted = np.dtype(leaf.dtype if dtype is None else dtype)
+    require(bool(np.isfinite(leaf).all()), name, "finite numbers", "NaN or infinity")
     able = wanted != np.float64 or jax.config.jax_enable_x64  # type: ignore[attr-defined]
     require(able, name, "jax_enable_x64 for float64, or dtype=float32", "32-bit JAX")
     return jax.device_put(leaf.astype(wanted))

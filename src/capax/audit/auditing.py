@@ -82,7 +82,7 @@ def audit(
     options: fields of `Options` (heads, kv_heads, head_width, scale, norm, family, init_std,
     context) for what the file does not say. Raises InputError for what cannot be used.
 
-    Example:
+    Examples:
         >>> import capax
         >>> try:
         ...     capax.audit("no/such/folder")

@@ -30,7 +30,7 @@ class SparseFunction:
     Raises `InputError` for repeated or negative positions, s > 20, a position >= T, or a table of
     the wrong length or with a NaN or an infinity.
 
-    Example:
+    Examples:
         >>> import numpy as np, capax
         >>> f = capax.SparseFunction(support=(1, 3), table=np.array([0.0, 1.0, 1.0, 0.0]), T=5)
         >>> f(np.array([0, 1, 0, 0, 1])).item(), f.is_symmetric

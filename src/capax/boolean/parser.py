@@ -45,7 +45,7 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
     Raises `InputError` with the column of the mistake; for a position >= T; for more than 20
     distinct variables; for a text longer than 4096 characters or nested deeper than 40.
 
-    Example:
+    Examples:
         >>> import capax
         >>> f = capax.parse("x2 & ~x5", T=10)
         >>> f.support, f.table.tolist()

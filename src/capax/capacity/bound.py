@@ -83,7 +83,7 @@ class Bound:
     log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
     (two bounds may be compared only when it is the same). delta: failure probability spent.
 
-    Example:
+    Examples:
         >>> import capax
         >>> bound = capax.capacity.occam_bound(30, m=300, delta=0.05)
         >>> bound.vacuous, bound.kind

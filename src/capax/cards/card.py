@@ -44,7 +44,7 @@ def card(
     None). Other keywords are fields of `capax.cards.plan.Plan`.
     Raises `InputError` for what cannot be measured.
 
-    Example:
+    Examples:
         >>> import capax
         >>> try:
         ...     capax.card("no_such_learner", T=[20])

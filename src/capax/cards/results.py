@@ -73,7 +73,7 @@ class MixedRow:
 class Card:
     """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*.
 
-    Example:
+    Examples:
         >>> import capax
         >>> capax.Card((), ()).rows
         ()

@@ -1,73 +1,95 @@
-"""The first and the last thing a command does: signals, and how it ends.
+"""The first and the last thing a command does: streams, signals, and how it ends.
 
 Every ending is one of: 0 done; 1 the answer is no (a refuted certificate, a broken machine, a
-reader that went away); 2 a mistake of the user, in one line; 130 interrupted; 70 a mistake of ours,
-in one line (`--debug` shows where). This file imports nothing heavy, so that Ctrl-C finds a handler
-from the first moment on.
+reader that went away); 2 a mistake of the user or a refusal of the system, in one line; 130
+interrupted (143 terminated, 129 hung up); 70 a mistake of ours, in one line (`--debug` shows
+where). This file imports nothing heavy, so that Ctrl-C finds a handler from the first moment on.
 """
 
+import io
 import os
 import signal
 import sys
-import threading
-from collections.abc import Callable
+import warnings
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
-INTERRUPTED, INTERNAL = 130, 70
+from capax.cli.signals import Signals
+
+INTERNAL = 70
 
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    sys.unraisablehook = _unraisable(sys.unraisablehook)
-    code = INTERRUPTED
+    signals, code = Signals(), INTERNAL
     try:
-        code = run_command()
-        _flush()
+        open_streams()  # first: whatever else is opened must not get the number of a closed one
+        signals.catch()
+        try:
+            code = _ended(signals)
+        finally:
+            signals.close()
     except KeyboardInterrupt:
-        code = _say("interrupted", INTERRUPTED)
+        signals.number = signals.number or signal.SIGINT
+    _leave(signals.say() if signals.number else code)
+
+
+def _ended(signals: Signals) -> int:
+    """The exit code of the command, whose output has reached its reader."""
+    try:
+        code = run_command(signals)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
     except BrokenPipeError:
-        code = _reader_gone()
-    # From here on nothing is left to save: a further Ctrl-C ends the process without a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.exit(code)
+        return 1  # the reader of our output went away, as in `capax theorems | head`
+    except OSError as error:
+        return _say(f"standard output: {_environment(error)}", 2)
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else 1
+    return code
 
 
-def run_command() -> int:
+def run_command(signals: Signals | None = None) -> int:
     """The exit code of the command; errors are said in one line on the way."""
     debug = "--debug" in sys.argv[1:] or bool(os.environ.get("CAPAX_DEBUG"))
     sys.argv[1:] = [word for word in sys.argv[1:] if word != "--debug"]
     try:
         from capax.cli.main import command_line
 
-        return command_line()
-    except (KeyboardInterrupt, BrokenPipeError):
+        with warnings.catch_warnings():
+            if not debug:  # an overflow is said by the number that comes of it, not by a code line
+                warnings.simplefilter("ignore")
+            return command_line()
+    except BrokenPipeError:
         raise
-    except MemoryError as error:
-        return _say(f"out of memory: {error or 'the request does not fit this machine'}", 2)
-    except OSError as error:
-        if debug:
-            raise
-        return _say(_environment(error), 2)
     except Exception as error:
+        if signals is not None and signals.number:
+            raise KeyboardInterrupt from error  # it broke because it was interrupted
         if debug:
-            raise
-        return _say(_ours(error), INTERNAL)
+            import traceback
+
+            traceback.print_exc()
+        return _say(*_reason(error))
+
+
+def _reason(error: Exception) -> tuple[str, int]:
+    """What to say of an error that nobody expected, and the exit code."""
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error or 'the request does not fit this machine'}", 2
+    if isinstance(error, OSError):
+        return _environment(error), 2
+    text = " ".join(str(error).split())[:120]
+    return (
+        f"this is a mistake in Capax, not yours ({type(error).__name__}: {text}); please report "
+        "it with the command and its files (the same command with --debug shows where)",
+        INTERNAL,
+    )
 
 
 def _environment(error: OSError) -> str:
     """What the system refused: disk full, no permission, a name too long."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename else reason
-
-
-def _ours(error: Exception) -> str:
-    kind = type(error).__name__
-    text = " ".join(str(error).split())[:120]
-    return (
-        f"this is a mistake in Capax, not yours ({kind}: {text}); please report it with the "
-        "command and its files (the same command with --debug shows where)"
-    )
 
 
 def _say(message: str, code: int) -> int:
@@ -80,25 +102,34 @@ def _say(message: str, code: int) -> int:
     return code
 
 
-def _flush() -> None:
+def open_streams() -> None:
+    """Standard streams that take everything we print.
+
+    A closed one (`capax ... >&-`) would give its number to the next file that is opened, and then
+    messages would be written into that file. An ASCII one would refuse every other letter.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave(code: int) -> NoReturn:
+    """End now: threads that still compile or print are not waited for.
+
+    What was registered to run at the end runs. A broken standard output was already spoken of, and
+    would be a second time when the interpreter ends.
+    """
+    import atexit
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
             stream.flush()
-
-
-def _reader_gone() -> int:
-    """The reader of our output went away, as in `capax theorems | head`: say nothing, exit 1."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 1
-
-
-def _unraisable(before: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Ctrl-C inside a finaliser would be printed and lost: it is delivered again, soon after."""
-
-    def hook(unraisable: Any) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,)).start()
-        else:
-            before(unraisable)
-
-    return hook
+    os._exit(code)

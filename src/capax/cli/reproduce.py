@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all results.")] = Path("out"),
     scale: Annotated[
-        str, typer.Option(help="quick (minutes on a laptop), paper or beyond.")
+        str,
+        typer.Option(
+            help="quick (minutes on a laptop), paper, beyond, or smoke (a trial of everything)."
+        ),
     ] = "quick",
     experiments: Annotated[
         Path | None,

@@ -33,6 +33,10 @@ def sweep(
     store: Annotated[
         Path | None, typer.Option(help="SQLite file; out/NAME-SCALE.sqlite by default.")
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Repeat the experiment with fresh data; the file's by default."),
+    ] = None,
     on: Annotated[Where, typer.Option(help="Train here or on a Ray cluster.")] = Where.here,
     address: Annotated[
         str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
@@ -49,6 +53,7 @@ def sweep(
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
     from capax.errors import InputError
+    from capax.sweep.families import check_experiment
     from capax.sweep.runner import run_sweep
     from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment
@@ -56,8 +61,10 @@ def sweep(
 
     if address is not None and on is not Where.ray:
         raise InputError("address: wanted together with --on ray, got it without")
-    plan = load_experiment(experiment_path(experiment), scale)
-    path = store or _default_store(f"{plan.name}-{plan.scale}.sqlite")
+    plan = load_experiment(experiment_path(experiment), scale, seed=seed)
+    check_experiment(plan)
+    repeat = f"-seed{seed}" if seed else ""
+    path = store or _default_store(f"{plan.name}-{plan.scale}{repeat}.sqlite")
     with Store.create_or_resume(path, plan) as opened, watching() as watch:
         report = _Counting(watch.sweep(f"{plan.name} ({plan.scale})"))
         if on is Where.ray:
@@ -87,6 +94,10 @@ def sweep(
 
 
 def _default_store(name: str) -> Path:
+    from capax.errors import require
+
+    plain = name.isprintable() and not set(name) & set("/\\") and len(name) < 200
+    require(plain, "store", "--store FILE (this experiment's name is no file name)", name)
     folder = Path("out")
     folder.mkdir(exist_ok=True)
     return folder / name

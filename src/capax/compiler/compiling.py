@@ -21,7 +21,7 @@ MAX_T = 10**8
 class Compiled(NamedTuple):
     """A network that computes the function on all inputs, its certificate, and how it was made.
 
-    Example:
+    Examples:
         >>> import capax
         >>> compiled = capax.compile("x0 & x2", T=5)
         >>> compiled.certificate.wrong_decisions
@@ -71,7 +71,7 @@ def compile(
     incoherent codes; `dtype` of the model (default: float64 where JAX has it on, else float32; the
     certificate is about float64). Raises `InputError` with the reason when something does not fit.
 
-    Example:
+    Examples:
         >>> import capax, numpy as np
         >>> compiled = capax.compile("x0 & x2", T=5)
         >>> float(compiled.model(np.array([1, 0, 1, 0, 0]))) > 0

@@ -41,7 +41,7 @@ class Verification:
     `attacked_error` = the error on an actual input, at least; `float32` = what is left of the
     margin when the forward pass runs in float32.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "and.safetensors"
         >>> _ = capax.compiler.save_compiled(path, capax.compile("x0 & x2", T=5))
@@ -87,7 +87,7 @@ def finite(content: Any) -> Any:
 def verify(path: Path | str) -> Verification:
     """Recompute everything that `path` claims. Raises `InputError` for an unusable file.
 
-    Example:
+    Examples:
         >>> import capax, tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "and.safetensors"
         >>> _ = capax.compiler.save_compiled(path, capax.compile("x0 & x2", T=5))

@@ -1,18 +1,18 @@
 """Compiled networks in safetensors files: weights in float64, the certificate in the metadata."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
+from capax.array_files import read_safetensors, safetensors_metadata
 from capax.attention import ClsMLP, ClsScalar, checkpoint
 from capax.attention.checkpoint_structure import build
 from capax.compiler.compiling import Compiled
 from capax.compiler.construction.assemble import Model, assemble
 from capax.errors import InputError, require
+from capax.reading import parse_json
 
 KIND = "capax-compiled-1"
 
@@ -82,16 +82,9 @@ def _to_jax(name: str, leaf: np.ndarray) -> jax.Array:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The JSON header and the arrays of a Capax file."""
-    require(path.is_file(), str(path), "a weights file", "nothing there")
-    try:
-        with safe_open(str(path), framework="np") as file:
-            header = file.metadata() or {}
-            content = json.loads(header.get("capax", "null"))
-            marked = header.get("format") == checkpoint.FORMAT and isinstance(content, dict)
-            require(marked, str(path), "a Capax file", "a safetensors file of another kind")
-            return content, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except InputError:
-        raise
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
-        reason = (str(error).splitlines() or ["unreadable"])[0][:120]
-        raise InputError(f"{path}: not a readable weights file ({reason})") from None
+    header = safetensors_metadata(path, "a weights file")
+    marked = header.get("format") == checkpoint.FORMAT
+    require(marked, str(path), "a Capax file", "a safetensors file of another kind")
+    content = parse_json(header.get("capax", "null"), f"{path}: header")
+    require(isinstance(content, dict), f"{path}: header", "a JSON object", content)
+    return content, read_safetensors(path, "a weights file")[1]

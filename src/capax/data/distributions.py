@@ -14,7 +14,7 @@ from jaxtyping import UInt8
 
 from capax.boolean.random_functions import Key, WordStream
 from capax.errors import require
-from capax.machine import num_cores
+from capax.machine import check_memory, num_cores
 
 if TYPE_CHECKING:
     import jax
@@ -35,6 +35,7 @@ def bernoulli_rows(
     require(num_rows >= 0, "num_rows", "a number >= 0", num_rows)
     require(T >= 1, "T", "a length >= 1", T)
     threshold = np.uint32(word_threshold(p))
+    check_memory(2 * num_rows * T, f"T: {num_rows} inputs of length {T}")
     bits = np.empty(num_rows * T, dtype=np.uint8)
 
     def draw(start: int) -> None:

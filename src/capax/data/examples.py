@@ -5,16 +5,16 @@ after others were rejected) and the validation set (clean labels, never rejected
 meant is asked for by name; a plain file with X and y serves as either.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-from zipfile import BadZipFile
+from typing import Literal
 
 import numpy as np
 from jaxtyping import UInt8
 
+from capax.array_files import load_npz
 from capax.errors import InputError, require
+from capax.reading import parse_json
 
 Part = Literal["train", "validation"]
 
@@ -39,14 +39,9 @@ def read_examples(path: Path | str, part: Part) -> Examples:
     Raises `InputError` for a file that is missing or damaged, arrays of the wrong shape, entries
     that are not bits, or no examples at all. Nothing in the file is executed (no pickle).
     """
-    require(Path(path).is_file(), str(path), "an .npz file with X and y", "nothing there")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: np.asarray(file[name]) for name in _names(file, part) if name in file}
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, TypeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
-        raise InputError(f"{path}: wanted an .npz file with arrays X and y ({reason})") from None
-    X, y = (arrays.get(name) for name in _names(arrays, part)[:2])
+    own = (f"X_{part}", f"y_{part}")
+    arrays = load_npz(path, (*own, "X", "y", "rejections", "spec"))
+    X, y = (arrays.get(name) for name in (own if own[0] in arrays else ("X", "y")))
     wanted = f"arrays X and y, or X_{part} and y_{part}"
     if X is None or y is None:
         raise InputError(f"{path}: wanted {wanted}, got {', '.join(arrays) or 'neither'}")
@@ -57,9 +52,9 @@ def read_examples(path: Path | str, part: Part) -> Examples:
     return Examples(X.astype(np.uint8), y.astype(np.uint8), tries, noise)
 
 
-def _names(file: Any, part: Part) -> tuple[str, ...]:
-    own = (f"X_{part}", f"y_{part}") if f"X_{part}" in file else ("X", "y")
-    return (*own, "rejections", "spec")
+def has_validation(path: Path | str) -> bool:
+    """Whether a readable file has a validation part of its own."""
+    return "X_validation" in load_npz(path, ("X_validation",))
 
 
 def _check(path: str, X: np.ndarray, y: np.ndarray) -> None:
@@ -74,10 +69,10 @@ def _check(path: str, X: np.ndarray, y: np.ndarray) -> None:
 def _origin(arrays: dict[str, np.ndarray]) -> tuple[float | None, int | None]:
     """(noise, tries) as the file states them; a file that lies here lies about its own origin."""
     try:
-        spec = json.loads(str(arrays["spec"]))
+        spec = parse_json(str(arrays["spec"]), "spec")
         noise, rejecting = float(spec["noise"]), bool(spec["reject_ambiguous"])
         rejections = int(arrays["rejections"])
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         return None, None
     if not (0 <= noise <= 1 and rejections >= 0):
         return None, None

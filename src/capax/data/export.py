@@ -6,6 +6,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from capax.data.file_task import FileTask
 from capax.data.task import Task, TaskSpec
 from capax.errors import InputError, require
 from capax.files import check_writable, write_atomically
@@ -14,7 +15,7 @@ MAX_TABLE_COLUMNS = 20_000
 """CSV and Parquet have one column for each bit; beyond this they are the wrong format."""
 
 
-def write_task(path: Path | str, spec: TaskSpec, task: Task) -> Path:
+def write_task(path: Path | str, spec: TaskSpec | FileTask, task: Task) -> Path:
     """Write `task` to `path`; the ending says how.
 
     .npz: arrays X_train, y_train, X_validation, y_validation, support, rejections (training sets
@@ -27,7 +28,9 @@ def write_task(path: Path | str, spec: TaskSpec, task: Task) -> Path:
     return write_atomically(path, lambda file: writer(file, spec, task))
 
 
-def check_destination(path: Path | str, spec: TaskSpec) -> Callable[[IO[bytes], Any, Any], None]:
+def check_destination(
+    path: Path | str, spec: TaskSpec | FileTask
+) -> Callable[[IO[bytes], Any, Any], None]:
     """The writer for `path`, or an early `InputError` before any data is drawn."""
     suffix = Path(path).suffix.lower()
     writers = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet}
@@ -38,7 +41,7 @@ def check_destination(path: Path | str, spec: TaskSpec) -> Callable[[IO[bytes], 
     return writers[suffix]
 
 
-def _write_npz(file: IO[bytes], spec: TaskSpec, task: Task) -> None:
+def _write_npz(file: IO[bytes], spec: TaskSpec | FileTask, task: Task) -> None:
     np.savez_compressed(
         file,
         X_train=task.X_train,
@@ -51,19 +54,19 @@ def _write_npz(file: IO[bytes], spec: TaskSpec, task: Task) -> None:
     )
 
 
-def _write_csv(file: IO[bytes], spec: TaskSpec, task: Task) -> None:
+def _write_csv(file: IO[bytes], spec: TaskSpec | FileTask, task: Task) -> None:
     from pyarrow import csv
 
     csv.write_csv(_table(spec, task), file, csv.WriteOptions(quoting_style="none"))
 
 
-def _write_parquet(file: IO[bytes], spec: TaskSpec, task: Task) -> None:
+def _write_parquet(file: IO[bytes], spec: TaskSpec | FileTask, task: Task) -> None:
     from pyarrow import parquet
 
     parquet.write_table(_table(spec, task), file)
 
 
-def _table(spec: TaskSpec, task: Task) -> Any:
+def _table(spec: TaskSpec | FileTask, task: Task) -> Any:
     import pyarrow as pa
 
     X = np.concatenate([task.X_train, task.X_validation])

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from capax.errors import InputError, shown
+from capax.foreign import one_line as shortened
 
 
 class Spec(BaseModel):
@@ -20,14 +21,14 @@ class Spec(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise InputError(one_line(error, type(self))) from None
+            raise InputError(one_line(error, type(self), fields)) from None
 
 
-def one_line(error: ValidationError, model: type[BaseModel]) -> str:
+def one_line(error: ValidationError, model: type[BaseModel], fields: dict[str, Any]) -> str:
     """The first complaint as `field: what was wanted, got value`, with the nearest valid name."""
     complaints = error.errors(include_url=False)
     first = complaints[0]
-    name = str(first["loc"][0]) if first["loc"] else model.__name__
+    name = _path(first["loc"], fields) or model.__name__
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return str(cause)
@@ -38,10 +39,24 @@ def one_line(error: ValidationError, model: type[BaseModel]) -> str:
     same_field = [
         c["msg"].removeprefix("Value error, ")
         for c in complaints
-        if c["loc"][:1] == first["loc"][:1]
+        if (_path(c["loc"], fields) or model.__name__) == name
     ]
     wanted = " or ".join(message[:1].lower() + message[1:] for message in same_field)
     return " ".join(f"{name}: {wanted}, got {shown(first['input'])}".split())
+
+
+def _path(places: tuple[int | str, ...], fields: Any) -> str:
+    """The part of a complaint's place that leads through the input: `T.1`, not `p.float`."""
+    path: list[str] = []
+    for place in places:
+        inside = fields.get(place) if isinstance(fields, dict) else None
+        if isinstance(fields, list | tuple) and isinstance(place, int) and place < len(fields):
+            inside = fields[place]
+        if path and inside is None:
+            break
+        path.append(str(place))
+        fields = inside
+    return shortened(".".join(path), 80)
 
 
 def _nearest(name: str, model: type[BaseModel]) -> str:

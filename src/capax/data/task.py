@@ -41,7 +41,7 @@ class TaskSpec(Spec):
     the formula) or explicit positions; `noise`: chance that a training label is flipped;
     `max_tries`: training sets drawn before giving up.
 
-    Example:
+    Examples:
         >>> import capax
         >>> capax.TaskSpec(function="maj3", T=20, m=50).probability
         0.5
@@ -106,7 +106,7 @@ class Task:
 def draw_task(spec: TaskSpec) -> Task:
     """Support, training set and validation set of `spec`.
 
-    Example:
+    Examples:
         >>> import capax
         >>> task = capax.draw_task(capax.TaskSpec(function="and2", T=11, m=40, seed=7))
         >>> task.X_train.shape, task.X_validation.shape, len(task.support)

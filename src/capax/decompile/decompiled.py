@@ -1,18 +1,27 @@
 """What decompilation found, as data, as text and as a page."""
 
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 from capax.boolean.functions import SparseFunction
+from capax.capacity.bound import MODEL, Bound
 from capax.compiler.proof.certificate import table_text
 from capax.decompile.all_inputs import AllInputs
 from capax.decompile.certificate import FormulaCertificate
 from capax.decompile.formula import Formula
 from capax.decompile.influence import Candidates
 from capax.decompile.truth_table import TruthTable
+from capax.foreign import html_text
 
-SHOWN_ROWS = 32
+ROUTES = {
+    "Formula": "formula",
+    "Hold-out": "hold-out",
+    "Gibbs on the version space": "PAC-Bayes over formulas",
+    "PAC-Bayes": "PAC-Bayes around the weights",
+    "Lemma 2.2": "norms",
+    "realizable margin bound": "norms",
+}
+"""Beginnings of the statements behind a certificate, and the routes in a few words."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Influence:
 class Decompiled:
     """The formula of a network and how true it is; see `decompile` for what is asked how.
 
-    Example:
+    Examples:
         >>> import capax
         >>> capax.decompile(capax.compile("x1 & x4", T=6).model).formula.text
         'and(x1, x4)'
@@ -104,7 +113,7 @@ class Decompiled:
         rows.append(("all inputs", self._verdict()))
         if self.certificate is not None:
             rows += [
-                (_name(b.statement), f"error <= {b.verdict}")
+                (_name(b.statement), f"error <= {b.verdict}{_about(b)}")
                 for b in (self.certificate.bound, *self.certificate.routes)
             ]
         return [*rows, ("questions asked", f"{self.queries:,}".replace(",", " "))]
@@ -129,8 +138,9 @@ class Decompiled:
         elif found.margin is None:
             return f"open ({found.method})"
         else:
-            text = f"open: certified margin {found.margin:.4g}, smallest found "
-            text += f"{found.found_margin:.4g}"
+            text = f"open: certified margin {found.margin:.4g}"
+            if found.found_margin is not None:
+                text += f", smallest found {found.found_margin:.4g}"
         if found.ones is None:
             return text
         return (
@@ -144,8 +154,8 @@ class Decompiled:
     def _repr_html_(self) -> str:
         """A table for notebooks; everything in it is escaped."""
         rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(what)}</th>"
-            f"<td style='text-align:left'>{escape(finding)}</td></tr>"
+            f"<tr><th style='text-align:left'>{html_text(what)}</th>"
+            f"<td style='text-align:left'>{html_text(finding)}</td></tr>"
             for what, finding in self.lines()
         )
         return f"<table>{rows}</table>"
@@ -159,6 +169,13 @@ def _share(agreement: Agreement, of: str) -> str:
 
 
 def _name(statement: str) -> str:
-    """The route in a few words: what stands before the first parenthesis or comma."""
-    short = statement.split(" (")[0].split(",")[0].lower()
-    return f"by {short}"
+    """The route in a few words."""
+    for beginning, name in ROUTES.items():
+        if statement.startswith(beginning):
+            return f"by {name}"
+    return f"by {statement}"
+
+
+def _about(bound: Bound) -> str:
+    """Which predictor, where it is not the network itself."""
+    return "" if bound.predictor == MODEL else f", of {bound.predictor}"

@@ -6,20 +6,22 @@ A task's spec says whether ambiguous training sets were redrawn; then further se
 learn how probable acceptance is, which the certificate has to pay for.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
 
+from capax.array_files import load_npz
 from capax.boolean.version_space import is_unique
 from capax.data.distributions import bernoulli_rows
 from capax.data.task import TaskSpec, draw_task, draw_training, labels
-from capax.errors import InputError, require
+from capax.errors import inside, require
 from capax.identity import key_words
+from capax.reading import parse_json
 
 ACCEPTANCE_TRIES = 200
+NAMES = ("X", "y", "X_train", "y_train", "X_validation", "y_validation", "spec")
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,7 @@ def from_task(task: TaskSpec) -> TrainingData:
 
 def read_training_data(path: Path | str) -> TrainingData:
     """The examples in an .npz file. Raises `InputError` for anything else."""
-    require(Path(path).is_file(), str(path), "an .npz file with X and y", "nothing there")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: not a readable .npz file ({_line(error)})") from None
+    arrays = load_npz(path, NAMES)
     names = ("X_train", "y_train") if "X_train" in arrays else ("X", "y")
     for name in names:
         require(name in arrays, str(path), f"an array {name}", ", ".join(sorted(arrays)) or "none")
@@ -80,12 +77,10 @@ def acceptance(task: TaskSpec, tries: int = ACCEPTANCE_TRIES) -> tuple[int, int]
 def _task(path: Path | str, text: np.ndarray | None) -> TaskSpec | None:
     if text is None:
         return None
-    try:
-        fields = json.loads(str(text))
-        require(isinstance(fields, dict), "spec", "a JSON object", fields)
+    with inside(f"{path}: spec: "):
+        fields = parse_json(str(text), "JSON")
+        require(isinstance(fields, dict), "JSON", "an object", fields)
         return TaskSpec(**fields)
-    except (InputError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: spec: {_line(error)}") from None
 
 
 def _bits(name: str, array: np.ndarray) -> np.ndarray:
@@ -97,7 +92,3 @@ def _bits(name: str, array: np.ndarray) -> np.ndarray:
 def _check(name: str, X: np.ndarray, y: np.ndarray) -> None:
     require(X.ndim == 2 and len(X) > 0, name, "a matrix of bits, one row per example", X.shape)
     require(y.shape == (len(X),), f"labels of {name}", f"{len(X)} labels", y.shape)
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]

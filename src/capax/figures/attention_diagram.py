@@ -36,7 +36,7 @@ def draw_attention_diagram(
     """Figure 1 as a Matplotlib figure; `panels` default to `attention_panels()`."""
     panels = attention_panels() if panels is None else panels
     widths = [len(panel.tokens) + 0.1 for panel in panels]
-    with styled(dark) as palette:
+    with styled(dark, formulas=True) as palette:
         figure = Figure(figsize=(11.0, 4.3))
         grid = figure.add_gridspec(
             2, len(panels), width_ratios=widths, height_ratios=(7.0, 0.55), hspace=0, wspace=0.05

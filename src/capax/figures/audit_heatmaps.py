@@ -50,7 +50,7 @@ def draw_head_maps(rows: Rows, names: Sequence[str] | None = None, *, dark: bool
     columns = min(3, len(chosen))
     lines = -(-len(chosen) // columns)
     height = 0.9 + min(3.6, max(1.2, 0.11 * len(grids[0])))
-    with styled(dark) as palette:
+    with styled(dark, formulas=True) as palette:
         figure = Figure(figsize=(2.75 * columns, height * lines), layout="constrained")
         for index, (name, grid) in enumerate(zip(chosen, grids, strict=True)):
             _panel(figure, (lines, columns, index + 1), name, grid, palette)

@@ -195,7 +195,7 @@ def _floats(values: Sequence[int | None]) -> list[float | None]:
 
 def draw_curves(curves: Sequence[Curve], title: str, ylabel: str, *, dark: bool = False) -> Figure:
     """Log-log curves with their names at the right end, in the colour of the line."""
-    with styled(dark) as palette:
+    with styled(dark, formulas=True) as palette:
         figure = Figure(figsize=(7.6, 4.6), layout="constrained")
         axes = figure.subplots()
         axes.set_xscale("log")

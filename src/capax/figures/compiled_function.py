@@ -29,14 +29,15 @@ def draw_compiled_function(compiled: Compiled, *, dark: bool = False) -> Figure:
     """The three panels as one Matplotlib figure."""
     f = compiled.certificate.sparse_function
     rows = _patterns(f.s)
-    with styled(dark) as palette:
+    with styled(dark, formulas=True) as palette:
         figure = Figure(figsize=(15, 1.8 + 0.3 * max(8, len(rows))), layout="constrained")
         look, answer, weigh = figure.subplots(1, 3, width_ratios=(1.2, 1, 1.1))
         _attention(look, compiled, rows, palette)
         _truth_table(answer, compiled, rows, palette)
         _norms(weigh, compiled, palette)
         c = compiled.certificate
-        figure.suptitle(f"{c.function}   T = {c.T:,}, {c.encoding} encoding, {c.family}")
+        title = f"{c.function}   T = {c.T:,}, {c.encoding} encoding, {c.family}"
+        figure.suptitle(title, parse_math=False)
     return figure
 
 

@@ -45,7 +45,7 @@ def draw_slack(
     """The waterfall as dots on a logarithmic axis; the lower bound has its own colour."""
     stages = linear_stages(a, b, eps, N)
     require(stages[0].log_cover > 0, "eps", f"a radius below ab/2 = {a * b / 2:g}", eps)
-    with styled(dark) as palette:
+    with styled(dark, formulas=True) as palette:
         figure = Figure(figsize=(7.4, 3.2), layout="constrained")
         axes = figure.subplots()
         _draw_dots(axes, stages, palette)

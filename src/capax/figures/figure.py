@@ -23,7 +23,7 @@ def figure(
     Figure 2. The result shows itself in a notebook; `capax.figures.style.save` writes it to a file.
     Raises `InputError` for a number that is none, or options that do not belong to it.
 
-    Example:
+    Examples:
         >>> import capax
         >>> picture = capax.figure(1, function="x0 & x2", bits="10110")
         >>> len(picture.axes)

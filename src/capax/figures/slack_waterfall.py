@@ -65,7 +65,7 @@ def draw_waterfall(
 ) -> tuple[Figure, dict[str, float]]:
     """The picture, and the numbers in it."""
     steps = waterfall_steps(T, s, m)
-    with styled(dark) as palette:
+    with styled(dark, formulas=True) as palette:
         figure = Figure(figsize=(7.6, 3.8), layout="constrained")
         axes = figure.subplots()
         _draw_bars(axes, steps, palette)

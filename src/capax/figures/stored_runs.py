@@ -5,7 +5,6 @@ transition, kept parameters an attention map, a search over m a threshold, and a
 learning curves.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -48,7 +47,7 @@ def panel_kind(panel: Panel) -> PanelKind:
     """What a panel is for, by its settings."""
     if panel.training.get("mode") == "online":
         return "transition"
-    if panel.keep_parameters:
+    if panel.keep_parameters and "data" not in panel.task:  # a file says nothing of a support
         return "attention"
     search = panel.search
     few = isinstance(search, GridSearch) and len(set(search.m)) < _LEAST_VALUES
@@ -69,16 +68,20 @@ def stored_runs(store: Store, panel: str | None = None) -> list[StoredRun]:
         "ORDER BY t.panel, t.T, t.m, t.number, r.restart",
         panel,
     )
-    return [
-        StoredRun(
-            **{**dict(row), "spec": json.loads(row["spec"]), "curves": json.loads(row["curves"])}
-        )
-        for row in rows
-    ]
+    return [_run(store, dict(row)) for row in rows]
+
+
+def _run(store: Store, fields: dict[str, Any]) -> StoredRun:
+    run = fields["run_id"]
+    fields["spec"] = store.plain(fields["spec"], f"spec of {run}")
+    fields["curves"] = store.series(fields["curves"], f"curves of {run}")
+    return StoredRun(**fields)
 
 
 def describe_task(spec: dict[str, Any]) -> str:
     """The target in words: `and3` is a 3-bit AND; a formula speaks for itself."""
+    if "content" in spec.get("task", {}):
+        return "examples of a file"
     function = spec.get("task", {}).get("function")
     if function is None:
         return "simulated learner"

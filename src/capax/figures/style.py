@@ -3,11 +3,16 @@
 Draw inside `with styled(dark) as palette:` on a `matplotlib.figure.Figure` (never pyplot: no
 global state, no display), then `save(figure, "x.png")`; the suffix chooses PNG, SVG or PDF.
 
+Names come from files: a dollar sign in them is a dollar sign. Only a figure that asks for formulas
+(`styled(dark, formulas=True)`) reads `$..$` as mathematics, and what cannot be seen is written as
+its code, in every file that is made from a figure (`plain_texts`).
+
 The series colours are told apart by people with the common colour blindnesses (after Okabe and
 Ito), and each has enough contrast with its background to carry text.
 """
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +22,11 @@ from typing import Any
 from cycler import cycler
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from capax.errors import require
 from capax.files import check_writable, write_atomically
+from capax.foreign import printable
 
 FORMATS = ("png", "svg", "pdf")
 DOTS_PER_INCH = 200
@@ -62,11 +69,24 @@ def palette_for(dark: bool) -> Palette:
 
 
 @contextmanager
-def styled(dark: bool = False) -> Iterator[Palette]:
-    """Matplotlib settings of the theme, in force inside the block; gives its palette."""
+def styled(dark: bool = False, *, formulas: bool = False) -> Iterator[Palette]:
+    """Matplotlib settings of the theme, in force inside the block; gives its palette.
+
+    formulas: the texts of this figure are ours and may hold mathematics (also the ticks of
+    logarithmic axes, unless they are formatted otherwise).
+    """
     palette = palette_for(dark)
-    with rc_context(_settings(palette)):
+    with rc_context({**_settings(palette), "text.parse_math": formulas}):
         yield palette
+
+
+def plain_texts(figure: Figure) -> Figure:
+    """`figure` with every text in it printable."""
+    for text in figure.findobj(Text):
+        shown = text.get_text()
+        if not shown.isprintable():
+            text.set_text(printable(shown))
+    return figure
 
 
 def check_destination(path: Path | str) -> str:
@@ -88,10 +108,18 @@ def save(figure: Figure, path: Path | str) -> Path:
 
     def write(file: Any) -> None:
         settings = {"svg.hashsalt": "capax", "svg.fonttype": "path", "pdf.fonttype": 42}
-        with rc_context(settings), _quiet(FONT_DATES):
-            figure.savefig(file, facecolor=figure.get_facecolor(), **options)
+        with rc_context(settings), _quiet(FONT_DATES), no_glyph_warnings():
+            plain_texts(figure).savefig(file, facecolor=figure.get_facecolor(), **options)
 
     return write_atomically(path, write)
+
+
+@contextmanager
+def no_glyph_warnings() -> Iterator[None]:
+    """A script that our font has no letters for is drawn as boxes, without a word about it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        yield
 
 
 @contextmanager

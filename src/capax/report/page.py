@@ -1,12 +1,12 @@
 """The page: one HTML file with its styles, scripts and data inside; nothing else is loaded."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 from typing import Any
 
+from capax.foreign import script_json
 from capax.report.charts import Chart
 from capax.report.tables import escaped, tag
 from capax.report.vector import css_variables
@@ -66,12 +66,6 @@ def render_page(page: Page) -> str:
     )
 
 
-def script_json(data: object) -> str:
-    """JSON that may stand inside a <script> element, whatever strings it holds."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
 def chart_frame(chart: Chart) -> str:
     """The empty frame that `chart.js` fills."""
     return (
@@ -102,13 +96,13 @@ def _finding(finding: Finding) -> str:
 
 
 def _link(section: Section) -> str:
-    return f'<a href="#{section.anchor}">{escaped(section.kicker or section.title)}</a>'
+    return f'<a href="#{escaped(section.anchor)}">{escaped(section.kicker or section.title)}</a>'
 
 
 def _section(section: Section) -> str:
     kicker = tag("small", escaped(section.kicker)) if section.kicker else ""
     heading = tag("h2", kicker + escaped(section.title))
-    return f'<section id="{section.anchor}">{heading}{section.html}</section>'
+    return f'<section id="{escaped(section.anchor)}">{heading}{section.html}</section>'
 
 
 def _asset(name: str) -> str:

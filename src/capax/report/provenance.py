@@ -4,11 +4,11 @@ Runs of one store share most of their spec. The page carries the shared part onc
 the fields that vary; together they are the full spec again.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from capax.foreign import script_json
 from capax.report.page import Section
 from capax.report.tables import Markup, escaped, facts, folded, paragraph, preformatted, tag
 
@@ -58,7 +58,8 @@ class StoreRecord:
 
 def trace_link(text: str, target: Mapping[str, object]) -> Markup:
     """A link that filters the table of runs by `target`."""
-    return Markup(f'<a href="#runs" data-trace="{escaped(json.dumps(target))}">{escaped(text)}</a>')
+    runs = escaped(script_json(target))
+    return Markup(f'<a href="#runs" data-trace="{runs}">{escaped(text)}</a>')
 
 
 def store_payload(record: StoreRecord) -> dict[str, Any]:

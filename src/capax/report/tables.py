@@ -1,8 +1,9 @@
 """Tables and short texts as HTML; everything that came from outside is escaped."""
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from capax.foreign import html_text
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ def escaped(content: object) -> str:
     """`content` as HTML text; `Markup` as it is, nothing for `None`."""
     if isinstance(content, Markup):
         return content.text
-    return "" if content is None else html.escape(str(content))
+    return "" if content is None else html_text(content)
 
 
 def tag(name: str, content: str, kind: str = "") -> str:

@@ -10,7 +10,7 @@ import re
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from capax.figures.style import DARK, LIGHT, Palette
+from capax.figures.style import DARK, LIGHT, Palette, no_glyph_warnings, plain_texts
 
 _ROLES = ("background", "ink", "muted", "line", "panel")
 
@@ -40,8 +40,8 @@ def inline_pair(light: Figure, dark: Figure, name: str) -> str:
 
 def _plain_svg(figure: Figure, name: str, letters: str) -> str:
     buffer = io.StringIO()
-    with rc_context({"svg.fonttype": letters, "svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    with rc_context({"svg.fonttype": letters, "svg.hashsalt": name}), no_glyph_warnings():
+        plain_texts(figure).savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return _with_own_ids(_without_prolog(buffer.getvalue()), name)
 
 

@@ -13,6 +13,7 @@ The panels of the file are repeated for every combination of values: `threshold/
 """
 
 import itertools
+import math
 from typing import Any
 
 from capax.data.task import TaskSpec
@@ -21,6 +22,8 @@ from capax.errors import InputError, require
 SETTINGS = ("task", "model", "optimiser", "training")
 OPTIMISER_FIELDS = ("lr", "weight_decay", "b1", "b2", "eps", "momentum", "schedule", "warmup")
 TRAINING_FIELDS = ("steps", "eval_every", "mode", "batch_size", "restarts")
+
+MOST_VARIANTS = 1000
 
 Table = dict[str, Any]
 Variant = tuple[str, Table]
@@ -33,6 +36,8 @@ def variants(axes: Table) -> list[tuple[str, Table]]:
     Raises `InputError` for an empty axis, an unknown part, or two values with the same name.
     """
     along = [_along(axis, values) for axis, values in axes.items()]
+    number = math.prod(len(values) for values in along)
+    require(number <= MOST_VARIANTS, "axes", f"at most {MOST_VARIANTS} combinations", number)
     found = []
     for combination in itertools.product(*along):
         settings: Table = {}
@@ -68,7 +73,7 @@ def place(axis: str) -> tuple[str, str]:
         return part, field
     require(axis != "name", "axes.name", '"optimiser.name" in quotes', axis)
     for fields, owner in (
-        (tuple(TaskSpec.model_fields), "task"),
+        (("data", *TaskSpec.model_fields), "task"),
         (OPTIMISER_FIELDS, "optimiser"),
         (TRAINING_FIELDS, "training"),
     ):

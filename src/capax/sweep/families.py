@@ -18,11 +18,13 @@ the sweep going and the reason in the store. An error that is raised ends the sw
 import importlib
 from typing import Protocol, runtime_checkable
 
-from capax.errors import InputError
+from capax.errors import InputError, inside, shown
+from capax.foreign import one_line
 from capax.learners.names import entry_of, known_names
 from capax.learners.references import is_reference
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec, SimulatedTrial
 from capax.sweep.spec import SETTINGS, Experiment, Panel, check_names, nearest
+from capax.sweep.tasks import largest_m
 from capax.sweep.trial import Learner, Trial
 
 
@@ -59,8 +61,11 @@ class SimulatedFamily:
         for part in ("task", "optimiser"):
             check_names(getattr(panel, part), (), f"{part} (a simulated learner has none)")
         check_names(panel.training, ("restarts",), "training")
-        learner = SimulatedSpec(**{k: v for k, v in panel.model.items() if k != "family"})
-        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=index, restarts=panel.restarts)
+        with inside("model."):
+            learner = SimulatedSpec(**{k: v for k, v in panel.model.items() if k != "family"})
+            learner.centre(T)
+        seed = panel.task_seed(index)
+        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=seed, restarts=panel.restarts)
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def learner(self, panel: Panel, T: int) -> Learner:
@@ -89,7 +94,7 @@ def family_of(panel: Panel) -> Family:
     if name not in _FAMILIES:
         if not is_reference(name) and name not in known_names():
             known = (*_FAMILIES, *(n for n in known_names() if n not in _FAMILIES))
-            raise InputError(f"model.family: unknown {name!r}{nearest(name, known)}")
+            raise InputError(f"model.family: unknown {shown(name)}{nearest(name, known)}")
         _FAMILIES[name] = _of_learner(name)
     family = _FAMILIES[name]
     if isinstance(family, str):
@@ -124,9 +129,10 @@ def check_experiment(experiment: Experiment) -> None:
     for panel in experiment.panels:
         for T in panel.T:
             try:
-                trial = family_of(panel).trial(panel, T, panel.search.at_length(T).largest_m, 0)
+                trial = family_of(panel).trial(panel, T, largest_m(panel, T), 0)
             except InputError as error:
-                raise InputError(f"panels.{panel.name} at T = {T}: {error}") from None
+                where = f"panels.{one_line(panel.name)} at T = {T}"
+                raise InputError(f"{where}: {error}") from None
             settings = str([getattr(panel, part) for part in SETTINGS]) + f" T={T}"
             other = seen.setdefault(settings, panel.name)
             if other != panel.name or trial.T != T:

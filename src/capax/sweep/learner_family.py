@@ -22,9 +22,10 @@ import numpy as np
 import psutil
 from pydantic import Field
 
+from capax.data.file_task import FileTask
 from capax.data.specs import Spec
-from capax.data.task import TaskSpec, draw_task
-from capax.errors import CapaxError, InputError
+from capax.data.task import Task, TaskSpec, draw_task
+from capax.errors import CapaxError, InputError, inside
 from capax.identity import digest, key_words
 from capax.learners.adapters import Setting, fit_of
 from capax.learners.fitting import Attempt, attempt
@@ -34,6 +35,7 @@ from capax.learners.time_limit import time_limit
 from capax.machine import num_cores
 from capax.sweep.families import Family
 from capax.sweep.spec import Panel, check_names
+from capax.sweep.tasks import task_of
 from capax.sweep.trial import Learner, Outcome, Run, Trial
 
 Attempter = Callable[[Setting, np.ndarray, np.ndarray, np.ndarray, int], Attempt]
@@ -56,13 +58,20 @@ def family_of_entry(entry: Entry) -> Family:
     return Lanes()
 
 
+class Process(Spec):
+    """How the process of a fit is kept: changes no result."""
+
+    memory_gb: float | None = Field(default=None, gt=0, le=2**20)
+    deterministic: bool = True
+
+
 class PlainTrial(Spec):
     """Everything that determines the outcome of a plain learner's trial."""
 
     learner: str
     source: str
     options: dict[str, Any]
-    task: TaskSpec
+    task: TaskSpec | FileTask
     lr: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
     steps: int = Field(default=1000, ge=1)
     eval_every: int = Field(default=100, ge=1)
@@ -91,27 +100,39 @@ class PlainFamily:
         self._entry, self._workers = entry, workers
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
-        """`index` is the task's seed, so it draws support and examples."""
+        """The fit number `index`."""
         for name in {"T", "m", "seed"} & set(panel.task):
             raise InputError(f"task.{name}: set by the sweep, leave it out")
         check_names(panel.optimiser, ("lr",), "optimiser (of a learner that is fitted)")
         check_names(panel.training, _FITS, "training (of a learner that is fitted)")
-        kept = ("restarts", "time_limit", "steps", "eval_every")
-        spec = PlainTrial(
-            learner=self._entry.name,
-            source=self._entry.source,
-            options={k: v for k, v in panel.model.items() if k != "family"},
-            task=TaskSpec(**panel.task, T=T, m=m, seed=index),
-            **panel.optimiser,
-            **{k: v for k, v in panel.training.items() if k in kept},
-        )
+        with inside("task."):
+            task = task_of(panel, T, m, index)
+        with inside("optimiser."):
+            PlainTrial(learner="", source="", options={}, task=task, **panel.optimiser)
+        kept = {k: v for k, v in panel.training.items() if k not in Process.model_fields}
+        with inside("training."):
+            Process(**{k: v for k, v in panel.training.items() if k in Process.model_fields})
+            spec = PlainTrial(
+                learner=self._entry.name,
+                source=self._entry.source,
+                options={k: v for k, v in panel.model.items() if k != "family"},
+                task=task,
+                **panel.optimiser,
+                **kept,
+            )
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
+        """Any m, but no more than a file has."""
+        task = task_of(panel, T)
+        return 1, len(task.split.y) if isinstance(task, FileTask) else None
 
     def learner(self, panel: Panel, T: int) -> Learner:
         """As many processes as workers (cores, if None), each with one fit at a time."""
         del T
-        entry, strict = self._entry, panel.training.get("deterministic", True)
-        memory = panel.training.get("memory_gb")
+        kept = {k: v for k, v in panel.training.items() if k in Process.model_fields}
+        entry, process = self._entry, Process(**kept)
+        strict, memory = process.deterministic, process.memory_gb
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             first = True
@@ -199,7 +220,7 @@ def _outcome(trial: Trial, fitted: Attempter) -> Outcome:
     """Restarts until one is solved: the same data, another key."""
     spec: PlainTrial = trial.spec
     try:
-        task = draw_task(spec.task)
+        task = _data(spec.task)
     except CapaxError as error:
         return Outcome(trial, False, (_run(spec, 0, Attempt(reason=str(error)), []),))
     runs = []
@@ -211,6 +232,10 @@ def _outcome(trial: Trial, fitted: Attempter) -> Outcome:
         if runs[-1].outcome == "solved":
             break
     return Outcome(trial, runs[-1].outcome == "solved", tuple(runs))
+
+
+def _data(task: TaskSpec | FileTask) -> Task:
+    return task.task() if isinstance(task, FileTask) else draw_task(task)
 
 
 def _run(spec: PlainTrial, restart: int, made: Attempt, right: list[float]) -> Run:
@@ -249,7 +274,7 @@ def _here(
 def _compare(trial: Trial, fitted: Attempter) -> None:
     """Raises `InputError` when two fits with the same data and key answer differently."""
     spec: PlainTrial = trial.spec
-    task = draw_task(spec.task)
+    task = _data(spec.task)
     key = key_words(spec.run_fields(0), "fit")[0]
     data = (spec.setting(), task.X_train, task.y_train, task.X_validation, key)
     one, two = fitted(*data), fitted(*data)

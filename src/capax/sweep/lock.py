@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from capax.errors import InputError
@@ -27,8 +28,9 @@ class Lock:
                     "wait for it or choose another --store"
                 ) from None
             if self._still_there(handle):
-                os.truncate(handle, 0)
-                os.write(handle, f"{os.getpid()}\n".encode())
+                with suppress(OSError):  # a full disk: the lock holds, only our name is missing
+                    os.truncate(handle, 0)
+                    os.write(handle, f"{os.getpid()}\n".encode())
                 return handle
             os.close(handle)  # its owner removed the file between our open and our lock
 

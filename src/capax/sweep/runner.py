@@ -6,6 +6,7 @@ do for all of them. Only the calling thread touches the store. None of this chan
 """
 
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +46,7 @@ def run_sweep(
     """Train what the store does not have yet; every finished trial is written at once."""
 
     def outcomes_of(jobs: list[Job]) -> Iterator[Outcome]:
-        with preparing(jobs[jobs_at_once:]):
+        with short_turns(), preparing(jobs):
             yield from concurrently(jobs, jobs_at_once)
 
     return drive(experiment, store, outcomes_of, report)
@@ -83,17 +84,39 @@ def _close(store: Store, job: Job) -> None:
         job.closed = True
 
 
+_TURN = 5e-4
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Threads hand the interpreter on after half a millisecond instead of five.
+
+    A worker comes back from its device many times a chunk, and each time waits for its turn behind
+    threads that draw data or trace programs; meanwhile the device stands idle.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _TURN))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
 @contextmanager
 def preparing(jobs: Sequence["Work"]) -> Iterator[None]:
-    """Prepare the coming jobs in their order; what fails here will fail, and say so, in the job."""
-    threads = max(1, min(4, num_cores() // 4))
-    with ThreadPoolExecutor(threads, thread_name_prefix="prepare") as pool:
+    """Prepare jobs in their order; what fails here will fail, and say so, in the job.
+
+    Also the first ones: their programs come before all others, and are compiled while they draw
+    their data. Nobody waits for a compilation that is no longer wanted: an interrupted sweep closes
+    its store at once.
+    """
+    pool = ThreadPoolExecutor(max(1, min(4, num_cores() // 4)), thread_name_prefix="prepare")
+    try:
         for job in jobs:
             pool.submit(job.prepare)
-        try:
-            yield
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        yield
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
@@ -117,14 +140,14 @@ def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
         except BaseException as error:
             events.put(error)
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="job") as pool:
-        try:
-            for job in jobs:
-                pool.submit(work, job)
-            yield from _until_all_done(events, len(jobs))
-        finally:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="job")
+    try:
+        for job in jobs:
+            pool.submit(work, job)
+        yield from _until_all_done(events, len(jobs))
+    finally:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _until_all_done(

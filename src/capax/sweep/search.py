@@ -24,12 +24,16 @@ Cell = tuple[int, int]
 """One trial of a search: the number of examples m and the trial's number among those at this m."""
 
 
+MOST_TRIALS = 100_000
+"""Of one search at one T: more would be a typing error."""
+
+
 class GridSearch(Spec):
     """Every m of a list, `trials` trials each, all in one round."""
 
     method: Literal["grid"] = "grid"
-    m: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
-    trials: int = Field(default=40, ge=1)
+    m: tuple[Annotated[int, Field(ge=1, lt=2**31)], ...] = Field(min_length=1, max_length=1000)
+    trials: int = Field(default=40, ge=1, le=MOST_TRIALS)
 
     @property
     def most_trials(self) -> int:
@@ -70,13 +74,13 @@ class AdaptiveSearch(Spec):
     """
 
     method: Literal["adaptive"] = "adaptive"
-    m_low: int = Field(default=5, ge=1)
-    m_high: int = Field(default=400, ge=2)
-    batch: int = Field(default=32, ge=1)
-    min_trials: int = Field(default=64, ge=1)
-    max_trials: int = Field(default=256, ge=1)
+    m_low: int = Field(default=5, ge=1, lt=2**31)
+    m_high: int = Field(default=400, ge=2, lt=2**31)
+    batch: int = Field(default=32, ge=1, le=MOST_TRIALS)
+    min_trials: int = Field(default=64, ge=1, le=MOST_TRIALS)
+    max_trials: int = Field(default=256, ge=1, le=MOST_TRIALS)
     precision: float = Field(default=1.25, gt=1.0)
-    step: float = Field(default=0.05, gt=0.0, le=1.0)
+    step: float = Field(default=0.05, ge=1e-3, le=1.0)
     target: float = Field(default=TARGET, gt=0.0, lt=1.0)
     at: dict[int, dict[str, int]] = Field(default_factory=dict)
 
@@ -222,8 +226,9 @@ class Progress:
 def numbered(batch: Iterable[int], done: Iterable[Cell]) -> list[Cell]:
     """Give every m of a batch the smallest trial number at that m that is free."""
     used, cells = set(done), []
+    free: dict[int, int] = {}
     for m in batch:
-        number = next(n for n in itertools.count() if (m, n) not in used)
-        used.add((m, number))
+        number = next(n for n in itertools.count(free.get(m, 0)) if (m, n) not in used)
+        free[m] = number + 1
         cells.append((m, number))
     return cells

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from capax.data.specs import Spec
+from capax.errors import require
 from capax.identity import digest, key_words
 from capax.sweep.counts import TARGET
 from capax.sweep.trial import Outcome, Run, Trial
@@ -41,7 +42,12 @@ class SimulatedSpec(Spec):
     def centre(self, T: int = 1) -> float:
         """Where the curve of T lies: its threshold, if the plateau exceeds the target."""
         c = self.exponent
-        return self.threshold + self.growth * (math.log(T) if c == 0 else (T**c - 1) / c)
+        try:
+            found = self.threshold + self.growth * (math.log(T) if c == 0 else (T**c - 1) / c)
+        except OverflowError:
+            found = math.inf
+        require(1e-9 < found < 1e15, "threshold", f"m above 0 and below 1e15 at T = {T}", found)
+        return found
 
     def success(self, m: int, T: int = 1) -> float:
         """ψ(m): probability that a trial succeeds; 0.8 at the centre (if λ < 0.2, without fall)."""

@@ -8,6 +8,7 @@ Everything can be said in more detail, and at several scales:
 
     name = "figure2"
     claim = "the number of examples needed grows like log T"
+    seed = 0          # another one repeats the experiment with fresh supports, examples and weights
 
     [task]            # fields of the task, without T, m and the seed
     [model]           # family = "transformer" and the fields of its model, without T
@@ -22,31 +23,41 @@ Everything can be said in more detail, and at several scales:
     [scales.paper.panels.threshold]     # laid over the tables above by --scale paper
     T = [50, 100, 200]
 
+`data = "mine.npz"` instead of a function trains on examples of your own (`capax.data.file_task`);
+the file is looked for beside the experiment, and T is what it has.
+
 A panel may lay its own [task], [model], [optimiser], [training] over those of the file. Every field
 is checked, also those of the family, before anything runs; the nearest valid name is offered.
 """
 
 import difflib
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from capax.data.file_task import described
 from capax.data.specs import Spec
-from capax.errors import InputError, require
+from capax.errors import InputError, inside, require, shown
+from capax.foreign import one_line
 from capax.identity import digest
+from capax.reading import read_toml
 from capax.sweep.axes import SETTINGS, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
 _PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", *SETTINGS)
-_SHORT = {"function": "task", "family": "model"}
+_SHORT = {"function": "task", "data": "task", "family": "model"}
 """Fields that may stand at the top of a file, and the table they belong to."""
-_FILE_FIELDS = ("name", "claim", *_SHORT, "T", "search", *SETTINGS, "axes", "panels", "scales")
+_FILE_FIELDS = (
+    *("name", "claim", "seed", *_SHORT, "T", "search"),
+    *(*SETTINGS, "axes", "panels", "scales"),
+)
 _ONLY_PANEL, _ONLY_SCALE = "threshold", "default"
 _RESTARTS = {"transformer": 5}
 """Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
+SEEDS_APART = 10**9
+"""No search numbers so many trials of one m, so experiments of two seeds share none."""
 
 Table = dict[str, Any]
 
@@ -59,14 +70,24 @@ class Panel(Spec):
     """
 
     name: str
-    T: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
+    T: tuple[Annotated[int, Field(ge=1, lt=2**31)], ...] = Field(min_length=1, max_length=1000)
     search: Search = AdaptiveSearch()
     keep_parameters: bool = False
     whole_curves: bool = False
+    seed: int = Field(default=0, ge=0, lt=10**6)
     task: Table = Field(default_factory=dict)
     model: Table = Field(default_factory=dict)
     optimiser: Table = Field(default_factory=dict)
     training: Table = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _family_and_restarts(self) -> "Panel":
+        """The two settings that are asked for before a family checks all of them."""
+        family, restarts = self.model.get("family", ""), self.training.get("restarts", 1)
+        require(isinstance(family, str), "model.family", "a name in quotes", family)
+        whole = isinstance(restarts, int) and not isinstance(restarts, bool) and restarts >= 1
+        require(whole, "training.restarts", "a whole number >= 1", restarts)
+        return self
 
     @property
     def family(self) -> str:
@@ -76,10 +97,21 @@ class Panel(Spec):
     def restarts(self) -> int:
         return self.training.get("restarts", _RESTARTS.get(self.family, 1))
 
+    def task_seed(self, index: int) -> int:
+        """The seed of trial `index`: it draws support and examples."""
+        return self.seed * SEEDS_APART + index
+
     @property
     def identity(self) -> Table:
-        """What a trial is: task, model and protocol. How m is searched, and at which T, is not."""
-        return self.model_dump(mode="json", exclude={"T", "search"})
+        """What a trial is: task, model and protocol. How m is searched, and at which T, is not.
+
+        Seed 0 goes without saying, as in stores made before there were others.
+        """
+        apart = {"T", "search"} if self.seed else {"T", "search", "seed"}
+        fields = self.model_dump(mode="json", exclude=apart)
+        if "content" in self.task:  # what a file holds counts, not where it lies
+            del fields["task"]["data"]
+        return fields
 
 
 class Experiment(Spec):
@@ -96,39 +128,41 @@ class Experiment(Spec):
         return digest({"name": self.name, "panels": [panel.identity for panel in self.panels]})
 
 
-def load_experiment(path: Path | str, scale: str | None = None) -> Experiment:
+def load_experiment(
+    path: Path | str, scale: str | None = None, *, seed: int | None = None
+) -> Experiment:
     """Read, merge and check an experiment file at one of its scales (the first when not said).
+
+    `seed` takes the place of the file's own.
 
     Raises `InputError` naming the file and the field.
     """
     source = Path(path)
-    try:
-        text = source.read_text(encoding="utf-8")
-        fields = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"{source}: not a readable TOML file ({reason})") from None
-    try:
-        return build_experiment({"name": source.stem, **fields}, scale)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
+    fields = read_toml(source)
+    with inside(f"{source}: "):
+        over = {} if seed is None else {"seed": seed}
+        given = {"name": source.stem, **fields, **over}
+        return build_experiment(given, scale, folder=source.parent)
 
 
-def build_experiment(fields: Table, scale: str | None = None) -> Experiment:
-    """The experiment a parsed file describes, at `scale`."""
+def build_experiment(
+    fields: Table, scale: str | None = None, *, folder: Path = Path()
+) -> Experiment:
+    """The experiment a parsed file describes, at `scale`; data files lie in `folder`."""
     check_names(fields, _FILE_FIELDS, "the experiment file")
     scales = table(fields, "scales") or {_ONLY_SCALE: {}}
     chosen = scale if scale is not None else next(iter(scales))
     if chosen not in scales:
-        raise InputError(f"scale: unknown scale {chosen!r}{nearest(chosen, tuple(scales))}")
-    over = table(scales, chosen)
+        raise InputError(f"scale: unknown scale {shown(chosen)}{nearest(chosen, tuple(scales))}")
+    with inside("scales."):
+        over = table(scales, chosen)
     check_names(over, (*SETTINGS, "axes", "panels"), f"scales.{chosen}")
     merged = laid_over(_spelt_out({k: v for k, v in fields.items() if k != "scales"}), over)
     return Experiment(
         name=merged.get("name", ""),
         claim=merged.get("claim", ""),
         scale=chosen,
-        panels=tuple(_panels(merged)),
+        panels=tuple(_panels(merged, folder)),
     )
 
 
@@ -139,42 +173,62 @@ def _spelt_out(fields: Table) -> Table:
         if name in fields:
             require(name not in table(full, part), name, f"once, got it in [{part}] too", name)
             full[part] = {**table(full, part), name: fields[name]}
-    if "T" in fields or "search" in fields:
+    if {"T", "search", "data"} & set(fields) and ("panels" not in fields or "T" in fields):
         require("panels" not in fields, "T", "either at the top or in [panels.NAME]", "both")
         full["panels"] = {_ONLY_PANEL: {k: fields[k] for k in ("T", "search") if k in fields}}
     return full
 
 
-def _panels(experiment: Table) -> Iterator[Panel]:
+def _panels(experiment: Table, folder: Path) -> Iterator[Panel]:
     """Every panel in every variant; a lone panel of several variants goes by their names."""
     panels = table(experiment, "panels")
     require(panels, "panels", "T = [...], or at least one table [panels.NAME]", None)
     combinations = variants(table(experiment, "axes"))
     for name in panels:
+        with inside("panels."):
+            fields = table(panels, name)
         for variant, settings in combinations:
             lone = variant and len(panels) == 1
             full = variant if lone else "/".join(filter(None, (name, variant)))
-            yield _panel(full, table(panels, name), experiment, settings)
+            yield _panel(full, fields, experiment, settings, folder)
 
 
-def _panel(name: str, fields: Table, experiment: Table, variant: Table) -> Panel:
+def _panel(name: str, fields: Table, experiment: Table, variant: Table, folder: Path) -> Panel:
     check_names(fields, _PANEL_FIELDS, f"panels.{name}")
     own = {k: v for k, v in fields.items() if k not in SETTINGS}
-    for part in SETTINGS:
-        own[part] = laid_over(table(experiment, part), table(fields, part))
-        own[part] = laid_over(own[part], table(variant, part))
-    if isinstance(own.get("T"), int):
-        own["T"] = (own["T"],)
-    own["search"] = _search(table(fields, "search"))
-    return Panel(name=name, **own)
+    common = {part: table(experiment, part) for part in SETTINGS}
+    with inside(f"panels.{one_line(name)}."):
+        for part in SETTINGS:
+            own[part] = laid_over(common[part], table(fields, part))
+            own[part] = laid_over(own[part], table(variant, part))
+        if isinstance(own.get("T"), int):
+            own["T"] = (own["T"],)
+        if "data" in own["task"]:
+            own |= _of_file(own["task"], own.get("T"), folder)
+        own["search"] = _search(table(fields, "search"))
+        own["seed"] = experiment.get("seed", 0)
+        return Panel(name=name, **own)
+
+
+def _of_file(task: Table, T: Any, folder: Path) -> Table:
+    """Task and T of a panel whose examples come from a file: what the file says."""
+    check_names(task, ("data", "validation_size"), "a task with data of its own")
+    require(isinstance(task["data"], str), "data", "the name of an .npz file", task["data"])
+    found = described((folder / task["data"]).absolute(), task.get("validation_size"))
+    length = found.pop("T")
+    fits = T is None or list(T) == [length]
+    require(fits, "T", f"{length}, the bits of {task['data']}, or no T at all", T)
+    return {"task": found, "T": (length,)}
 
 
 def _search(fields: Table) -> Search:
     methods: dict[str, type[Search]] = {"adaptive": AdaptiveSearch, "grid": GridSearch}
     method = fields.get("method", "adaptive")
-    if method not in methods:
-        raise InputError(f"search.method: unknown {method!r}{nearest(str(method), tuple(methods))}")
-    return methods[method](**fields)
+    if not isinstance(method, str) or method not in methods:
+        hint = nearest(str(method), tuple(methods))
+        raise InputError(f"search.method: unknown {shown(method)}{hint}")
+    with inside("search."):
+        return methods[method](**fields)
 
 
 def laid_over(below: Table, above: Table) -> Table:
@@ -193,7 +247,7 @@ def laid_over(below: Table, above: Table) -> Table:
 def table(fields: Table, name: str) -> Table:
     """The table called `name`; empty if there is none."""
     value = fields.get(name, {})
-    require(isinstance(value, dict), name, "a table", value)
+    require(isinstance(value, dict), one_line(name), "a table", value)
     return value
 
 
@@ -201,10 +255,11 @@ def check_names(fields: Table, known: tuple[str, ...], where: str) -> None:
     """Reject the first unknown name and offer the nearest known one."""
     for name in fields:
         if name not in known:
-            raise InputError(f"{name}: unknown field of {where}{nearest(name, known)}")
+            hint = nearest(name, known)
+            raise InputError(f"{one_line(name)}: unknown field of {one_line(where)}{hint}")
 
 
 def nearest(name: str, known: tuple[str, ...]) -> str:
     """`; did you mean 'x'?`, or all known names when none is near."""
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name[:80], known, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"

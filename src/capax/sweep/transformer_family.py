@@ -1,20 +1,19 @@
 """The paper's learner: a Transformer trained by the engine, many models at once."""
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import safetensors.numpy
 
-from capax.attention.checkpoint import save
+from capax.attention.checkpoint import to_bytes
 from capax.attention.transformer import Transformer, TransformerSpec, transformer_spec
 from capax.data.feasible import smallest_m
-from capax.data.task import TaskSpec
-from capax.errors import InputError
+from capax.data.file_task import FileTask
+from capax.errors import InputError, inside
 from capax.sweep.spec import Panel
+from capax.sweep.tasks import largest_m, task_of
 from capax.sweep.trial import Learner, Outcome, Run, Trial
 from capax.training import (
     Hardware,
@@ -28,7 +27,11 @@ from capax.training import (
 from capax.training.fused.step import compile_in_background
 from capax.training.hardware import MANY, MAX_SLOTS
 
-_SET_BY_THE_SWEEP = {"task": ("T", "m", "seed"), "model": ("T",), "training": ("task", "model")}
+_SET_BY_THE_SWEEP = {
+    "task": ("T", "m", "seed"),
+    "model": ("T",),
+    "training": ("task", "model", "optimiser"),
+}
 
 
 class TransformerFamily:
@@ -41,18 +44,20 @@ class TransformerFamily:
     examine_from: float = 1.0
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
-        """The engine's trial; `index` is the task's seed, so it draws support and examples."""
+        """The engine's trial number `index`."""
         for part, names in _SET_BY_THE_SWEEP.items():
             for name in set(names) & set(getattr(panel, part)):
                 raise InputError(f"{part}.{name}: set by the sweep, leave it out")
         fields = {k: v for k, v in panel.model.items() if k != "family"}
         training: dict[str, Any] = {**panel.training, "restarts": panel.restarts}
-        spec = TrialSpec(
-            task=TaskSpec(**panel.task, T=T, m=m, seed=index),
-            model=self.model(fields, T),
-            optimiser=OptimiserSpec(**panel.optimiser),
-            **training,
-        )
+        with inside("task."):
+            task = task_of(panel, T, m, index)
+        with inside("model."):
+            model = self.model(fields, T)
+        with inside("optimiser."):
+            optimiser = OptimiserSpec(**panel.optimiser)
+        with inside("training."):
+            spec = TrialSpec(task=task, model=model, optimiser=optimiser, **training)
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def model(self, fields: dict[str, Any], T: int) -> Any:
@@ -63,7 +68,10 @@ class TransformerFamily:
         """From where on training sets are unambiguous; any m where samples are always fresh."""
         if panel.training.get("mode") == "online":
             return 1, None
-        return smallest_m(TaskSpec(**panel.task, T=T, m=1)), None
+        task = task_of(panel, T)
+        if isinstance(task, FileTask):
+            return 1, len(task.split.y)
+        return smallest_m(task), None
 
     def hardware(self, panel: Panel) -> Hardware:
         """Where the panel is trained."""
@@ -80,7 +88,7 @@ class TransformerFamily:
                 _specs(trials, waiting),
                 hardware=hardware,
                 keep="final" if panel.keep_parameters else "none",
-                max_m=panel.search.at_length(T).largest_m,
+                max_m=largest_m(panel, T),
                 early_exit=not panel.whole_curves,
                 full_validation=panel.whole_curves,
                 examine_from=self.examine_from,
@@ -94,13 +102,13 @@ class TransformerFamily:
     def prepare(self, panel: Panel, T: int) -> None:
         """Compile the program of this T while another one trains."""
         self._kernel_in_background(panel, T)
-        largest = panel.search.at_length(T).largest_m
+        largest = largest_m(panel, T)
         trial, hardware = self.trial(panel, T, largest, 0), self.hardware(panel)
         compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=self.block)
 
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
-        spec = self.trial(panel, T, panel.search.at_length(T).largest_m, 0).spec
+        spec = self.trial(panel, T, largest_m(panel, T), 0).spec
         if self.block or not isinstance(spec.model, TransformerSpec):
             return
         compile_in_background(spec.model, spec.optimiser, spec.task.m)
@@ -164,7 +172,4 @@ def _tensors(model: Any, run_id: str) -> bytes:
                 for path, x in leaves
             }
         )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        save(path, model, {"run_id": run_id})
-        return path.read_bytes()
+    return to_bytes(model, {"run_id": run_id})

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from capax.attention.transformer import TransformerSpec
-from capax.data.task import TaskSpec, draw_training, validation_inputs
+from capax.data.task import TaskSpec
 from capax.training.hardware import Hardware
 from capax.training.optimiser import transformation
 from capax.training.paths import NaivePath
 from capax.training.program import Program, start
 from capax.training.roofline import Ceilings, best_of, least_seconds, measure, together
-from capax.training.seeds import seed_for, training_for
+from capax.training.seeds import pool_for, seed_for, training_for
 from capax.training.shape import memory_of, program_of
 from capax.training.slots import Slots
 from capax.training.specs import OptimiserSpec, TrialSpec
@@ -71,7 +71,7 @@ def capax_seconds(
     program = program_of(trial, hardware)
     width = memory_of(program, hardware).slots
     width = width if models is None else min(width, -(-models // len(devices)))
-    pool = validation_inputs(trial.task.T, trial.task.probability, trial.task.validation_size)
+    pool = pool_for(trial.task)
     options = hardware.compiler_options()
     ready = [_filled(Slots(program, d, width, pool, options), trial, program) for d in devices]
     chunks: list[Callable[[], object]] = [partial(s.advance, range(s.width)) for s in ready]
@@ -92,7 +92,8 @@ def naive_seconds(trial: TrialSpec, hardware: Hardware, budget: float) -> float:
     path, rule = NaivePath(_spec(trial), "timed as a rival"), OptimiserSpec()
     rates = (rule.lr, rule.weight_decay, 1.0)
     optimiser = transformation(rule, *rates)
-    training = draw_training(trial.task)
+    training = training_for(trial.run(0))
+    assert training is not None, "the benchmark trains on a full batch"
     X, y = jnp.asarray(training.X, jnp.int32), jnp.asarray(training.y, jnp.float32)
 
     def loss(params: Any) -> jax.Array:

@@ -1,13 +1,19 @@
 """Compiled programs, kept per (program, device, width), and compiled ahead in threads on request.
 
+The functions of a program are compiled side by side, and programs in the order in which they were
+asked for, so that the first can train while the others are still on their way.
+
 width 1: the program of one lane, unbatched. width W: the same program for W lanes, under `vmap` on
 a GPU, one lane after the other on a CPU: there the compiler may round the elements of a batch
 differently (by where vectors end), and a run must not depend on its slot.
 """
 
+import heapq
+import itertools
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -38,9 +44,34 @@ class Executables:
     examine: Any
 
 
+class InOrder:
+    """One at a time, and of those who wait the lowest number first."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._waiting: list[int] = []
+        self._taken = False
+
+    @contextmanager
+    def turn(self, number: int) -> Iterator[None]:
+        """Wait until nobody is in and nobody with a lower number waits."""
+        with self._change:
+            heapq.heappush(self._waiting, number)
+            self._change.wait_for(lambda: not self._taken and self._waiting[0] == number)
+            heapq.heappop(self._waiting)
+            self._taken = True
+        try:
+            yield
+        finally:
+            with self._change:
+                self._taken = False
+                self._change.notify_all()
+
+
 _lock = threading.Lock()
 # Tracing is Python: done one program at a time, the first is ready while others are still traced.
-_tracing = threading.Lock()
+_tracing = InOrder()
+_numbers = itertools.count()
 _kept: dict[Any, Future[Any]] = {}
 
 
@@ -48,12 +79,17 @@ def executables(
     program: Program, device: jax.Device, width: int, options: dict[str, Any]
 ) -> Executables:
     """Compile once per process; later callers, also in other threads, wait for the same result."""
-    compiler = _Compiler(program, device, width, options)
+    compiler = _Compiler(program, device, width, options, next(_numbers))
     key = (device, tuple(sorted(options.items())))
     group = 1 if width == 1 else GROUP
-    draw = _once(("draw", program.path, program.rule, group, *key), compiler.draw)
-    rest = _once((program, width, *key), compiler.rest)
-    return Executables(draw, *rest)
+    parts: dict[str, tuple[Any, Callable[[], Any]]] = {  # the longest to compile first
+        name: ((name, program, width, *key), getattr(compiler, name))
+        for name in ("advance", "examine", "write")
+    }
+    parts["draw"] = ("draw", program.path, program.rule, group, *key), compiler.draw
+    with ThreadPoolExecutor(len(parts), thread_name_prefix="compile") as pool:
+        made = {name: pool.submit(_once, *part) for name, part in parts.items()}
+    return Executables(**{name: future.result() for name, future in made.items()})
 
 
 def _once(key: Any, make: Callable[[], Any]) -> Any:
@@ -80,53 +116,67 @@ class _Compiler:
     device: jax.Device
     width: int
     options: dict[str, Any]
+    number: int  # of the program, among all that were asked for
 
     def draw(self) -> Any:
+        """Parameters from keys."""
         function, key = partial(start, self.program.path, self.program.rule), _KEY
         if self.width > 1:
             function, key = self._each(function), _stacked(key, GROUP)
-        return self._build(function, key)
+        return self._build("draw", function, key)
 
-    def rest(self) -> tuple[Any, Any, Any]:
-        program, lane = self.program, lane_shape(self.program)
-        pool = jax.ShapeDtypeStruct((program.validation_rows, program.path.spec.T), jnp.uint8)
-        head = jax.ShapeDtypeStruct((min(SUBSET, pool.shape[0]), pool.shape[1]), pool.dtype)
+    def write(self) -> Any:
+        """New runs into slots; one slot needs no program for it."""
         if self.width == 1:
-            examined = self._build(partial(examine, program), lane.params, lane.target, pool)
-            advanced = self._build(partial(advance, self.program), lane, head, donate=(0,))
-            return None, advanced, examined
+            return None
+        lane = lane_shape(self.program)
         lanes, fresh = _stacked(lane, self.width), _stacked(lane, GROUP)
-        index = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
+        return self._build("write", _write, lanes, fresh, _INDEX, donate=(0,))
+
+    def examine(self) -> Any:
+        """The whole pool."""
+        program, lane = self.program, lane_shape(self.program)
+        pool = self._pool(program.validation_rows)
+        if self.width == 1:
+            return self._build("examine", partial(examine, program), lane.params, lane.target, pool)
 
         def examine_some(params: Any, target: Target, index: Any, pool: Any) -> Any:
             chosen = jax.tree.map(lambda x: x[index], (params, target))
             return self._each(lambda lane: examine(program, lane[0], lane[1], pool))(chosen)
 
-        written = self._build(_write, lanes, fresh, index, donate=(0,))
-        examined = self._build(examine_some, lanes.params, lanes.target, index, pool)
-        busy = jax.ShapeDtypeStruct((self.width,), jnp.float32)
-        return written, self._advance_all(lanes, head, busy), examined
+        lanes = _stacked(lane, self.width)
+        return self._build("examine", examine_some, lanes.params, lanes.target, _INDEX, pool)
 
-    def _advance_all(self, lanes: Lane, head: Any, busy: Any) -> Any:
-        """Where the kernel may serve it is taken at once, and tried on one example meanwhile."""
-
-        def built(program: Program) -> Any:
-            def advance_all(lanes: Lane, pool: Any, busy: Any) -> Any:
-                one = lambda lane: advance(program, lane[0], pool, lane[1])  # noqa: E731
-                return self._each(one)((lanes, busy))
-
-            return self._build(advance_all, lanes, head, busy, donate=(0,))
-
-        if self._may_be_fused() and self._source_compiles():
+    def advance(self) -> Any:
+        """One chunk; where the kernel may serve it is taken at once, and tried on one example
+        meanwhile."""
+        if self.width > 1 and self._may_be_fused() and self._source_compiles():
             trial: Future[Any] = Future()
             threading.Thread(target=_into, args=(trial, self._trouble), daemon=True).start()
             try:
-                fused = built(replace(self.program, fused=True))
+                fused = self._advance(replace(self.program, fused=True))
             except jax.errors.JaxRuntimeError:
                 fused = None
             if trial.result() is None and fused is not None:
                 return fused
-        return built(self.program)
+        return self._advance(self.program)
+
+    def _advance(self, program: Program) -> Any:
+        lane, head = lane_shape(program), self._pool(min(SUBSET, program.validation_rows))
+        if self.width == 1:
+            return self._build("advance", partial(advance, program), lane, head, donate=(0,))
+
+        def advance_all(lanes: Lane, pool: Any, busy: Any) -> Any:
+            one = lambda lane: advance(program, lane[0], pool, lane[1])  # noqa: E731
+            return self._each(one)((lanes, busy))
+
+        busy = jax.ShapeDtypeStruct((self.width,), jnp.float32)
+        lanes = _stacked(lane, self.width)
+        return self._build("advance", advance_all, lanes, head, busy, donate=(0,))
+
+    def _pool(self, rows: int) -> Any:
+        columns = self.program.path.spec.T + self.program.labelled
+        return jax.ShapeDtypeStruct((rows, columns), jnp.uint8)
 
     def _may_be_fused(self) -> bool:
         program, path = self.program, self.program.path
@@ -157,17 +207,28 @@ class _Compiler:
             return partial(lax.map, function)
         return jax.vmap(function)
 
-    def _build(self, function: Any, *arguments: Any, donate: tuple[int, ...] = ()) -> Any:
+    def _build(
+        self, name: str, function: Any, *arguments: Any, donate: tuple[int, ...] = ()
+    ) -> Any:
         where = SingleDeviceSharding(self.device)
         placed = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), arguments
         )
-        with _tracing:
-            lowered = jax.jit(function, donate_argnums=donate).lower(*placed)
+        with _tracing.turn(self.number):
+            lowered = self._traced(name, jax.jit(function, donate_argnums=donate), placed)
+        return self._compiled(name, lowered)
+
+    def _traced(self, name: str, function: Any, arguments: Any) -> Any:
+        del name  # who measures wants to know it
+        return function.lower(*arguments)
+
+    def _compiled(self, name: str, lowered: Any) -> Any:
+        del name
         return lowered.compile(compiler_options=self.options)
 
 
 _KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)
+_INDEX = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
 
 
 def _into(future: Future[Any], make: Callable[[], Any]) -> None:

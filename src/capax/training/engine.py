@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from capax.data.task import validation_inputs
 from capax.errors import InfeasibleError, require
 from capax.training.hardware import MANY, Hardware, enable_cache
 from capax.training.program import Program
 from capax.training.results import RunResult, TrialResult
-from capax.training.seeds import seed_after, training_for
+from capax.training.seeds import pool_for, seed_after, training_for
 from capax.training.shape import check_fits, memory_of, program_of, with_rows
 from capax.training.specs import RunSpec, TrialSpec
 from capax.training.worker import Desk, Job, Orders, work
@@ -210,7 +209,7 @@ class Crew:
         if self._threads or self._first is None or self._program is None:
             return
         devices, task = self.hardware.worker_devices(), self._first.task
-        pool = validation_inputs(task.T, task.probability, task.validation_size)
+        pool = pool_for(task)
         each = -(-self._room // len(devices))
         wanted = -(-len(self.open_trials) // len(devices))
         width = self.hardware.slots or 1 << (wanted - 1).bit_length()

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from capax.errors import require
+from capax.errors import InputError, require
 from capax.files import cache_folder
 from capax.machine import num_cores
 
@@ -99,10 +99,10 @@ def enable_cache(hardware: Hardware) -> None:
     """Keep compiled programs between processes, unless the user configured JAX otherwise."""
     if not hardware.use_cache or jax.config.values["jax_compilation_cache_dir"]:
         return
-    folder = hardware.cache_dir or cache_folder() / "compiled"
     try:
+        folder = hardware.cache_dir or cache_folder() / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, InputError):
         return  # a read-only home only costs compilation time
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1024  # the naive forward pass holds rows x T x d numbers
 class Trained:
     """A trained Transformer with its task and the record of its training.
 
-    Example:
+    Examples:
         >>> import capax
         >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
         >>> trained.spec.task.function, trained.run.path
@@ -107,7 +107,7 @@ def train_model(
     fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`.
     Raises `InputError` for fields that do not exist or do not fit.
 
-    Example:
+    Examples:
         >>> import capax
         >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
         >>> trained.task.X_train.shape
@@ -119,8 +119,9 @@ def train_model(
     first: dict[str, Any] = {"function": function, "T": T, "m": m, "seed": seed, "support": support}
     rule: dict[str, Any] = {"lr": lr, **(optimiser or {})}
     budget: dict[str, Any] = {"steps": steps, "restarts": restarts, **(training or {})}
+    drawn = TaskSpec(**(first | (task or {})))
     spec = TrialSpec(
-        task=TaskSpec(**(first | (task or {}))),
+        task=drawn,
         model=transformer_spec(**({"T": T} | (model or {}))),
         optimiser=OptimiserSpec(**rule),
         **budget,
@@ -128,4 +129,4 @@ def train_model(
     (result,) = train([spec], keep="final", progress=progress)
     kept = result.runs[-1].parameters
     assert kept is not None, "the engine keeps parameters when asked"
-    return Trained(kept, draw_task(spec.task), spec, result)
+    return Trained(kept, draw_task(drawn), spec, result)

@@ -39,6 +39,7 @@ class Program:
     block_rows: int
     fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
     block: int = 0  # examples per piece of a gradient; 0: all at once
+    labelled: bool = False  # the pool has the labels in a column after the inputs
 
 
 # A leaf of a lane: a JAX array on the device, a NumPy array while the lane is being made on the
@@ -181,7 +182,10 @@ def examine(
     program: Program, params: Any, target: Target, pool: UInt8[Array, "n T"]
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """Number of right answers on the pool and mean attention mass, in blocks of rows."""
-    n, T = pool.shape
+    n, columns = pool.shape
+    T, support = program.path.spec.T, target.support
+    if program.labelled:  # the one column that labels are read from is no position
+        support = jnp.minimum(support, T - 1)
     rows = min(program.block_rows, n)
     num_blocks = -(-n // rows)
     padded = jnp.pad(pool, ((0, num_blocks * rows - n), (0, 0)))
@@ -190,11 +194,11 @@ def examine(
 
     def block(inputs: tuple[Array, Array]) -> tuple[Array, Array]:
         bits, counts = inputs
-        values, mass = read(bits, target.support, target.relevant)
+        values, mass = read(bits[:, :T], support, target.relevant)
         right = ((values > 0) == (labels(target, bits) > 0.5)) & counts
         return jnp.sum(right.astype(jnp.int32)), jnp.sum(jnp.where(counts, mass, 0.0))
 
-    correct, mass = lax.map(block, (padded.reshape(num_blocks, rows, T), counted))
+    correct, mass = lax.map(block, (padded.reshape(num_blocks, rows, columns), counted))
     return jnp.sum(correct, dtype=jnp.int32), jnp.sum(mass) / n
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from capax.foreign import printable
 from capax.terminal import Terminal
 from capax.training.engine import Tally
 
@@ -83,7 +84,7 @@ class Lines:
 
     def say(self, line: str) -> None:
         """A line right now."""
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """No more lines."""

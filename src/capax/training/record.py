@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from capax.data.file_task import FileTask
 from capax.training.paths import Path
 from capax.training.results import COLUMNS, Outcome, RunResult
 from capax.training.specs import RunSpec
@@ -60,7 +61,7 @@ class Record:
         evals = dict(zip(COLUMNS, columns, strict=True))
         for name in ("step", "validation_rows"):
             evals[name] = evals[name].astype(np.int64)
-        if path.name == "module":
+        if path.name == "module" or isinstance(self.spec.task, FileTask):  # no support is known
             del evals["attention_mass"]
         return RunResult(
             run_id=self.spec.run_id,

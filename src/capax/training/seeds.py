@@ -5,7 +5,15 @@ from concurrent.futures import Future
 import numpy as np
 
 from capax.data.distributions import word_threshold
-from capax.data.task import TaskSpec, Training, draw_support, draw_training, parsed
+from capax.data.file_task import FileTask
+from capax.data.task import (
+    TaskSpec,
+    Training,
+    draw_support,
+    draw_training,
+    parsed,
+    validation_inputs,
+)
 from capax.errors import require
 from capax.identity import canonical_json, words_of
 from capax.training.program import Data, Lane, Program, Target
@@ -16,7 +24,16 @@ Seed = tuple[Lane, np.ndarray]
 
 def training_for(spec: RunSpec) -> Training | None:
     """The training set of a run; None in online training, which needs none."""
+    if isinstance(spec.task, FileTask):
+        return spec.task.training()
     return draw_training(spec.task) if spec.mode == "full_batch" else None
+
+
+def pool_for(task: TaskSpec | FileTask) -> np.ndarray:
+    """The validation inputs; those of a file with their labels in a last column."""
+    if isinstance(task, FileTask):
+        return task.pool()
+    return validation_inputs(task.T, task.probability, task.validation_size)
 
 
 def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed:
@@ -52,7 +69,12 @@ def _padded(training: Training | None, program: Program) -> Data:
     return Data(bits, y, mask)
 
 
-def _target(task: TaskSpec, training: Training | None, s: int) -> Target:
+def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> Target:
+    if isinstance(task, FileTask):  # y is the last column of the pool, whatever the others say
+        column = np.zeros(s, np.int32)
+        column[0] = task.T
+        truth = np.tile(np.array([0.0, 1.0], np.float32), 2 ** (s - 1))
+        return Target(column, np.zeros(s, np.float32), truth, np.uint32(0))
     support = draw_support(task) if training is None else training.support
     function = parsed(task.function)
     require(function.is_boolean, "function", "a Boolean function", task.function)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import jax
 
+from capax.data.file_task import FileTask
 from capax.errors import InputError, shown
 from capax.training.compiled import executables
 from capax.training.hardware import Hardware, enable_cache
@@ -27,7 +28,8 @@ def shape_of(trial: TrialSpec) -> dict[str, object]:
         "eval_every": trial.eval_every,
         "mode": trial.mode,
         "batch_size": trial.batch_size if trial.mode == "online" else None,
-        "p": task.probability,
+        "data": task.content if isinstance(task, FileTask) else None,
+        "p": None if isinstance(task, FileTask) else task.probability,
         "validation_size": task.validation_size,
     }
 
@@ -53,6 +55,8 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
     """The program that trains `trial` on `hardware`, with gradients in pieces of `block` rows."""
     path = path_for(trial.model, hardware.platform)
     rows = padded_rows(trial, max_m, hardware.platform)
+    labelled = isinstance(trial.task, FileTask)
+    s = 1 if isinstance(trial.task, FileTask) else trial.task.target.s
     if block and trial.mode == "full_batch":
         rows = -(-rows // block) * block
         if isinstance(path, CollapsedPath):  # a design matrix in thirds cannot be cut into pieces
@@ -61,12 +65,13 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         path=path,
         rule=rule_of(trial.optimiser),
         rows=rows,
-        s=max(_MIN_SUPPORT, trial.task.target.s),
+        s=max(_MIN_SUPPORT, s),
         chunk=trial.eval_every,
         mode=trial.mode,
         validation_rows=trial.task.validation_size,
         block_rows=block_rows(trial.model, path.name == "collapsed"),
         block=block if trial.mode == "full_batch" else 0,
+        labelled=labelled,
     )
 
 

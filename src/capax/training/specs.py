@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, SerializeAsAny, model_validator
 
 from capax.attention.transformer import TransformerSpec
+from capax.data.file_task import FileTask
 from capax.data.specs import Spec
 from capax.data.task import TaskSpec
 from capax.errors import require
@@ -35,7 +36,7 @@ class OptimiserSpec(Spec):
 
 
 class _Training(Spec):
-    task: TaskSpec
+    task: TaskSpec | FileTask
     model: TransformerSpec | SerializeAsAny[Architecture]
     optimiser: OptimiserSpec = OptimiserSpec()
     steps: int = Field(default=1000, ge=1)
@@ -49,6 +50,8 @@ class _Training(Spec):
         require(self.model.alphabet == 2, "model.alphabet", "2 (bits)", self.model.alphabet)
         wanted = f"a multiple of eval_every = {self.eval_every}"
         require(self.steps % self.eval_every == 0, "steps", wanted, self.steps)
+        drawn = isinstance(self.task, TaskSpec) or self.mode == "full_batch"
+        require(drawn, "mode", "full_batch for the examples of a file", self.mode)
         require(self.task.validation_size >= 1, "validation_size", "at least 1", 0)
         return self
 

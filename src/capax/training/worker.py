@@ -57,9 +57,9 @@ class Desk:
         self._closed = False
 
     def put(self, job: Job) -> None:
-        """Let a job wait for a slot."""
+        """Let a job wait for a slot; a restart goes first, for others may have to follow it."""
         with self._change:
-            self._jobs.append(job)
+            (self._jobs.appendleft if job.spec.restart else self._jobs.append)(job)
             self._change.notify()
 
     def take(self, most: int, wait: bool) -> list[Job] | None:

@@ -1,14 +1,19 @@
 """The table of a checkpoint: one row per head, streamed layer by layer."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from capax.audit.heads.capacity_share import Counted, capacity_shares
 from capax.audit.heads.random_start import COMPARED, Start, random_sizes, ratio, start_of
 from capax.audit.heads.sizes import HeadSizes, head_sizes
 from capax.audit.layouts.attention import Attention
 from capax.audit.layouts.table import Recognised
+from capax.machine import num_cores
 
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
@@ -31,17 +36,20 @@ def head_table(recognised: Recognised, progress: Progress | None = None) -> Head
     rows: list[Row] = []
     normalised = False
     total = recognised.layout.layers_of(facts, recognised.settings)
-    for done, attention in enumerate(recognised.layers()):
-        key = _shape_key(attention)
-        if key not in baselines:
-            baselines[key] = random_sizes(attention, start, facts.family, facts.limit)
-        for h in range(len(attention.W_Q)):
-            sizes = head_sizes(attention, h, facts.limit)
-            counted.append(_counted(attention, h, sizes))
-            rows.append(_row(attention, h, sizes, baselines[key]))
-        normalised = normalised or attention.q_gain is not None
-        if progress is not None:
-            progress(done + 1, total)
+    # LAPACK leaves the interpreter free: one head per core, each with one thread. Threads of BLAS
+    # that share a head wait for each other: on a busy machine ten times the work.
+    with threadpool_limits(1), ThreadPoolExecutor(num_cores()) as pool:
+        for done, attention in enumerate(recognised.layers()):
+            key = _shape_key(attention)
+            if key not in baselines:
+                baselines[key] = random_sizes(attention, start, facts.family, facts.limit)
+            sizes_of = partial(head_sizes, attention, limit=facts.limit)
+            for h, sizes in enumerate(pool.map(sizes_of, range(len(attention.W_Q)))):
+                counted.append(_counted(attention, h, sizes))
+                rows.append(_row(attention, h, sizes, baselines[key]))
+            normalised = normalised or attention.q_gain is not None
+            if progress is not None:
+                progress(done + 1, total)
     shares = [None] * len(rows) if normalised else capacity_shares(counted, facts.limit)
     whole = [{**row, "capacity_share": share} for row, share in zip(rows, shares, strict=True)]
     copies = [head.copies for head in counted]

@@ -29,7 +29,7 @@ def bound(
     form; margin: on the training sequences; target: the error for which m is solved.
     Raises `InputError` for norms that cannot be or a file that cannot be used.
 
-    Example:
+    Examples:
         >>> import capax
         >>> found = capax.bound("W_QK=2,v=1", T=1000, m=100_000, margin=0.5)
         >>> found.best.vacuous, found.best.status

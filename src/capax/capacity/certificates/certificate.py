@@ -164,7 +164,7 @@ def certify(
     predictor of its own. holdout: (errors, examples) of the model on data it never saw, see
     `holdout_errors`. tries: training sets drawn until this one was accepted. more: further routes.
 
-    Example:
+    Examples:
         >>> import capax
         >>> trained = capax.train("x1 & x3", T=7, m=60, steps=200, model={"d": 16, "heads": 4})
         >>> found = capax.certify(trained.model, trained.task.X_train, trained.task.y_train)

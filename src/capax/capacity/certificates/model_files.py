@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from safetensors import SafetensorError, safe_open
 
+from capax.array_files import safetensors_metadata
 from capax.attention.checkpoint import FORMAT, load
 from capax.attention.head import Head
 from capax.attention.layer import AttentionLayer
@@ -37,13 +37,7 @@ from capax.errors import InputError, require
 
 def is_capax_checkpoint(path: Path | str) -> bool:
     """Whether the header of a safetensors file carries our format mark."""
-    require(Path(path).is_file(), str(path), "a safetensors file", "nothing there")
-    try:
-        with safe_open(str(path), framework="np") as file:
-            return (file.metadata() or {}).get("format") == FORMAT
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
-        reason = (str(error).splitlines() or ["unreadable"])[0][:100]
-        raise InputError(f"{path}: not a readable safetensors file ({reason})") from None
+    return safetensors_metadata(path).get("format") == FORMAT
 
 
 @dataclass(frozen=True)

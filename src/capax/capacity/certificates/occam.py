@@ -38,8 +38,8 @@ def integer_bits(n: int) -> int:
 class IntegerTableModel:
     """A [CLS] attention model whose tokens have integer (logit, value) pairs.
 
-    default[c]: every token with symbol c at a position that is not kept. cls: the [CLS] token.
-    kept[position][c]: the tokens of the kept positions. f = weighted mean of values, weights
+    `default[c]`: every token with symbol c at a position that is not kept. cls: the [CLS] token.
+    `kept[position][c]`: the tokens of the kept positions. f = weighted mean of values, weights
     e^logit; the label is [f < 0] or [f > 0].
     """
 

@@ -44,7 +44,7 @@ class Certificate:
 
     skipped: routes that were asked and have no bound, with the reason; their share is spent.
 
-    Example:
+    Examples:
         >>> import capax
         >>> found = capax.bound("W_QK=2,v=1", T=1000, m=100_000, margin=0.5)
         >>> found.delta, len(found.entries) >= 2

@@ -21,7 +21,7 @@ def cover(
     .csv, .tsv, .txt or .npy file, or a `FiniteSpace`; with `distances`, a matrix of distances.
     After `time_limit` seconds the answer is an interval. Raises `InputError` for anything else.
 
-    Example:
+    Examples:
         >>> import capax
         >>> found = capax.cover([(0.5, 0.7), (0.2, 0.3), (0.6, 0.65)], eps=0.45)
         >>> found.exact, found.centres

@@ -27,7 +27,7 @@ class Cover:
     None otherwise. method: "sweep" (points on a line), "set cover" or "greedy".
     guarantee: for greedy covers, upper <= guarantee * N(S, eps).
 
-    Example:
+    Examples:
         >>> import capax
         >>> found = capax.cover([0.0, 1.0, 5.0], eps=1.0)
         >>> found.lower, found.upper, found.method

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from safetensors import SafetensorError, safe_open
 from threadpoolctl import threadpool_limits
 
+from capax.array_files import read_safetensors
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head
@@ -37,6 +37,7 @@ from capax.machine import num_cores
 
 Weights = Mapping[str, Shaped[np.ndarray, "..."]]
 GELU_SLOPE = 1.1290
+LARGEST = 1e30  # of a weight: products of four matrices of such numbers still have a square
 GPT2 = re.compile(r"^(?P<prefix>.*?)h\.(?P<layer>\d+)\.attn\.c_attn\.weight$")
 BERT = re.compile(
     r"^(?P<prefix>.*?)encoder\.layer\.(?P<layer>\d+)\.attention\.self\.query\.weight$"
@@ -59,13 +60,7 @@ class HeadRow:
 
 def read_tensors(path: Path | str) -> dict[str, Shaped[np.ndarray, "..."]]:
     """All tensors of a safetensors file; raises a one-line InputError for anything else."""
-    require(Path(path).is_file(), str(path), "a safetensors file", "nothing there")
-    try:
-        with safe_open(str(path), framework="np") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
-        reason = (str(error).splitlines() or ["unreadable"])[0][:100]
-        raise InputError(f"{path}: not a readable safetensors file ({reason})") from None
+    return read_safetensors(path)[1]
 
 
 def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[ResidualBlock]:
@@ -93,9 +88,21 @@ def _extracted(
     return block_norms(extract(weights, prefix, layer, H))
 
 
-def _tensor(weights: Weights, name: str) -> Float[np.ndarray, "..."]:
+def _tensor(weights: Weights, name: str, *shape: int | None) -> Float[np.ndarray, "..."]:
+    """A tensor of these lengths (None: any), its numbers finite and of a size that has squares."""
     require(name in weights, name, "a tensor of this name", "nothing")
-    return np.asarray(weights[name], np.float64)
+    found = weights[name]
+    fits = found.ndim == len(shape) and all(
+        wanted in (None, length) and length > 0
+        for wanted, length in zip(shape, found.shape, strict=True)
+    )
+    lengths = ", ".join("any" if n is None else str(n) for n in shape)
+    require(fits, name, f"shape ({lengths})", found.shape)
+    require(found.dtype.kind == "f", name, "real numbers", found.dtype)
+    tensor = np.asarray(found, np.float64)
+    most = float(np.abs(tensor).max())
+    require(most < LARGEST, name, f"finite numbers below {LARGEST:g}", most)
+    return tensor
 
 
 def _heads(d: int, num_heads: int | None) -> tuple[int, int]:
@@ -113,31 +120,33 @@ def _split(W: Float[np.ndarray, "d n"], H: int) -> Float[np.ndarray, "H d k"]:
     return W.reshape(W.shape[0], H, -1).transpose(1, 0, 2)
 
 
-def _fold(weights: Weights, name: str) -> Fold:
-    return _tensor(weights, f"{name}.weight"), _tensor(weights, f"{name}.bias")
+def _fold(weights: Weights, name: str, d: int) -> Fold:
+    return _tensor(weights, f"{name}.weight", d), _tensor(weights, f"{name}.bias", d)
 
 
 def _gpt2_block(weights: Weights, prefix: str, layer: int, num_heads: int | None) -> BlockWeights:
     at = f"{prefix}h.{layer}."
-    W, b = _tensor(weights, f"{at}attn.c_attn.weight"), _tensor(weights, f"{at}attn.c_attn.bias")
-    d = W.shape[0]
-    require(W.shape == (d, 3 * d), f"{at}attn.c_attn.weight", f"shape ({d}, {3 * d})", W.shape)
+    d = _tensor(weights, f"{at}attn.c_attn.weight", None, None).shape[0]
+    W = _tensor(weights, f"{at}attn.c_attn.weight", d, 3 * d)
+    b = _tensor(weights, f"{at}attn.c_attn.bias", 3 * d)
     H, k = _heads(d, num_heads)
+    W_1 = _tensor(weights, f"{at}mlp.c_fc.weight", d, None)
+    n = W_1.shape[1]
     (W_Q, W_K, W_V), (b_Q, _, b_V) = np.split(W, 3, axis=1), np.split(b, 3)
     return BlockWeights(
         W_Q=_split(W_Q, H),
         W_K=_split(W_K, H),
         W_V=_split(W_V, H),
-        W_O=_tensor(weights, f"{at}attn.c_proj.weight").reshape(H, k, d),
+        W_O=_tensor(weights, f"{at}attn.c_proj.weight", d, d).reshape(H, k, d),
         b_Q=b_Q.reshape(H, k),
         b_V=b_V.reshape(H, k),
-        b_O=_tensor(weights, f"{at}attn.c_proj.bias"),
-        W_1=_tensor(weights, f"{at}mlp.c_fc.weight"),
-        b_1=_tensor(weights, f"{at}mlp.c_fc.bias"),
-        W_2=_tensor(weights, f"{at}mlp.c_proj.weight"),
-        b_2=_tensor(weights, f"{at}mlp.c_proj.bias"),
-        ln_1=_fold(weights, f"{at}ln_1"),
-        ln_2=_fold(weights, f"{at}ln_2"),
+        b_O=_tensor(weights, f"{at}attn.c_proj.bias", d),
+        W_1=W_1,
+        b_1=_tensor(weights, f"{at}mlp.c_fc.bias", n),
+        W_2=_tensor(weights, f"{at}mlp.c_proj.weight", n, d),
+        b_2=_tensor(weights, f"{at}mlp.c_proj.bias", d),
+        ln_1=_fold(weights, f"{at}ln_1", d),
+        ln_2=_fold(weights, f"{at}ln_2", d),
         scale=1 / math.sqrt(k),
         L_sigma=GELU_SLOPE,
     )
@@ -150,13 +159,17 @@ def _bert_block(weights: Weights, prefix: str, layer: int, num_heads: int | None
         else f"{prefix}encoder.layer.{layer - 1}.output.LayerNorm"
     )  # fmt: skip
 
-    def linear(name: str) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-        return _tensor(weights, f"{at}{name}.weight").T, _tensor(weights, f"{at}{name}.bias")
+    def linear(
+        name: str, rows: int, columns: int
+    ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+        W = _tensor(weights, f"{at}{name}.weight", columns, rows)
+        return W.T, _tensor(weights, f"{at}{name}.bias", columns)
 
-    parts = [linear(f"attention.self.{name}") for name in ("query", "key", "value")]
-    W_O, b_O = linear("attention.output.dense")
-    (W_1, b_1), (W_2, b_2) = linear("intermediate.dense"), linear("output.dense")
-    d = W_O.shape[1]
+    d = _tensor(weights, f"{at}attention.output.dense.weight", None, None).shape[0]
+    n = _tensor(weights, f"{at}intermediate.dense.weight", None, d).shape[0]
+    parts = [linear(f"attention.self.{name}", d, d) for name in ("query", "key", "value")]
+    W_O, b_O = linear("attention.output.dense", d, d)
+    (W_1, b_1), (W_2, b_2) = linear("intermediate.dense", d, n), linear("output.dense", n, d)
     H, k = _heads(d, num_heads)
     return BlockWeights(
         W_Q=_split(parts[0][0], H),
@@ -170,8 +183,8 @@ def _bert_block(weights: Weights, prefix: str, layer: int, num_heads: int | None
         b_1=b_1,
         W_2=W_2,
         b_2=b_2,
-        ln_1=_fold(weights, before),
-        ln_2=_fold(weights, f"{at}attention.output.LayerNorm"),
+        ln_1=_fold(weights, before, d),
+        ln_2=_fold(weights, f"{at}attention.output.LayerNorm", d),
         scale=1 / math.sqrt(k),
         L_sigma=GELU_SLOPE,
         post=True,

@@ -36,6 +36,10 @@ class Measured:
     norm: Normalizer | None = None
     B_X: float | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in self.quantities.items():
+            require(math.isfinite(value), name, "a finite size", value)
+
     def exact(self) -> FunctionClass:
         """The class at the measured quantities themselves (norms treated as fixed in advance)."""
         return self.build(self.quantities)
@@ -73,6 +77,8 @@ def token_assumptions(B_X: float | None) -> tuple[Assumption, ...]:
 
 def matrix_quantities(name: str, norms: MatrixNorms) -> Quantities:
     """The norms of a matrix by name: `W_2`, `W_F`, `W_21` and, where it is known, `W_11`."""
+    sizes = (norms.norm_2, norms.norm_F, norms.norm_2_1)
+    require(max(sizes) < math.inf, name, "weights whose squares fit a float", "larger ones")
     values = {
         f"{name}_2": norms.norm_2,
         f"{name}_F": norms.norm_F,

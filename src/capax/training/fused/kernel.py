@@ -7,6 +7,7 @@ CUDA graph. Parameters and moments are updated in place: outputs alias inputs.
 import functools
 import hashlib
 import threading
+from contextlib import suppress
 from importlib import resources
 
 import jax
@@ -59,15 +60,15 @@ def _compiled_once(macros: tuple[str, ...]) -> str:
     files = {entry.name: entry.read_text() for entry in folder.iterdir()}
     source = files.pop("step.cu")
     identity = hashlib.sha256(repr((source, sorted(files.items()), options)).encode())
-    kept = cache_folder() / "kernels" / f"{identity.hexdigest()[:32]}.ptx"
-    if kept.exists():
-        return kept.read_text()
+    name = f"{identity.hexdigest()[:32]}.ptx"
+    # No home, or one that is read-only, only costs compilation time.
+    with suppress(OSError, InputError):
+        return (cache_folder() / "kernels" / name).read_text()
     text = to_ptx(source, files, options)
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, lambda file: file.write(text.encode()))
-    except (OSError, InputError):
-        pass  # a read-only home only costs compilation time
+    with suppress(OSError, InputError):
+        folder = cache_folder() / "kernels"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, lambda file: file.write(text.encode()))
     return text
 
 

@@ -1,0 +1,111 @@
+"""Ctrl-C, `kill` and a closed terminal: cleaned up, one line, and never exit code 0.
+
+The first signal raises KeyboardInterrupt in the main thread, so that every `finally` runs. Python
+may lose this exception (in a finaliser, or in an import that turns it into another error), print it
+(extensions do when an import of theirs fails) and may come to raise it late (in compiled code). So
+nothing depends on it: the signal is remembered and decides the exit code, a lost one is sent again,
+nothing else is said, and a process that still lives GRACE seconds later is ended. Files and stores
+are safe against that at every moment.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+GRACE = 10.0  # seconds to clean up in
+ECHO = 1.0  # seconds in which a second signal is the first one's echo: a wrapper passed it on too
+WORDS = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "the terminal was closed",
+}
+
+
+class Signals:
+    """What has arrived. `number` is the first signal, 0 while there is none."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._since = 0.0
+        self._lost = self._closing = self._said = False
+
+    def catch(self) -> None:
+        """Handle signals from here on; those that we were started to ignore stay ignored."""
+        for number in WORDS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._arrived)
+        sys.unraisablehook = self._not_lost(sys.unraisablehook)
+        sys.excepthook = self._unless_cut(sys.excepthook)
+        self._watch()
+
+    def close(self) -> None:
+        """Nothing is left to clean up: from here on a signal ends the process at once."""
+        self._closing = True
+
+    def say(self) -> int:
+        """One line for the reader, once; the exit code, as shells count it."""
+        if not self._said:
+            self._said = True
+            # Below the ^C that terminals echo, and with the cursor that a progress bar may hide.
+            before = "\x1b[?25h\n" if os.isatty(2) else ""
+            line = f"{before}error: {WORDS[signal.Signals(self.number)]}\n"
+            with suppress(OSError):  # where nobody listens the exit code still tells
+                os.write(2, line.encode())
+        return 128 + self.number
+
+    def _arrived(self, number: int, _: object) -> None:
+        now = time.monotonic()
+        again = bool(self.number) and not self._lost
+        self.number = self.number or number
+        if self._closing or (again and now - self._since > ECHO):
+            os._exit(self.say())
+        if not again:
+            self._since, self._lost = now, False
+            raise KeyboardInterrupt
+
+    def _not_lost(self, before: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Python prints and forgets what is raised in a finaliser: there it is sent again."""
+
+        def hook(unraisable: Any) -> None:
+            if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+                before(unraisable)
+                return
+            threading.Timer(0.05, self._send_again).start()
+
+        return hook
+
+    def _send_again(self) -> None:
+        self._lost = True
+        main = threading.main_thread().ident
+        if main is not None:
+            signal.pthread_kill(main, self.number)
+
+    def _unless_cut(self, before: Callable[..., Any]) -> Callable[..., Any]:
+        """Tracebacks for errors alone, not for what an interruption broke."""
+
+        def hook(*error: Any) -> None:
+            if not self.number:
+                before(*error)
+
+        return hook
+
+    def _watch(self) -> None:
+        """A thread that hears of every signal, whatever the main thread is doing."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._end_late, args=(reader,), daemon=True, name="signals").start()
+
+    def _end_late(self, reader: int) -> None:
+        while (number := os.read(reader, 1)[0]) not in WORDS:
+            pass
+        time.sleep(GRACE / 2)
+        self.number = self.number or number
+        self._send_again()
+        time.sleep(GRACE / 2)
+        os._exit(self.say())

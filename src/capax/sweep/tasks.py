@@ -1,0 +1,24 @@
+"""The task of a panel: drawn by a formula, or the examples of a file (`data = "mine.npz"`)."""
+
+from capax.data.file_task import FileTask
+from capax.data.task import TaskSpec
+from capax.sweep.search import AdaptiveSearch
+from capax.sweep.spec import Panel
+
+
+def task_of(panel: Panel, T: int, m: int = 1, index: int = 0) -> TaskSpec | FileTask:
+    """What is to be learnt at (T, m), trial number `index`. Raises `InputError` for bad fields."""
+    seed = panel.task_seed(index)
+    if "data" in panel.task:
+        return FileTask(**panel.task, T=T, m=m, seed=seed)
+    return TaskSpec(**panel.task, T=T, m=m, seed=seed)
+
+
+def largest_m(panel: Panel, T: int) -> int:
+    """The largest m a panel asks for; a list is taken as it is, a range ends where a file does."""
+    largest = panel.search.at_length(T).largest_m
+    if "data" in panel.task and isinstance(panel.search, AdaptiveSearch):
+        task = task_of(panel, T)
+        assert isinstance(task, FileTask)
+        return min(largest, len(task.split.y))
+    return largest

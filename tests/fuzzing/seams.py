@@ -1,0 +1,62 @@
+"""Where the real work would begin: a fuzzed command is stopped there, and nowhere earlier.
+
+Replaced are the training of a job, of a single model and of a benchmark, and the two commands that
+write into the package itself. Everything before (reading, checking, planning, opening stores) and
+after it (reading back, printing) is the real thing.
+"""
+
+import functools
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from capax.errors import InputError
+
+
+def _no_outcomes(*_: Any, **__: Any) -> Iterator[Any]:
+    return iter(())
+
+
+@contextmanager
+def _nothing(*_: Any, **__: Any) -> Iterator[None]:
+    yield
+
+
+def _stopped(*_: Any, **__: Any) -> Any:
+    raise InputError("training: not in a fuzzed command")
+
+
+@contextmanager
+def seams() -> Iterator[None]:
+    """Inside, no command trains anything or writes into the package."""
+    import typer.main
+
+    import capax.analysis.reference
+    import capax.cards.reference
+    import capax.cards.running
+    import capax.cli.doctor
+    import capax.sweep.cluster
+    import capax.sweep.runner
+    import capax.training.benchmark
+    import capax.training.one_model
+
+    built = functools.cache(typer.main.get_command)  # the same commands for every case
+    from pathlib import Path
+
+    with ExitStack() as stack:
+        for owner, name, value in (
+            (typer.main, "get_command", built),
+            (capax.sweep.runner, "concurrently", _no_outcomes),
+            (capax.sweep.runner, "preparing", _nothing),
+            (capax.cards.running, "concurrently", _no_outcomes),
+            (capax.cards.running, "preparing", _nothing),
+            (capax.sweep.cluster, "run_on_ray", _stopped),
+            (capax.training.one_model, "train", _stopped),
+            (capax.training.benchmark, "benchmark", _stopped),
+            (capax.cards.reference, "write_reference", _nothing),
+            (capax.analysis.reference, "FOLDER", Path("references")),
+            (capax.cli.doctor, "EXTRAS", {}),
+        ):
+            stack.enter_context(patch.object(owner, name, value))
+        yield

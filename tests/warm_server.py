@@ -1,0 +1,133 @@
+"""A process that has imported what commands import, and forks a process for each one asked for.
+
+    python warm_server.py SOCKET              the server; it ends when its standard input is closed
+    python warm_server.py SOCKET capax ...    a command, as `capax ...`
+    python warm_server.py SOCKET python CODE  a program, as `python -c CODE`
+
+A short command spends most of its time on imports. Here each command still is a process of its
+own, with its own folder, streams, exit code and a JAX that has not computed anything: only the
+imports are shared. No thread may run in a process that forks, so the server computes nothing.
+"""
+
+import os
+import socket
+import sys
+from typing import NoReturn
+
+# Besides every module of capax: what its commands and the programs of the guides import when used.
+IMPORTED = (
+    "jax.numpy equinox optax scipy.stats scipy.optimize scipy.special pandas pyarrow.parquet "
+    "matplotlib.pyplot matplotlib.backends.backend_agg rich.progress rich.table sklearn.tree"
+)
+READ_BY_IMPORTS = ("JAX_", "XLA_", "MPL", "PYTHON", "OMP_")
+
+
+def ask(path: str, arguments: list[str]) -> int:
+    """The exit code of a command that the server ran with our folder, streams and environment."""
+    import json
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        socket.send_fds(connection, [b"-"], [0, 1, 2, os.open(".", os.O_RDONLY)])
+        connection.sendall(json.dumps([dict(os.environ), arguments]).encode())
+        connection.shutdown(socket.SHUT_WR)
+        return int(connection.recv(16) or b"-1")
+
+
+def serve(path: str) -> None:
+    """Import, then fork a process per connection."""
+    import gc
+    import importlib
+    import pkgutil
+    import select
+
+    import capax
+
+    for name in IMPORTED.split():
+        importlib.import_module(name)
+    for module in pkgutil.walk_packages(capax.__path__, "capax."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    gc.freeze()  # what is here stays: a child need not look through it, which would copy it all
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        print("ready", flush=True)
+        while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
+            connection = listening.accept()[0]
+            if os.fork() == 0:
+                answer(connection)
+            connection.close()
+            while os.waitpid(-1, os.WNOHANG)[0]:  # those that ended; the one just begun is there
+                pass
+
+
+def answer(connection: socket.socket) -> NoReturn:
+    """Fork again: the child becomes the command, we send its exit code back."""
+    import json
+
+    _, (*streams, folder), _, _ = socket.recv_fds(connection, 1, 4)
+    said = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    if child := os.fork():
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        connection.sendall(b"%d" % code)
+        os._exit(0)
+    connection.close()
+    os.fchdir(folder)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for received in (*streams, folder):
+        os.close(received)
+    environment, arguments = json.loads(said)
+    if settings(environment) != settings(os.environ):
+        start = ["-m", "capax.cli"] if arguments[0] == "capax" else ["-c"]
+        os.execve(sys.executable, [sys.executable, *start, *arguments[1:]], environment)
+    os.environ.clear()
+    os.environ.update(environment)
+    leave(become, arguments)
+
+
+def settings(environment) -> dict[str, str]:
+    """Variables that are read while modules are imported: other values need other imports."""
+    return {k: v for k, v in environment.items() if k.startswith(READ_BY_IMPORTS)}
+
+
+def become(arguments: list[str]) -> None:
+    from types import ModuleType
+
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    if arguments[0] == "capax":
+        from capax.cli.entry import main as capax
+
+        sys.argv = arguments
+        capax()
+    sys.argv = ["-c"]
+    sys.path.insert(0, "")
+    exec(compile(arguments[1], "<string>", "exec"), main.__dict__)  # noqa: S102
+
+
+def leave(run, arguments: list[str]) -> NoReturn:
+    """Run and exit as Python does, but without taking every imported module apart."""
+    import atexit
+    import threading
+
+    code = 0
+    try:
+        run(arguments)
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        serve(sys.argv[1])
+    else:
+        sys.exit(ask(sys.argv[1], sys.argv[2:]))
