@@ -28,6 +28,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 STUCK = 150.0  # seconds after which a worker that does not come back is ended and its case kept
+TURN = 2000  # cases of one process: what JAX compiled for them is forgotten with it
 
 
 def main() -> int:
@@ -41,12 +42,14 @@ def main() -> int:
     said = start
     while workers:
         for worker in list(workers):
+            ended = not worker.process.is_alive()  # asked first: then the pipe holds everything
             for result in worker.results():
                 found.add(result)
-            if worker.is_over():
+            if ended and worker.at >= worker.seeds.stop:
                 workers.remove(worker)
-            elif worker.is_lost():
-                found.add(worker.lost())
+            elif ended or worker.is_stuck():
+                if worker.at < worker.turn.stop:
+                    found.add(worker.lost())
                 worker.start()
         if time.perf_counter() - said > 10:
             said = time.perf_counter()
@@ -82,9 +85,9 @@ class Worker:
     def start(self) -> None:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe(duplex=False)
-        seeds = range(self.at, self.seeds.stop, self.seeds.step)
+        self.turn = range(self.at, self.seeds.stop, self.seeds.step)[:TURN]
         self.pipe, self.since = here, time.perf_counter() + 60  # it has to import first
-        self.process = context.Process(target=_work, args=(seeds, self.asked.only, there))
+        self.process = context.Process(target=_work, args=(self.turn, self.asked.only, there))
         self.process.start()
         there.close()
 
@@ -97,12 +100,8 @@ class Worker:
                 self.since = time.perf_counter()
         return found
 
-    def is_over(self) -> bool:
-        return self.at >= self.seeds.stop and not self.process.is_alive()
-
-    def is_lost(self) -> bool:
-        stuck = time.perf_counter() - self.since > STUCK
-        return (stuck or not self.process.is_alive()) and self.at < self.seeds.stop
+    def is_stuck(self) -> bool:
+        return time.perf_counter() - self.since > STUCK
 
     def lost(self) -> dict[str, Any]:
         """The case that ended or stopped the process."""
@@ -122,6 +121,7 @@ class Worker:
 def _work(seeds: range, only: str, pipe: Any) -> None:
     """In a process of its own: judge the cases, tell how each ended."""
     sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115
+    _describe_package()
     from fuzzing.judge import judge
     from fuzzing.kinds import drawn
     from fuzzing.samples import good_files
@@ -139,6 +139,20 @@ def _work(seeds: range, only: str, pipe: Any) -> None:
                        "seconds": verdict.seconds, "megabytes": verdict.megabytes,
                        "code": verdict.code, "kind": case.kind,
                        "case": case.to_json() if verdict.faults else None})  # fmt: skip
+
+
+def _describe_package() -> None:
+    """Where Capax runs from its sources, uninstalled, nobody knows its version: say one."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        version("capax")
+    except PackageNotFoundError:
+        above = Path(tempfile.mkdtemp(prefix="capax-fuzz-"))
+        (above / "capax-0.dist-info").mkdir()
+        text = "Metadata-Version: 2.1\nName: capax\nVersion: 0\n"
+        (above / "capax-0.dist-info" / "METADATA").write_text(text)
+        sys.path.append(str(above))
 
 
 def _warm(name: str) -> Any:

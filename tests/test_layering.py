@@ -37,6 +37,7 @@ ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
 # Folders that hold one piece of their layer and stand in no order to the files beside them.
 ALCOVES = {"training": {"fused"}, "learners": {"zoo"}}
 ROOT_MODULES = {
+    "array_files",
     "doors",
     "errors",
     "files",

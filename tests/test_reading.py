@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capax.array_files import load_npy, load_npz
 from capax.errors import InputError
-from capax.reading import MAX_DEPTH, existing, load_npy, load_npz, parse_json, read_text
+from capax.reading import MAX_DEPTH, existing, parse_json, read_text
 
 
 def npy_bytes(array) -> bytes:

@@ -57,7 +57,7 @@ def judge(case: Case, seconds: float = SECONDS) -> Verdict:
         with _inside(folder, case.argv), redirect_stdout(out), redirect_stderr(err):
             try:
                 with _at_most(seconds):
-                    entry.main()
+                    code = entry.run_command()  # `main` adds the signals, and ends the process
             except SystemExit as ending:
                 code = ending.code
             except Overtime:

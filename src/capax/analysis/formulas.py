@@ -1,10 +1,10 @@
 """What the kept models of a store compute, and what failed runs had learnt instead."""
 
-import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Row
+from typing import Any
 
 from capax.attention.checkpoint import load
 from capax.data.task import TaskSpec
@@ -48,24 +48,31 @@ class FailedRuns:
 
 def anatomies(store: Store) -> dict[str, Anatomy]:
     """The anatomy of every run whose parameters were kept, by run id."""
-    return {row["run_id"]: _anatomy(store, row) for row in _with_a_rule(store.select(_KEPT))}
+    rows = _with_a_rule(store, store.select(_KEPT))
+    return {row["run_id"]: _anatomy(store, row) for row in rows}
 
 
 def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
     """What failed runs with kept parameters compute; at most `most` of them are read."""
     failed = f"{_KEPT} WHERE outcome = 'failed' ORDER BY trials.T, trials.m, run_id"
-    rows = _with_a_rule(store.select(failed))
+    rows = _with_a_rule(store, store.select(failed))
     found = (FailedRun(r["run_id"], r["T"], r["m"], _anatomy(store, r)) for r in rows[:most])
     return FailedRuns(tuple(found), len(rows))
 
 
-def _with_a_rule(rows: list[Row]) -> list[Row]:
-    """Not the runs on examples of a file: there is no rule to compare with."""
-    return [row for row in rows if "content" not in json.loads(row["spec"])["task"]]
+def _with_a_rule(store: Store, rows: list[Row]) -> list[Row]:
+    """Not simulated runs, nor those on examples of a file: there is no rule to compare with."""
+    tasks = (_spec(store, row).get("task") for row in rows)
+    known = (isinstance(task, dict) and "content" not in task for task in tasks)
+    return [row for row, has_rule in zip(rows, known, strict=True) if has_rule]
+
+
+def _spec(store: Store, row: Row) -> dict[str, Any]:
+    return store.plain(row["spec"], f"spec of {row['run_id']}")
 
 
 def _anatomy(store: Store, row: Row) -> Anatomy:
-    spec = json.loads(row["spec"])
+    spec = _spec(store, row)
     task = TaskSpec(**spec["task"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"

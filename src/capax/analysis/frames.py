@@ -1,6 +1,5 @@
 """A store as tables: pandas in Python, CSV or Parquet on disk."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +59,7 @@ def curves_frame(store: Store) -> "pd.DataFrame":
     parts = []
     for row in store.select(query):
         fields = dict(row)
-        curves = json.loads(fields.pop("curves"))
+        curves = store.series(fields.pop("curves"), f"curves of {row['run_id']}")
         parts.append(pd.DataFrame({**fields, **curves}))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -72,15 +71,26 @@ def export(store: Store, path: Path | str, columns: dict[str, dict[str, str]] | 
 
     Raises `InputError` for another ending, before anything is read.
     """
+    target = checked_destination(path)
+    frame = runs_frame(store)
+    for name in sorted({name for row in (columns or {}).values() for name in row}):
+        frame[name] = [(columns or {}).get(run, {}).get(name, "") for run in frame["run_id"]]
+    return write_frame(frame, target)
+
+
+def checked_destination(path: Path | str) -> Path:
+    """`path`, if a table can be written there. Raises `InputError` otherwise."""
     target = Path(path)
     if target.suffix not in FORMATS:
         raise InputError(
             f"out: wanted a name ending in {' or '.join(FORMATS)}, got {target.name!r}"
         )
     check_writable(target)
-    frame = runs_frame(store)
-    for name in sorted({name for row in (columns or {}).values() for name in row}):
-        frame[name] = [(columns or {}).get(run, {}).get(name, "") for run in frame["run_id"]]
+    return target
+
+
+def write_frame(frame: "pd.DataFrame", target: Path) -> int:
+    """Write a table, CSV or Parquet by its ending; the number of rows."""
     if target.suffix == ".csv":
         write_atomically(target, lambda file: file.write(frame.to_csv(index=False).encode()))
     else:

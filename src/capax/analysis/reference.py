@@ -5,7 +5,6 @@ specs, parameters) were left out. It opens like any store, so thresholds, laws a
 the same functions; what it adds are the command that makes it again, and the machine it ran on.
 """
 
-import json
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -127,5 +126,5 @@ def _described(path: Path) -> Reference:
             runs=int(store.meta("runs")),
             command=store.meta("command"),
             made=store.meta("made"),
-            versions=json.loads(sessions[0]["versions"]) if sessions else {},
+            versions=store.plain(sessions[0]["versions"], "versions") if sessions else {},
         )

@@ -15,11 +15,12 @@ import jax
 import numpy as np
 from safetensors.numpy import save as to_safetensors
 
+from capax.array_files import read_safetensors, safetensors_metadata
 from capax.attention.checkpoint_structure import build, describe
 from capax.errors import InputError, require
 from capax.files import check_writable, write_atomically
 from capax.identity import canonical_json
-from capax.reading import parse_json, read_safetensors, safetensors_metadata
+from capax.reading import parse_json
 
 FORMAT = "capax-module-1"
 

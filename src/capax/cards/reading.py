@@ -1,6 +1,5 @@
 """From a store to a card: thresholds at every accuracy, laws, learning curves."""
 
-import json
 from dataclasses import asdict
 
 import numpy as np
@@ -132,7 +131,7 @@ def _curves(plan: Plan, learner: str, target: str, panel: str, store: Store) -> 
     series: dict[tuple[int, int], list[np.ndarray]] = {}
     steps = np.arange(plan.eval_every, plan.steps + 1, plan.eval_every)
     for row in rows:
-        seen = json.loads(row["curves"]).get("validation_accuracy", [])
+        seen = store.series(row["curves"], "curves").get("validation_accuracy", [])
         if len(seen) > 1:
             whole = np.concatenate([seen, np.full(max(0, len(steps) - len(seen)), seen[-1])])
             series.setdefault((row["T"], row["m"]), []).append(whole[: len(steps)])

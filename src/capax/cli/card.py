@@ -1,6 +1,5 @@
 """`capax card`: what a learner prefers, measured, beside the reference learners."""
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -162,7 +161,8 @@ def _distilled(
         with Store.read(path) as opened:
             made = made.joined(read_card(REFERENCE, entries, opened))
             rows = opened.select("SELECT versions FROM sessions")
-        devices |= {json.loads(row["versions"]).get("device", "unknown") for row in rows}
+            found = [opened.plain(row["versions"], "versions") for row in rows]
+        devices |= {str(versions.get("device", "unknown")) for versions in found}
     write_reference(made, {"device": ", ".join(sorted(devices))})
     note(f"{FILE}: {len(made.rows)} rows of {len(made.names)} learners")
     return made

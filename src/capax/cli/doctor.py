@@ -7,14 +7,18 @@ import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from capax.cli.output import JsonFlag, emit
+from capax.foreign import one_line
 from capax.machine import num_cores
+
+if TYPE_CHECKING:
+    from capax.sweep.salvage import Remains
 
 REQUIRED = (
     "jax",
@@ -36,18 +40,52 @@ EXTRAS = {
 }
 
 
-def doctor(json: JsonFlag = False) -> None:
+def doctor(
+    store: Annotated[
+        Path | None, typer.Argument(help="A store: say what of it can be read.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
     """Look at this machine: Python, JAX, devices, memory, cache folder, optional extras.
 
     Each part is used, not only found: JAX multiplies two matrices on every device, the cache
     folder is written to, the extras are imported. Exit code 1 if something that Capax needs fails.
 
+    With a STORE, look at this file instead: is it a store, is it whole, and if not, which rows of
+    which table can still be read (`capax export` saves them). Nothing is written to it.
+
     Example: `capax doctor --json`
     """
+    if store is not None:
+        _examine_store(store, json)
+        return
     report = examine()
     emit(report, json, lambda console: _render(report, console))
     if not report["ok"]:
         raise typer.Exit(1)
+
+
+def _examine_store(path: Path, as_json: bool) -> None:
+    from capax.sweep.salvage import examine as look
+
+    remains = look(path)
+    emit(remains.to_json(), as_json, lambda console: _render_store(remains, console))
+    if remains.problem:
+        raise typer.Exit(1)
+
+
+def _render_store(remains: "Remains", console: Console) -> None:
+    version = "" if remains.schema is None else f", schema version {remains.schema}"
+    lines = [f"{remains.path}: {remains.kind}{version}"]
+    for left in remains.tables:
+        lost = f", at least {left.lost} lost" if left.lost else ""
+        why = f" ({left.problem})" if left.problem else ""
+        lines.append(f"  {left.table}: {left.rows} rows can be read{lost}{why}")
+    lines.append(f"verdict: {remains.problem}" if remains.problem else "verdict: whole")
+    if remains.problem and any(t.table == "runs" and t.rows for t in remains.tables):
+        lines.append("`capax export STORE --out runs.csv` saves the runs that can be read")
+    for line in lines:
+        console.print(one_line(line, 400), markup=False, soft_wrap=True)
 
 
 def examine() -> dict[str, Any]:

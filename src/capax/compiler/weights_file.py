@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from capax.array_files import read_safetensors, safetensors_metadata
 from capax.attention import ClsMLP, ClsScalar, checkpoint
 from capax.attention.checkpoint_structure import build
 from capax.compiler.compiling import Compiled
 from capax.compiler.construction.assemble import Model, assemble
 from capax.errors import InputError, require
-from capax.reading import parse_json, read_safetensors, safetensors_metadata
+from capax.reading import parse_json
 
 KIND = "capax-compiled-1"
 

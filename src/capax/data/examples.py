@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 from jaxtyping import UInt8
 
+from capax.array_files import load_npz
 from capax.errors import InputError, require
-from capax.reading import load_npz, parse_json
+from capax.reading import parse_json
 
 Part = Literal["train", "validation"]
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from capax.array_files import load_npz
 from capax.boolean.version_space import is_unique
 from capax.data.distributions import bernoulli_rows
 from capax.data.task import TaskSpec, draw_task, draw_training, labels
 from capax.errors import inside, require
 from capax.identity import key_words
-from capax.reading import load_npz, parse_json
+from capax.reading import parse_json
 
 ACCEPTANCE_TRIES = 200
 NAMES = ("X", "y", "X_train", "y_train", "X_validation", "y_validation", "spec")

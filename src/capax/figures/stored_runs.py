@@ -5,7 +5,6 @@ transition, kept parameters an attention map, a search over m a threshold, and a
 learning curves.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -69,12 +68,14 @@ def stored_runs(store: Store, panel: str | None = None) -> list[StoredRun]:
         "ORDER BY t.panel, t.T, t.m, t.number, r.restart",
         panel,
     )
-    return [
-        StoredRun(
-            **{**dict(row), "spec": json.loads(row["spec"]), "curves": json.loads(row["curves"])}
-        )
-        for row in rows
-    ]
+    return [_run(store, dict(row)) for row in rows]
+
+
+def _run(store: Store, fields: dict[str, Any]) -> StoredRun:
+    run = fields["run_id"]
+    fields["spec"] = store.plain(fields["spec"], f"spec of {run}")
+    fields["curves"] = store.series(fields["curves"], f"curves of {run}")
+    return StoredRun(**fields)
 
 
 def describe_task(spec: dict[str, Any]) -> str:

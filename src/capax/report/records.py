@@ -46,7 +46,7 @@ def _versions(store: Store) -> dict[str, str]:
     """Versions by name; where sessions differ, every value that was used."""
     seen: dict[str, list[str]] = {}
     for row in store.select("SELECT versions FROM sessions ORDER BY session"):
-        for name, version in json.loads(row["versions"]).items():
+        for name, version in store.plain(row["versions"], "versions").items():
             known = seen.setdefault(name, [])
             if version not in known:
                 known.append(version)

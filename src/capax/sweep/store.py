@@ -11,17 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from capax.errors import InputError
+from capax.errors import InputError, inside
 from capax.files import check_writable
+from capax.reading import check_depth
 from capax.sweep.lock import Lock
 from capax.sweep.search import Cell
 from capax.sweep.spec import Experiment
 from capax.sweep.store_file import StoreError as StoreError
 from capax.sweep.store_file import (
     adopt,
-    check_intact,
-    check_kind,
+    check_before_writing,
+    check_whole,
     connect,
     create,
     explained,
@@ -69,6 +71,7 @@ class Store:
         check_writable(target)
         lock = Lock(target)
         try:
+            check_before_writing(target)
             store = cls(target, connect(target, "rwc"), lock)
         except BaseException:
             lock.release()
@@ -83,13 +86,17 @@ class Store:
 
     @classmethod
     def read(cls, path: Path | str) -> "Store":
-        """Open `path` for reading, also while a sweep writes it."""
+        """Open `path` for reading, also while a sweep writes it. Raises `StoreError` if damaged."""
         target = Path(path)
         if not target.is_file():
             raise InputError(f"{target}: wanted a store made by `capax sweep`, got no such file")
         store = cls(target, connect(target, "ro"), None)
-        with explained(target):
-            check_kind(target, store._connection)
+        try:
+            with explained(target):
+                check_whole(target, store._connection)
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def __enter__(self) -> "Store":
@@ -127,7 +134,32 @@ class Store:
     @property
     def experiment(self) -> Experiment:
         """The experiment this store belongs to: all panels and T it holds, the latest searches."""
-        return Experiment(**json.loads(self.meta("experiment")))
+        fields = self.plain(self.meta("experiment"), "experiment")
+        with inside(f"{self.path}: damaged store, experiment: "):
+            return Experiment(**fields)
+
+    def plain(self, text: str, what: str) -> dict[str, Any]:
+        """The JSON object in a field of the store. Raises `StoreError` where it is none."""
+        try:
+            check_depth(text, what)
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise StoreError(f"{self.path}: damaged store, {what} is no JSON object")
+        return fields
+
+    def series(self, text: str, what: str) -> dict[str, list[Any]]:
+        """Curves of a run: lists of numbers of one length. Raises `StoreError` for other things."""
+        found = self.plain(text, what)
+        lists = all(isinstance(values, list) for values in found.values())
+        if not lists or len({len(values) for values in found.values()}) > 1:
+            raise StoreError(f"{self.path}: damaged store, {what} are no series of one length")
+        numbers = (value is None or isinstance(value, int | float)
+                   for values in found.values() for value in values)  # fmt: skip
+        if not all(numbers):
+            raise StoreError(f"{self.path}: damaged store, {what} hold other things than numbers")
+        return found
 
     def meta(self, key: str) -> str:
         """A fact about the whole store: experiment, digest, created."""
@@ -233,7 +265,7 @@ class Store:
         """Create the tables of a new file, or check that an old one is ours and intact."""
         if is_empty(self._connection):
             create(self._connection, experiment)
-        check_intact(self.path, self._connection)
+        check_whole(self.path, self._connection)
         edit = self.meta("digest") != experiment.digest and difference(self.experiment, experiment)
         if edit:
             raise InputError(

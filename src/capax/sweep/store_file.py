@@ -2,14 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from capax.errors import CapaxError
+from capax.foreign import one_line
 from capax.sweep.spec import Experiment
 from capax.sweep.store_identity import joined
-from capax.sweep.store_schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
+from capax.sweep.store_schema import APPLICATION_ID, COLUMNS, NONSENSE, SCHEMA, SCHEMA_VERSION
 
 
 class StoreError(CapaxError):
@@ -17,13 +18,29 @@ class StoreError(CapaxError):
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open a store: "ro" to look, which leaves nothing beside the file, or "rwc"."""
     with explained(path):
-        uri = f"{path.absolute().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(uri, uri=True, timeout=30.0)
+        how = f"mode={mode}"
+        if mode == "ro" and _asks_for_a_log(path):
+            how += "&immutable=1"
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=30.0)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
     return connection
+
+
+def _asks_for_a_log(path: Path) -> bool:
+    """Does the header ask for a write-ahead log that is not there?
+
+    A sweep at work has its log beside the store. Without one, SQLite would make one even for a
+    reader, and a damaged header would leave two files behind.
+    """
+    if path.with_name(f"{path.name}-wal").exists():
+        return False
+    with path.open("rb") as file:
+        return file.read(20)[18:] != b"\x01\x01"
 
 
 @contextmanager
@@ -42,7 +59,13 @@ def explained(path: Path) -> Iterator[None]:
                 f"{path}: could not be written ({text}); finished trials are safe, "
                 "make room and run the same command again"
             ) from error
-        raise StoreError(f"{path}: not a readable Capax store ({text})") from error
+        raise StoreError(
+            f"{path}: not a readable Capax store ({text}); {_what_is_left(path)}"
+        ) from error
+
+
+def _what_is_left(path: Path) -> str:
+    return f"`capax doctor {path}` says what is left"
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -80,12 +103,61 @@ def check_kind(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
-def check_intact(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise `StoreError` unless this is a whole Capax store."""
+def check_before_writing(path: Path) -> None:
+    """Look before the file is opened for writing: SQLite writes to whatever it takes for its own.
+
+    A journal beside it is left by a process that died while it made the store; what it says is
+    undone when the file is opened, and checked after.
+    """
+    unfinished = path.with_name(f"{path.name}-journal").exists()
+    if path.is_file() and path.stat().st_size and not unfinished:
+        with explained(path), closing(connect(path, "ro")) as connection:
+            if not is_empty(connection):
+                check_whole(path, connection)
+
+
+def check_whole(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise `StoreError` unless this is a Capax store, undamaged as far as SQLite can see."""
     check_kind(path, connection)
+    problem = problem_of(connection)
+    if problem:
+        raise StoreError(f"{path}: damaged store ({problem}); {_what_is_left(path)}")
+
+
+def problem_of(connection: sqlite3.Connection) -> str | None:
+    """The first thing that is wrong with a store; what is behind it is not worth a look."""
+    return _missing(connection) or _damage(connection) or _nonsense(connection)
+
+
+def _missing(connection: sqlite3.Connection) -> str | None:
+    """The first table or column that is not there, or that a stranger added."""
+    kinds = dict(connection.execute("SELECT name, type FROM sqlite_master"))
+    for name, kind in kinds.items():
+        if kind in ("view", "trigger"):
+            return f"a {kind} called {one_line(str(name), 40)}"
+    for table, columns in COLUMNS.items():
+        if kinds.get(table) != "table":
+            return f"no table {table}"
+        found = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        lost = [column for column in columns if column not in found]
+        if lost:
+            return f"no column {table}.{lost[0]}"
+    return None
+
+
+def _damage(connection: sqlite3.Connection) -> str | None:
+    """What SQLite finds wrong with the pages, and with values of the wrong type."""
     verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if verdict != "ok":
-        raise StoreError(f"{path}: damaged store ({verdict}); restore a copy or start anew")
+    return None if verdict == "ok" else one_line(str(verdict), 120)
+
+
+def _nonsense(connection: sqlite3.Connection) -> str | None:
+    """A row with numbers that no sweep writes."""
+    for table, wrong in NONSENSE.items():
+        row = connection.execute(f"SELECT rowid FROM {table} WHERE {wrong} LIMIT 1").fetchone()
+        if row is not None:
+            return f"row {row[0]} of {table} holds numbers that no sweep writes"
+    return None
 
 
 def adopt(connection: sqlite3.Connection, old: Experiment, new: Experiment) -> dict[str, int]:

@@ -62,3 +62,24 @@ SCHEMA = (
         tensors BLOB NOT NULL       -- safetensors
     ) STRICT""",
 )
+
+COLUMNS = {
+    "meta": ("key", "value"),
+    "sessions": ("session", "started", "versions"),
+    "searches": ("panel", "number", "settings", "since"),
+    "jobs": ("panel", "T", "search", "finished", "note"),
+    "trials": ("trial_id", "panel", "T", "m", "number", "solved", "reason", "search", "finished"),
+    "runs": ("run_id", "trial_id", "restart", "outcome", "solved_step", "steps", "seconds",
+             "path", "reason", "spec", "curves", "session"),
+    "parameters": ("run_id", "tensors"),
+}  # fmt: skip
+"""What every store has, by table."""
+
+_LENGTHS = "NOT T BETWEEN 1 AND 2147483647"
+NONSENSE = {
+    "searches": "number < 0",
+    "jobs": f"{_LENGTHS} OR search < 0",
+    "trials": f"{_LENGTHS} OR NOT m BETWEEN 0 AND 2147483647 OR number < 0 OR search < 0",
+    "runs": "restart < 0 OR steps < 0 OR solved_step < 0 OR NOT seconds BETWEEN 0 AND 1e12",
+}
+"""Rows that no sweep writes, though their types are right: a condition by table."""

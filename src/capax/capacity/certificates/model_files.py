@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from capax.array_files import safetensors_metadata
 from capax.attention.checkpoint import FORMAT, load
 from capax.attention.head import Head
 from capax.attention.layer import AttentionLayer
@@ -32,7 +33,6 @@ from capax.capacity.weights.measured import Measured
 from capax.capacity.weights.model_bounds import measure
 from capax.data.examples import Examples
 from capax.errors import InputError, require
-from capax.reading import safetensors_metadata
 
 
 def is_capax_checkpoint(path: Path | str) -> bool:

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from capax.array_files import load_npy
 from capax.errors import require
-from capax.reading import existing, load_npy, read_text
+from capax.reading import existing, read_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 

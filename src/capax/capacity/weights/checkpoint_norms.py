@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from threadpoolctl import threadpool_limits
 
+from capax.array_files import read_safetensors
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head
@@ -33,7 +34,6 @@ from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.block_norms import BlockWeights, Fold, block_norms
 from capax.errors import InputError, require
 from capax.machine import num_cores
-from capax.reading import read_safetensors
 
 Weights = Mapping[str, Shaped[np.ndarray, "..."]]
 GELU_SLOPE = 1.1290
