@@ -35,7 +35,7 @@ def attack_enclosures(model, task, inputs):
     tables, support = head_tables(model), tuple(sorted(task.target.support))
     forward, rng = TableForward(model, tables), np.random.default_rng(task.seed)
     rows = np.arange(1 << len(support))
-    every = Cells(support, rows, 0 * rows, 0 * rows + task.T - len(support))
+    every = Cells.at(support, rows, 0 * rows, 0 * rows + task.T - len(support))
     found = enclose(model, HeadSets(tables, every))
     guard = Guard(forward, found.low, found.high)
     while guard.inputs < 3 * inputs // 4:
@@ -83,7 +83,7 @@ def small_cells(model, tables, task, support, rng):
         F = task.T - len(fixed)
         first, last = sorted(rng.integers(0, F + 1, 2).tolist())
         row = int(rng.integers(1 << len(fixed)))
-        cell = Cells(fixed, np.array([row]), np.array([first]), np.array([last]))
+        cell = Cells.at(fixed, np.array([row]), np.array([first]), np.array([last]))
         found = enclose(model, HeadSets(tables, cell))
         guard = Guard(forward, found.low, found.high)
         ones = rng.integers(first, last + 1, IN_SMALL)

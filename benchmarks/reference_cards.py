@@ -69,6 +69,7 @@ def started(group: str, out: Path, minutes: float, jobs: int, settings: dict[str
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     if fitted and len(half) > 1:
         os.sched_setaffinity(process.pid, half)
+        os.setpriority(os.PRIO_PROCESS, process.pid, 15)  # compilations first
     return process
 
 

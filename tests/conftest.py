@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import is_dataclass
 from functools import wraps
 from inspect import isclass
-from types import FunctionType
-from typing import ForwardRef, get_args
+from types import FunctionType, SimpleNamespace
+from typing import Any, ForwardRef, get_args, get_type_hints
 
 import jax
 import jaxtyping
@@ -40,16 +40,33 @@ def is_plain(function):
     return isinstance(function, FunctionType) and not any(map(has_shapes, annotations))
 
 
+def resolves(annotation, function):
+    """False for a quoted name that only type checkers import."""
+    named = SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        get_type_hints(named, globalns=function.__globals__)
+    except NameError:
+        return False
+    return True
+
+
 def check_arrays(function):
     """Types and sizes of one call, as jaxtyping's own decorator has it at a third of the cost.
 
     That one binds the arguments of every call to their names, for its message, and checks them
     a second time with the result.
     """
-    checked = check_types(function)
+    checked = None
 
     @wraps(function)
     def call(*arguments, **named):
+        nonlocal checked
+        if checked is None:  # not before all names of its module are there
+            function.__annotations__ = {
+                name: annotation if resolves(annotation, function) else Any
+                for name, annotation in function.__annotations__.items()
+            }
+            checked = check_types(function)
         with one_call:
             return checked(*arguments, **named)
 

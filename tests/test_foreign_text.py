@@ -1,18 +1,23 @@
 """Text from files is text: in a terminal, in a notebook, in an error, whatever it holds."""
 
 import io
+from contextlib import redirect_stderr
 from html.parser import HTMLParser
 from unicodedata import category
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
+from capax.cli.watching import InLines
 from capax.errors import InputError, require
 from capax.foreign import one_line, printable
 from capax.notebook import html_table, latex_text
 from capax.terminal import Terminal
+from capax.training.progress import every_minute, fixed
 
 HOSTILE = (
     "[bold]not bold[/bold]",
@@ -30,7 +35,7 @@ HOSTILE = (
 )
 
 
-def drawn(*cells: str) -> str:
+def drawn(*cells: str | Text) -> str:
     console = Terminal(file=io.StringIO(), width=200, force_terminal=False)
     for cell in cells:
         console.print(cell)
@@ -43,9 +48,24 @@ def drawn(*cells: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_terminal_shows_it_and_does_nothing_else(text):
-    out = drawn(text)
+    out = drawn(text) + drawn(Text(text)) + in_a_bar(text) + at_work(text)
     assert all(c.isprintable() or c == "\n" for c in out)
     assert out.splitlines()[0] == printable(text).rstrip() or "\n" in printable(text)
+
+
+def in_a_bar(text: str) -> str:
+    console = Terminal(file=io.StringIO(), width=200, force_terminal=False)
+    with Progress(fixed("{task.description}"), console=console) as progress:
+        progress.add_task(text)
+    return console.file.getvalue()
+
+
+def at_work(text: str) -> str:
+    """What logs get: a line whenever a stage begins."""
+    out = io.StringIO()
+    with redirect_stderr(out), every_minute() as lines, InLines(lines).single(text):
+        pass
+    return out.getvalue()
 
 
 @given(st.text())
@@ -95,3 +115,4 @@ def test_an_error_quotes_it_in_one_printable_line(text):
     with pytest.raises(InputError) as caught:
         require(False, "name", "a name", text)
     assert str(caught.value).isprintable()
+    assert all(c.isprintable() or c in "\n\t" for c in str(InputError(text)))

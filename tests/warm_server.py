@@ -12,6 +12,7 @@ imports are shared. No thread may run in a process that forks, so the server com
 import os
 import socket
 import sys
+from typing import NoReturn
 
 # Besides every module of capax: what its commands and the programs of the guides import when used.
 IMPORTED = (
@@ -34,7 +35,8 @@ def ask(path: str, arguments: list[str]) -> int:
 
 
 def serve(path: str) -> None:
-    """Import, then fork a process per connection. The process of a command leaves this function."""
+    """Import, then fork a process per connection."""
+    import gc
     import importlib
     import pkgutil
     import select
@@ -46,6 +48,7 @@ def serve(path: str) -> None:
     for module in pkgutil.walk_packages(capax.__path__, "capax."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    gc.freeze()  # what is here stays: a child need not look through it, which would copy it all
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
@@ -54,13 +57,12 @@ def serve(path: str) -> None:
             connection = listening.accept()[0]
             if os.fork() == 0:
                 answer(connection)
-                return
             connection.close()
             while os.waitpid(-1, os.WNOHANG)[0]:  # those that ended; the one just begun is there
                 pass
 
 
-def answer(connection: socket.socket) -> None:
+def answer(connection: socket.socket) -> NoReturn:
     """Fork again: the child becomes the command, we send its exit code back."""
     import json
 
@@ -82,7 +84,7 @@ def answer(connection: socket.socket) -> None:
         os.execve(sys.executable, [sys.executable, *start, *arguments[1:]], environment)
     os.environ.clear()
     os.environ.update(environment)
-    become(arguments)
+    leave(become, arguments)
 
 
 def settings(environment) -> dict[str, str]:
@@ -102,6 +104,26 @@ def become(arguments: list[str]) -> None:
     sys.argv = ["-c"]
     sys.path.insert(0, "")
     exec(compile(arguments[1], "<string>", "exec"), main.__dict__)  # noqa: S102
+
+
+def leave(run, arguments: list[str]) -> NoReturn:
+    """Run and exit as Python does, but without taking every imported module apart."""
+    import atexit
+    import threading
+
+    code = 0
+    try:
+        run(arguments)
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

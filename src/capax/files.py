@@ -75,7 +75,8 @@ def check_writable(path: Path | str) -> None:
         raise InputError(f"{target}: wanted a file name, got a device or a pipe")
     if not target.parent.is_dir():
         raise InputError(f"{target}: the folder {target.parent} does not exist")
-    if not os.access(target.parent, os.W_OK | os.X_OK):
+    effective = os.access in os.supports_effective_ids
+    if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=effective):
         raise InputError(f"{target}: the folder {target.parent} cannot be written to")
 
 

@@ -115,13 +115,13 @@ def test_on_a_gpu_trials_share_programs_of_few_sizes():
 
         return learn
 
-    sizes = row_sizes(entry_of("mlp"), 2048)
-    trials = [Trial("p", 11, m, 0, str(m), None) for m in (5, 2048, 128, 129, 600)]
+    sizes = row_sizes(2048)
+    trials = [Trial("p", 11, m, 0, str(m), None) for m in (5, 2048, 256, 257, 99)]
     source = iter([*trials[:3], None, *trials[3:]])
     done = list(_by_size(source, {rows: learner(rows) for rows in sizes}))
-    assert [o.trial.m for o in done] == [5, 128, 2048, 129, 600]
-    assert seen == [(128, 5), (128, 128), (2048, 2048), (512, 129), (2048, 600)]
-    assert [lanes_of(entry_of("mlp"), rows) for rows in sizes] == [128, 32, 16]
+    assert [o.trial.m for o in done] == [5, 256, 2048, 99, 257]
+    assert seen == [(256, 5), (256, 256), (2048, 2048), (256, 99), (2048, 257)]
+    assert [lanes_of(rows) for rows in (16, *sizes)] == [64, 32, 8]
 
 
 def test_the_reference_says_what_it_leaves_out():

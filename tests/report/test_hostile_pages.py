@@ -59,7 +59,7 @@ def store(tmp_path_factory):
             "family": "simulated",
             "T": [10, 100],
             "axes": {HOSTILE[2]: variants},
-            "search": {"method": "grid", "m": [20, 40], "trials": 3},
+            "search": {"m_low": 5, "m_high": 90, "batch": 8, "min_trials": 8, "max_trials": 8},
         }
     )
     path = tmp_path_factory.mktemp("hostile") / f"{HOSTILE[2]}.sqlite"
@@ -117,8 +117,7 @@ def test_a_dollar_in_a_name_is_a_dollar_and_a_script_without_letters_is_quiet(tm
         figure = Figure()
         for k, name in enumerate((*HOSTILE, "漢字")):
             figure.text(0.1, 0.1 * k, name)
-    for kind in ("svg", "png", "pdf"):
-        assert save(figure, tmp_path / f"f.{kind}").stat().st_size > 0
+    ElementTree.parse(save(figure, tmp_path / "f.svg"))
     inside = inline_svg(figure, "names")
     shown = {
         text.text for text in ElementTree.fromstring(inside).iter() if text.tag.endswith("text")

@@ -1,29 +1,87 @@
 """What the kept models of a store compute, and what failed runs had learnt instead."""
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from sqlite3 import Row
+from typing import Any
 
 from capax.attention.checkpoint import load
 from capax.data.task import TaskSpec
-from capax.decompile.anatomy import Anatomy, quick_anatomy
+from capax.decompile.anatomy import Anatomy, Kind, quick_anatomy, tally
+from capax.decompile.training_data import TrainingData, draw_training
 from capax.sweep.store import Store
+
+_KEPT = (
+    "SELECT run_id, trials.T AS T, trials.m AS m, spec FROM runs JOIN parameters USING (run_id) "
+    "JOIN trials USING (trial_id)"
+)
+MOST_FAILED = 100
+"""A model takes about a second: a report reads this many of a store's failed ones."""
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """One failed run and what it computes instead."""
+
+    run_id: str
+    T: int
+    m: int
+    anatomy: Anatomy
+
+
+@dataclass(frozen=True)
+class FailedRuns:
+    """Failed runs whose models were kept: those that were read, and how many there are."""
+
+    runs: tuple[FailedRun, ...]
+    kept: int
+
+    def tally(self) -> list[tuple[Kind, int, str]]:
+        """(kind, how many, an example), most frequent first."""
+        return tally([run.anatomy for run in self.runs])
+
+    def fitting(self, kind: Kind) -> int:
+        """How many runs of a kind give their training labels by their formula."""
+        return sum(r.anatomy.kind == kind and bool(r.anatomy.fits_training) for r in self.runs)
 
 
 def anatomies(store: Store) -> dict[str, Anatomy]:
     """The anatomy of every run whose parameters were kept, by run id."""
-    rows = store.select("SELECT run_id, spec FROM runs JOIN parameters USING (run_id)")
-    found = {}
-    for row in rows:
-        fields = store.plain(row["spec"], f"spec of {row['run_id']}").get("task")
-        if not isinstance(fields, dict) or "content" in fields:
-            continue  # simulated, or examples of a file: there is no rule to compare with
-        task = TaskSpec(**fields)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.safetensors"
-            path.write_bytes(store.parameters(row["run_id"]) or b"")
-            model, _ = load(path)
-        found[row["run_id"]] = quick_anatomy(model, task.target, p=task.probability)
-    return found
+    return {row["run_id"]: _anatomy(store, row) for row in _with_a_rule(store, store.select(_KEPT))}
+
+
+def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
+    """What failed runs with kept parameters compute; at most `most` of them are read."""
+    failed = f"{_KEPT} WHERE outcome = 'failed' ORDER BY trials.T, trials.m, run_id"
+    rows = _with_a_rule(store, store.select(failed))
+    found = (FailedRun(r["run_id"], r["T"], r["m"], _anatomy(store, r)) for r in rows[:most])
+    return FailedRuns(tuple(found), len(rows))
+
+
+def _with_a_rule(store: Store, rows: list[Row]) -> list[Row]:
+    """Not simulated runs, nor those on examples of a file: there is no rule to compare with."""
+    tasks = [_spec(store, row).get("task") for row in rows]
+    known = [isinstance(task, dict) and "content" not in task for task in tasks]
+    return [row for row, is_known in zip(rows, known, strict=True) if is_known]
+
+
+def _spec(store: Store, row: Row) -> dict[str, Any]:
+    return store.plain(row["spec"], f"spec of {row['run_id']}")
+
+
+def _anatomy(store: Store, row: Row) -> Anatomy:
+    spec = _spec(store, row)
+    task = TaskSpec(**spec["task"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        path.write_bytes(store.parameters(row["run_id"]) or b"")
+        model, _ = load(path)
+    data = None
+    if spec.get("mode", "full_batch") == "full_batch":
+        drawn = draw_training(task)
+        data = TrainingData(drawn.X, drawn.y)
+    return quick_anatomy(model, task.target, p=task.probability, data=data)
 
 
 def formulas_of(store: Store) -> dict[str, dict[str, str]]:

@@ -28,12 +28,17 @@ FORMAT = "capax-module-1"
 def save(path: Path | str, module: eqx.Module, metadata: Mapping[str, Any] | None = None) -> Path:
     """Write `module` and JSON-able `metadata` to `path`, whole or not at all."""
     check_writable(path)
+    content = to_bytes(module, metadata)
+    return write_atomically(path, lambda file: file.write(content))
+
+
+def to_bytes(module: eqx.Module, metadata: Mapping[str, Any] | None = None) -> bytes:
+    """What `save` writes."""
     leaves: dict[str, np.ndarray] = {}
     structure = describe(module, "", leaves)
     text = _canonical({"module": structure, "metadata": dict(metadata or {})})
     header = {"format": FORMAT, "capax": text, "sha256": _fingerprint(text, leaves)}
-    content = to_safetensors(leaves, metadata=header)
-    return write_atomically(path, lambda file: file.write(content))
+    return to_safetensors(leaves, metadata=header)
 
 
 def load(path: Path | str, *, dtype: Any = None) -> tuple[eqx.Module, dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from capax.cards.cluster import on_ray
 from capax.cards.plan import Plan
 from capax.cards.reading import read_card
 from capax.cards.reference import reference_card
@@ -26,6 +27,8 @@ def card(
     report: Report | None = None,
     at_once: int = 1,
     minutes: float | None = None,
+    on: Literal["here", "ray"] = "here",
+    address: str | None = None,
     **protocol: Any,
 ) -> Card:
     """The inductive-bias card of `learners`: m*(T) at 100, 99 and 95 % accuracy on each target.
@@ -34,7 +37,8 @@ def card(
     factory of PyTorch or Equinox modules (`capax.learners`); the five of `FIVE` if none.
     T, targets: lengths, and names (`capax.cards.targets.TARGETS`) or formulas. store: SQLite file,
     resumed if it exists; in the cache by default. references: rows of the reference learners are
-    added where the package has them. Other keywords are fields of `capax.cards.plan.Plan`.
+    added where the package has them. on: `ray` trains on the cluster at `address` (a local one if
+    None). Other keywords are fields of `capax.cards.plan.Plan`.
     Raises `InputError` for what cannot be measured.
 
     Examples:
@@ -48,8 +52,10 @@ def card(
     plan = Plan(T=tuple(T), targets=tuple(targets), **protocol)
     entries = distinct(tuple(entry_of(learner) for learner in learners or FIVE))
     path = default_store(plan, entries) if store is None else Path(store)
+    elsewhere = on_ray(entries, address) if on == "ray" else None
+    how = {"at_once": at_once, "minutes": minutes, "report": report, "elsewhere": elsewhere}
     with Store.create_or_resume(path, plan.experiment(entries)) as opened:
-        run_card(plan, entries, opened, at_once=at_once, minutes=minutes, report=report)
+        run_card(plan, entries, opened, **how)
         measured = read_card(plan, entries, opened)
     if not references:
         return measured

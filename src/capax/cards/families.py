@@ -14,12 +14,13 @@ from capax.sweep.trial import Learner, Outcome, Trial
 
 _BLOCK = 64  # examples per piece of a gradient on a CPU: a trial costs what its own m costs
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 rows can mislead
-# On a GPU a lane costs what its padded rows cost, busy or idle. Trials are sorted into programs of
-# few sizes, each with as many lanes as fill the device.
-_EXAMPLES = 1 << 14  # examples per step that fill a GPU
-_LANES = (16, 256)  # at least and at most so many lanes
-_MEMORY = 10 << 30  # bytes of one program: several processes share a GPU
-_IN_A_ROW = ("lstm", "gru")  # T small steps in a row: more lanes cost nothing, programs do
+# On a GPU a lane costs what its padded rows cost, busy or idle, and a program takes half a minute
+# of a core to compile. So trials are sorted into programs of two sizes, with few lanes each:
+# several processes share the device, and lanes that are few are busy.
+_SIZES = (8, 1)  # the largest m divided by these
+_EXAMPLES = 1 << 13  # examples per step of one program
+_LANES = (8, 64)  # at least and at most so many lanes
+_MEMORY = 10 << 30  # bytes of one program
 
 
 @lru_cache(maxsize=64)
@@ -32,16 +33,13 @@ def card_family(entry: Entry) -> Family:
     return lanes_family(entry, on_cpu=Hardware().platform == "cpu")
 
 
-def row_sizes(entry: Entry, largest: int) -> tuple[int, ...]:
+def row_sizes(largest: int) -> tuple[int, ...]:
     """Rows of the programs that share the trials on a GPU, up to the largest m."""
-    parts = (4, 1) if entry.name in _IN_A_ROW else (16, 4, 1)
-    return tuple(max(8, -(-largest // part)) for part in parts)
+    return tuple(max(8, -(-largest // part)) for part in _SIZES)
 
 
-def lanes_of(entry: Entry, rows: int) -> int:
+def lanes_of(rows: int) -> int:
     """Lanes of a program with so many rows."""
-    if entry.name in _IN_A_ROW:
-        return 128
     return max(_LANES[0], min(_LANES[1], _EXAMPLES // rows))
 
 
@@ -67,7 +65,7 @@ def lanes_family(entry: Entry, *, on_cpu: bool) -> Family:
         def hardware(self, panel: Panel) -> Hardware:
             if on_cpu:
                 return Hardware()
-            slots = lanes_of(entry, panel.search.largest_m)
+            slots = lanes_of(panel.search.largest_m)
             return Hardware(slots=slots, memory_bytes=_MEMORY)
 
         def learner(self, panel: Panel, T: int) -> Learner:
@@ -75,13 +73,13 @@ def lanes_family(entry: Entry, *, on_cpu: bool) -> Family:
                 return super().learner(panel, T)
             by_rows = {
                 rows: super(CardLanes, self).learner(_up_to(panel, rows), T)
-                for rows in row_sizes(entry, panel.search.at_length(T).largest_m)
+                for rows in row_sizes(panel.search.at_length(T).largest_m)
             }
             return lambda trials: _by_size(trials, by_rows)
 
         def prepare(self, panel: Panel, T: int) -> None:
             largest = panel.search.at_length(T).largest_m
-            for rows in (largest,) if on_cpu else row_sizes(entry, largest):
+            for rows in (largest,) if on_cpu else row_sizes(largest):
                 super().prepare(_up_to(panel, rows), T)
 
     return CardLanes()

@@ -22,7 +22,7 @@ class CardJob:
         self.questions = questions
         self.entry, self.T = questions[0].entry, questions[0].T
         self._family = card_family(self.entry)
-        self._panel = questions[0].at(next(iter(rates_of(questions[0].plan, self.entry)), None))
+        self.panel = questions[0].at(next(iter(rates_of(questions[0].plan, self.entry)), None))
         self._owner = {(name, q.T): q for q in questions for name in q.panels}
         self.note = ""
 
@@ -32,25 +32,32 @@ class CardJob:
 
     def prepare(self) -> None:
         """Compile; in a thread, while another job trains."""
-        self._family.prepare(self._panel, self.T)
+        self._family.prepare(self.panel, self.T)
 
     def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
         """Train what is missing; every outcome as soon as it is known."""
         if self.finished:
             return
         try:
-            for outcome in self._family.learner(self._panel, self.T)(self._source(should_stop)):
-                self._owner[outcome.trial.panel, outcome.trial.T].record(outcome)
+            for outcome in self._family.learner(self.panel, self.T)(self._source(should_stop)):
+                self.record(outcome)
                 yield outcome
         except InfeasibleError as error:
             self.note = f"stopped: {error}"
 
-    def _source(self, should_stop: Callable[[], bool]) -> Iterator[Trial | None]:
+    def take(self) -> Trial | None:
         """What the first questions ask first; None while all of them wait."""
+        return next((t for q in self.questions if (t := q.take()) is not None), None)
+
+    def record(self, outcome: Outcome) -> None:
+        """Take in the outcome of a trial that was taken."""
+        self._owner[outcome.trial.panel, outcome.trial.T].record(outcome)
+
+    def _source(self, should_stop: Callable[[], bool]) -> Iterator[Trial | None]:
         while not self.finished:
             if should_stop():
                 raise Stopped
-            yield next((t for q in self.questions if (t := q.take()) is not None), None)
+            yield self.take()
 
 
 def jobs_of(plan: Plan, entries: tuple[Entry, ...], store: Store) -> list[CardJob]:

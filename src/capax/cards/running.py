@@ -1,7 +1,7 @@
 """Run a card into a store: jobs side by side, one writer, resumable, within a budget of time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from capax.identity import digest
 from capax.learners.names import Entry
 from capax.sweep.runner import concurrently, preparing
 from capax.sweep.store import Store
+from capax.sweep.trial import Outcome
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Standing:
 
 
 Report = Callable[[Standing], None]
+Elsewhere = Callable[[list[CardJob]], Iterator[Outcome]]
 
 
 def default_store(plan: Plan, entries: tuple[Entry, ...]) -> Path:
@@ -43,14 +45,18 @@ def run_card(
     at_once: int = 1,
     minutes: float | None = None,
     report: Report | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> bool:
-    """Train what the store does not have yet. False if the time ran out before the end."""
+    """Train what the store does not have yet. False if the time ran out before the end.
+
+    elsewhere: yields the outcomes of the jobs (`capax.cards.cluster.on_ray`); here if None.
+    """
     tell = report or (lambda _: None)
     jobs = jobs_of(plan, entries, store)
     trials = sum(len(q.scores) for job in jobs for q in job.questions)
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    with preparing(_first_of_each(jobs)):
-        for outcome in concurrently(jobs, at_once):
+    with preparing([] if elsewhere else _first_of_each(jobs)):
+        for outcome in elsewhere(jobs) if elsewhere else concurrently(jobs, at_once):
             store.add(outcome)
             trials += 1
             tell(_standing(jobs, trials, outcome.trial.panel, outcome.trial.T))

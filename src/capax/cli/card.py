@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capax.cli.card_table import show_card
 from capax.cli.output import JsonFlag, emit, note, stderr, stdout
+from capax.cli.sweep import Where
 from capax.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from capax.cards.results import Card, Row
+    from capax.cards.results import Card
 
 
 def card(
@@ -51,6 +51,10 @@ def card(
     minutes: Annotated[
         float | None, typer.Option(help="Stop after so long; the same command goes on.")
     ] = None,
+    on: Annotated[Where, typer.Option(help="Train here or on a Ray cluster.")] = Where.here,
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
+    ] = None,
     reference: Annotated[
         bool, typer.Option("--reference", help="Train the reference set (hours on a CPU).")
     ] = False,
@@ -71,6 +75,8 @@ def card(
     """  # fmt: skip
     from capax.files import check_writable
 
+    if address is not None and on is not Where.ray:
+        raise InputError("address: wanted together with --on ray, got it without")
     for path in (html, csv):
         if path is not None:
             check_writable(path)
@@ -82,12 +88,12 @@ def card(
     else:
         names = [*(learners or ()), *([mine] if mine else [])]
         protocol = {"support": support, "noise": noise, "m_high": m_high, "max_trials": trials,
-                    "time_limit": time_limit}  # fmt: skip
+                    "time_limit": time_limit, "on": on.value, "address": address}  # fmt: skip
         made = _measured(
             names, _lengths(T), target, _only(store), jobs, minutes, protocol, bool(mine)
         )
     _written(made, html, csv)
-    emit(made.to_dict(), as_json, lambda console: _show(console, made))
+    emit(made.to_dict(), as_json, lambda console: show_card(console, made))
 
 
 def _lengths(text: str) -> tuple[int, ...]:
@@ -220,60 +226,6 @@ def _progress() -> Iterator[Any]:
 def _said(standing: Any) -> str:
     done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
     return f"{done}; {standing.at_work}"
-
-
-def _show(console: "Console", made: "Card") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    for target in made.target_names:
-        about = made.targets.get(target, {})
-        console.print(
-            f"{target}: leap {about.get('leap')}, degree {about.get('degree')}, "
-            f"sensitivity {about.get('sensitivity')}",
-            markup=False,
-        )
-        table = Table("learner", "T", "100 %", "99 %", "95 %", "floor", "m*/floor", "rate", "s/fit")
-        for name in made.names:
-            for T in sorted({r.T for r in made.rows if r.learner == name and r.target == target}):
-                rows = [made.row(name, target, T, a) for a in _levels(made)]
-                table.add_row(*(Text(cell) for cell in _line(made, name, T, rows)))
-        console.print(table)
-    for law in made.laws:
-        if law.accuracy == max(_levels(made)):
-            out = f"; ruled out: {', '.join(law.ruled_out)}" if law.ruled_out else ""
-            fit = "" if law.p_value is None else f", fit p = {law.p_value:.2g}"
-            text = f"  {law.learner} on {law.target}: {law.law or 'law not settled'}{fit}{out}"
-            console.print(text, markup=False, soft_wrap=True)
-    counts = {k: v.get("parameters") for k, v in made.learners.items() if v.get("parameters")}
-    for name, by_T in counts.items():
-        listed = ", ".join(f"{n:,} (T = {T})" for T, n in by_T.items())
-        console.print(f"  {name}: {listed} parameters", markup=False, soft_wrap=True)
-
-
-def _levels(made: "Card") -> list[float]:
-    return sorted({row.accuracy for row in made.rows}, reverse=True)
-
-
-def _line(made: "Card", name: str, T: int, rows: "list[Row | None]") -> list[str]:
-    first = next(row for row in rows if row is not None)
-    levels = [_cell(made, row) for row in rows][:3]
-    levels += [""] * (3 - len(levels))
-    ratio = f"{first.m_star / first.floor:.2f}" if first.m_star and first.floor else ""
-    rate = "" if first.rate is None else f"{first.rate:g}"
-    own = f"* {name}" if name in made.measured and len(made.names) > len(made.measured) else name
-    return [own, str(T), *levels, str(first.floor), ratio, rate, f"{first.seconds:.2g}"]
-
-
-def _cell(made: "Card", row: "Row | None") -> str:
-    """`41 [36, 47]`, `> 640`, `never`."""
-    if row is None:
-        return ""
-    if row.m_star is None:
-        said = made.note(row)
-        return "never" if said.startswith("does not reach") else said
-    low, high = ("open" if side is None else str(side) for side in (row.low, row.high))
-    return f"{row.m_star} [{low}, {high}]"
 
 
 def register(app: typer.Typer) -> None:

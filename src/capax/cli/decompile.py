@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from capax.decompile.decompiled import Decompiled
+    from capax.decompile.other_routes import Prior
     from capax.decompile.training_data import TrainingData
 
 
@@ -25,6 +26,13 @@ def decompile_command(
     data: Annotated[
         Path | None, typer.Option(help="Training data (.npz): a certificate is given.")
     ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint trained on the first --prior-size examples: PAC-Bayes."),
+    ] = None,
+    prior_size: Annotated[
+        int, typer.Option(help="Training examples that the prior has seen, from the first on.")
+    ] = 0,
     p: Annotated[
         float | None, typer.Option(help="P[bit = 1] of the inputs. Default: the data's, or 1/2.")
     ] = None,
@@ -66,9 +74,11 @@ def decompile_command(
     module, known = _loaded(model, run)
     examples = _examples(data) if data is not None else known
     chance = p if p is not None else _stated_probability(known)
+    given = _prior(prior, prior_size, examples)
     found = decompile(
-        module, examples, p=chance, delta=delta, max_support=max_support, cells=cells, seed=seed
-    )
+        module, examples, p=chance, delta=delta, max_support=max_support, cells=cells, seed=seed,
+        prior=given,
+    )  # fmt: skip
     payload = found.to_json()
     if out is not None:
         payload["out"] = str(_compiled(found, out))
@@ -123,6 +133,20 @@ def _examples(path: Path) -> "TrainingData":
     from capax.decompile.training_data import read_training_data
 
     return read_training_data(path)
+
+
+def _prior(path: Path | None, size: int, examples: "TrainingData | None") -> "Prior | None":
+    require(path is not None or not size, "--prior-size", "a checkpoint in --prior", "none")
+    if path is None:
+        return None
+    require(examples is not None, "--prior", "training data (--data)", "none")
+    import jax
+
+    from capax.attention.checkpoint import load
+    from capax.decompile.other_routes import Prior
+
+    with jax.enable_x64(True):
+        return Prior(load(path)[0], size)
 
 
 def _stated_probability(known: "TrainingData | None") -> float | None:

@@ -3,11 +3,11 @@
 `oracle` asks any model; `influence` finds the bits that matter by group testing, `truth_table` the
 function on them, `formula` its shortest text (`sum_of_products`). How true it is over all inputs:
 `head_tables`, `head_sets` and `enclosure` bound the logit of a one-layer Transformer over cells of
-inputs with outward rounding (`balls`, `relaxation`), `branching` cuts the cells, `counterexample`
-searches on tables (`table_forward`), `all_inputs` gives the verdict. `description`, `certificate`
-and `training_data` turn the formula into a bound on the network's error; `anatomy` says what failed
-runs had learnt instead. `decompiling.decompile` does all of it, and `capax.decompile(model)` is it:
-this folder can be called.
+inputs with outward rounding (`relaxation`), `branching` cuts the cells, `counterexample` searches
+on tables (`table_forward`), `all_inputs` gives the verdict. `description`, `certificate` and
+`training_data` turn the formula into a bound on the network's error, `other_routes` stand beside
+it; `anatomy` says what failed runs had learnt instead. `decompiling.decompile` does all of it, and
+`capax.decompile(model)` is it: this folder can be called.
 """
 
 from capax.decompile.decompiled import Decompiled as Decompiled

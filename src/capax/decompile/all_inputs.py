@@ -124,9 +124,8 @@ def _one_layer(
         decided = bool(oracle(found.bits[None])[0])
         if decided != bool(f(found.bits) > 0.5):
             wrong = tuple(int(t) for t in np.flatnonzero(found.bits))
-    leaves = branch(
-        model, tables, f, threshold=oracle.threshold, most=cells // 4 if wrong else cells
-    )
+    most = cells // 4 if wrong else cells
+    leaves = branch(model, tables, f, threshold=oracle.threshold, p=p, most=most)
     ones, ones_share = leaves.proved_ones(p)
     status: Status = "refuted" if wrong is not None else "open"
     if (leaves.margins > 0).all():

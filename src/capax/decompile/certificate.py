@@ -47,12 +47,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class FormulaCertificate:
-    """The bound through the formula, its description length, and other routes beside it."""
+    """The bound through the formula, its description length, and other routes beside it.
+
+    `skipped`: why a route gives no bound here.
+    """
 
     bound: Bound
     bits: float
     m: int
     routes: tuple[Bound, ...]
+    skipped: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """value, bits, m and routes (statement, value, vacuous, for which predictor)."""
@@ -71,6 +75,7 @@ class FormulaCertificate:
             "m": self.m,
             "delta": self.bound.delta,
             "routes": rows,
+            "skipped": list(self.skipped),
         }
 
 

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from capax.boolean.functions import SparseFunction
+from capax.capacity.bound import MODEL, Bound
 from capax.compiler.proof.certificate import table_text
 from capax.decompile.all_inputs import AllInputs
 from capax.decompile.certificate import FormulaCertificate
@@ -12,7 +13,15 @@ from capax.decompile.influence import Candidates
 from capax.decompile.truth_table import TruthTable
 from capax.foreign import html_text
 
-SHOWN_ROWS = 32
+ROUTES = {
+    "Formula": "formula",
+    "Hold-out": "hold-out",
+    "Gibbs on the version space": "PAC-Bayes over formulas",
+    "PAC-Bayes": "PAC-Bayes around the weights",
+    "Lemma 2.2": "norms",
+    "realizable margin bound": "norms",
+}
+"""Beginnings of the statements behind a certificate, and the routes in a few words."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ class Decompiled:
         rows.append(("all inputs", self._verdict()))
         if self.certificate is not None:
             rows += [
-                (_name(b.statement), f"error <= {b.verdict}")
+                (_name(b.statement), f"error <= {b.verdict}{_about(b)}")
                 for b in (self.certificate.bound, *self.certificate.routes)
             ]
         return [*rows, ("questions asked", f"{self.queries:,}".replace(",", " "))]
@@ -160,6 +169,13 @@ def _share(agreement: Agreement, of: str) -> str:
 
 
 def _name(statement: str) -> str:
-    """The route in a few words: what stands before the first parenthesis or comma."""
-    short = statement.split(" (")[0].split(",")[0].lower()
-    return f"by {short}"
+    """The route in a few words."""
+    for beginning, name in ROUTES.items():
+        if statement.startswith(beginning):
+            return f"by {name}"
+    return f"by {statement}"
+
+
+def _about(bound: Bound) -> str:
+    """Which predictor, where it is not the network itself."""
+    return "" if bound.predictor == MODEL else f", of {bound.predictor}"

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from capax.boolean.functions import SparseFunction
-from capax.capacity.bound import Bound
-from capax.capacity.certificates.tails import binomial_upper, holdout_bound
+from capax.capacity.certificates.tails import binomial_upper
 from capax.decompile.all_inputs import AllInputs, on_all_inputs
 from capax.decompile.certificate import Evidence, FormulaCertificate, formula_bound
 from capax.decompile.decompiled import Agreement, Decompiled, Influence
@@ -15,6 +14,7 @@ from capax.decompile.description import description_bits
 from capax.decompile.formula import shortest_formula
 from capax.decompile.influence import Candidates, find_candidates, influences, random_bits
 from capax.decompile.oracle import CELLS, Oracle, attention_of, oracle
+from capax.decompile.other_routes import Prior, other_routes
 from capax.decompile.training_data import TrainingData, acceptance
 from capax.decompile.truth_table import TruthTable, read_table
 from capax.errors import require
@@ -40,6 +40,7 @@ def decompile(
     prove: bool = True,
     cells: int = 512,
     routes: bool = True,
+    prior: Prior | None = None,
     seed: int = 0,
 ) -> Decompiled:
     """Read off the formula that a model computes, and say how true it is.
@@ -50,8 +51,9 @@ def decompile(
     threshold: numbers above it mean 1. delta: failure probability of every interval. max_support:
     most bits a formula may have. pairs, fillers, fresh: how many questions are asked for the
     support, for each row of the table, and for the agreement. prove: try all inputs, with at most
-    `cells` cells of them enclosed (more prove more, and take longer). routes: with
-    data, also bounds by hold-out and by norms.
+    `cells` cells of them enclosed (more prove more, and take longer). routes: with data, also
+    bounds by hold-out, PAC-Bayes and norms. prior: for PAC-Bayes around the weights, a network
+    that was trained on the first examples of the data only (default: the origin).
 
     Examples:
         >>> import capax
@@ -71,9 +73,13 @@ def decompile(
     whole = AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
     if prove and f.s <= MAX_PROVED_SUPPORT:
         whole = on_all_inputs(asked, f, rng, p=chance, cells=cells)
-    agreement, training, certificate = _evidence(asked, f, rng, data, chance, delta, fresh, whole)
+    tried = _draws(data)
+    agreement, training, certificate = _evidence(
+        asked, f, rng, data, chance, delta, fresh, whole, tried
+    )
     if certificate is not None and data is not None and routes:
-        certificate = replace(certificate, routes=_other_routes(asked, data, delta))
+        others = other_routes(asked, f, data, delta, tried, prior)
+        certificate = replace(certificate, routes=others.found, skipped=others.skipped)
     return Decompiled(
         formula=shortest_formula(f),
         function=f,
@@ -169,6 +175,7 @@ def _evidence(
     delta: float,
     fresh: int,
     whole: AllInputs,
+    tried: tuple[int, int],
 ) -> tuple[Agreement, Agreement | None, FormulaCertificate | None]:
     """Agreement with the network on fresh inputs and with the labels; the certificate."""
     n = max(1, min(fresh, 64 * CELLS // asked.T))
@@ -178,13 +185,16 @@ def _evidence(
     errors = int((f(data.X) != data.y).sum())
     m = len(data.y)
     proved = whole.status == "proved"
-    tried = (0, 0)
-    if data.task is not None and data.task.reject_ambiguous:
-        tried = acceptance(data.task)
     seen = Evidence(errors, m, n - agreement.equal, 0 if proved else n, *tried)
     bound = formula_bound(f, asked.T, seen, delta)
     certificate = FormulaCertificate(bound, description_bits(f, asked.T), m, ())
     return agreement, agreement_of(m - errors, m, delta), certificate
+
+
+def _draws(data: TrainingData | None) -> tuple[int, int]:
+    """(accepted, drawn) training sets where ambiguous ones were redrawn, else (0, 0)."""
+    task = None if data is None else data.task
+    return acceptance(task) if task is not None and task.reject_ambiguous else (0, 0)
 
 
 def _counted(
@@ -203,27 +213,3 @@ def agreement_of(equal: int, n: int, delta: float) -> Agreement:
     low = 1.0 - binomial_upper(n - equal, n, log_half)
     high = binomial_upper(equal, n, log_half)
     return Agreement(equal / n, low, high, n, equal)
-
-
-def _other_routes(asked: Oracle, data: TrainingData, delta: float) -> tuple[Bound, ...]:
-    """Hold-out where labelled examples were kept back, and the norms of a Transformer."""
-    routes: list[Bound] = []
-    if data.X_holdout is not None and data.y_holdout is not None and len(data.y_holdout):
-        wrong = int((asked(data.X_holdout) != (data.y_holdout > 0)).sum())
-        routes.append(holdout_bound(wrong, len(data.y_holdout), delta))
-    return (*routes, *_norm_route(asked, data, delta))
-
-
-def _norm_route(asked: Oracle, data: TrainingData, delta: float) -> tuple[Bound, ...]:
-    """The best margin bound from the norms of the weights, for models that have them."""
-    from capax.attention.readout import ClsMLP, ClsScalar
-    from capax.attention.transformer import Transformer
-
-    if not isinstance(asked.model, Transformer | ClsScalar | ClsMLP) or asked.threshold:
-        return ()
-    from capax.capacity.certificates.certificate import certify_margins
-    from capax.capacity.weights.model_bounds import measure
-
-    signs = 2.0 * data.y.astype(np.float64) - 1.0
-    margins = [float(u) for u in signs * asked.values(data.X)]
-    return (certify_margins(measure(asked.model), margins, delta=delta).best,)

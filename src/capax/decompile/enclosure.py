@@ -23,7 +23,16 @@ import numpy as np
 
 from capax.attention.block import LayerNorm
 from capax.attention.transformer import Transformer
-from capax.decompile.balls import ETA, UP, Ball, inverse_root_between
+from capax.compiler.proof.rounding import (
+    TINY,
+    UNIT,
+    UP,
+    Enclosed,
+    between,
+    exactly,
+    gamma,
+    inverse_root_between,
+)
 from capax.decompile.head_sets import HeadSets, Pair
 from capax.decompile.head_tables import EPSILON, centred
 from capax.decompile.relaxation import relaxed
@@ -42,62 +51,70 @@ def enclose(model: Transformer, sets: HeadSets) -> Enclosure:
     stage = _Residual.of(model, sets)
     block = model.blocks[0]
     gain, bias = _affine(block.ln2, model.spec.d)
-    W_in = Ball.exact(np.asarray(block.W_in))
+    W_in = exactly(np.asarray(block.W_in))
     P = W_in  # [d, n]; nothing is centred without LayerNorm
     if block.ln2 is not None:
-        P = centred((Ball.exact(gain[:, None]) * W_in).moved(0, 1)).moved(0, 1)
-    shift = (Ball.exact(bias[None]) @ W_in).reshape(-1) + Ball.exact(np.asarray(block.b_in))
-    low, high = stage.bounds(Ball.exact(np.zeros((1, 1, 1))), P[None])
-    h = Ball.between(low, high) + shift
+        P = centred((exactly(gain[:, None]) * W_in).moved(0, 1)).moved(0, 1)
+    shift = (exactly(bias[None]) @ W_in).reshape(-1) + exactly(np.asarray(block.b_in))
+    low, high = stage.bounds(exactly(np.zeros((1, 1, 1))), P[None])
+    h = between(low, high) + shift
     return _read_out(model, stage, P, shift, relaxed(block.activation, h.low, h.high))
 
 
 def _read_out(
     model: Transformer,
     stage: "_Residual",
-    P: Ball,
-    shift: Ball,
+    P: Enclosed,
+    shift: Enclosed,
     lines: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> Enclosure:
     """From the lines around the MLP to the logit: a . z, and |C z|^2 for the last LayerNorm."""
     block, (alpha, below, above) = model.blocks[0], lines
     gain, bias = _affine(model.ln_final, model.spec.d)
     normed = model.ln_final is not None
-    w = Ball.exact(gain) * Ball.exact(np.asarray(model.w))
+    w = exactly(gain) * exactly(np.asarray(model.w))
     a = centred(w) if normed else w  # [d]
     d = len(a.mid)
-    eye = Ball.exact(np.eye(d))
-    wanted = Ball(
+    eye = exactly(np.eye(d))
+    wanted = Enclosed(
         np.concatenate([a.mid[:, None], centred(eye).mid], 1),
         np.concatenate([a.rad[:, None], centred(eye).rad], 1),
     )  # [d, 1 + d]
-    W_out = Ball.exact(np.asarray(block.W_out))
+    W_out = exactly(np.asarray(block.W_out))
     slopes = W_out @ wanted  # [n, 1 + d], how far each hidden unit moves a . z and C z
-    middle = Ball.between(below, above) + Ball.exact(alpha) * shift  # [R, n]
-    constant = middle @ slopes + (Ball.exact(np.asarray(block.b_out)[None]) @ wanted)
-    tilted = Ball.exact(alpha[:, :, None]) * slopes[None]  # [R, n, 1 + d]
+    middle = between(below, above) + exactly(alpha) * shift  # [R, n]
+    constant = middle @ slopes + (exactly(np.asarray(block.b_out)[None]) @ wanted)
+    tilted = exactly(alpha[:, :, None]) * slopes[None]  # [R, n, 1 + d]
     p = P[None] @ tilted  # [R, d, 1 + d]
     low, high = stage.bounds(wanted[None], p)
-    z = Ball.between(low, high) + constant  # [R, 1 + d]
-    rest = (Ball.exact(bias[None]) @ Ball.exact(np.asarray(model.w)[:, None])).reshape(1) + (
-        Ball.exact(np.asarray(model.b)[None])
+    z = between(low, high) + constant  # [R, 1 + d]
+    rest = (exactly(bias[None]) @ exactly(np.asarray(model.w)[:, None])).reshape(1) + (
+        exactly(np.asarray(model.b)[None])
     )
-    top = z[:, 0]
+    low, high = z[:, 0].low, z[:, 0].high
     if normed:
-        top = top * _inverse_deviation(z[:, 1:].low, z[:, 1:].high)
-    logit = top + rest
-    known = np.isfinite(logit.mid) & np.isfinite(logit.rad)
-    return Enclosure(np.where(known, logit.low, -np.inf), np.where(known, logit.high, np.inf))
+        low, high = _product(low, high, _inverse_deviation(z[:, 1:].low, z[:, 1:].high))
+    low, high = (exactly(low) + rest).low, (exactly(high) + rest).high
+    known = np.isfinite(low) & np.isfinite(high)
+    return Enclosure(np.where(known, low, -np.inf), np.where(known, high, np.inf))
 
 
-def _inverse_deviation(low: np.ndarray, high: np.ndarray) -> Ball:
+def _product(low: np.ndarray, high: np.ndarray, r: Enclosed) -> Pair:
+    """[low, high] r for r > 0, by the ends: where a . z has a sign, a wide r leaves it."""
+    least = np.minimum(low * np.maximum(r.low, 0.0), low * r.high)
+    most = np.maximum(high * np.maximum(r.low, 0.0), high * r.high)
+    return least - 2 * UNIT * np.abs(least) - TINY, most + 2 * UNIT * np.abs(most) + TINY
+
+
+def _inverse_deviation(low: np.ndarray, high: np.ndarray) -> Enclosed:
     """r over a box of centred vectors."""
     d = low.shape[1]
     inside = (low <= 0) & (high >= 0)
     small = np.where(inside, 0.0, np.minimum(np.abs(low), np.abs(high)))
     large = np.maximum(np.abs(low), np.abs(high))
-    least = (small**2).sum(1) / d / UP
-    most = (large**2).sum(1) / d * UP + ETA
+    up = 1 + 2 * gamma(d + 4)
+    least = (small**2).sum(1) / d / up
+    most = (large**2).sum(1) / d * up + TINY
     return inverse_root_between(least + EPSILON.low, most + EPSILON.high)
 
 
@@ -112,15 +129,15 @@ class _Residual:
     """The residual c over each cell: the point c0, and the factor r of LayerNorm around it."""
 
     sets: HeadSets
-    base: Ball  # [R, d]: c at the centre of the head outputs
-    W_O: Ball  # [H k, d]; rows and base are centred where LayerNorm follows
+    base: Enclosed  # [R, d]: c at the centre of the head outputs
+    W_O: Enclosed  # [H k, d]; rows and base are centred where LayerNorm follows
     c0: np.ndarray  # [R, d]
     factor: "_Factor | None" = None
 
     @staticmethod
     def of(model: Transformer, sets: HeadSets) -> "_Residual":
         tables, R = sets.tables, len(sets.cells)
-        u0 = Ball.exact(sets.centre.reshape(R, -1))
+        u0 = exactly(sets.centre.reshape(R, -1))
         base, W_O = tables.base[None] + u0 @ tables.W_O, tables.W_O
         if model.blocks[0].ln2 is None:
             return _Residual(sets, base, W_O, base.mid)
@@ -128,29 +145,29 @@ class _Residual:
         stage = _Residual(sets, base, W_O, base.mid)
         return replace(stage, factor=_factor(stage))
 
-    def ranges(self, directions: Ball) -> Pair:
+    def ranges(self, directions: Enclosed) -> Pair:
         """Range of q . c for directions q [R or 1, d, g], through the head outputs."""
         R, d = self.base.mid.shape
         constant = (self.base.reshape(R, 1, d) @ directions)[:, 0]
-        total = Ball.between(*self.sets.ranges(self.W_O[None] @ directions)) + constant
+        total = between(*self.sets.ranges(self.W_O[None] @ directions)) + constant
         return total.low, total.high
 
-    def bounds(self, k: Ball, p: Ball) -> Pair:
+    def bounds(self, k: Enclosed, p: Enclosed) -> Pair:
         """Range of k . c + r (p . c) for k, p [R or 1, d, g] (r = 1 without LayerNorm)."""
         if self.factor is None:
             return self.ranges(k + p)
         r0, r1, e, along = (
-            Ball(b.mid[:, None], b.rad[:, None])
+            Enclosed(b.mid[:, None], b.rad[:, None])
             for b in (self.factor.r0, self.factor.r1, self.factor.e, self.factor.along)
         )
-        at = (Ball.exact(self.c0[:, None, :]) @ p)[:, 0]  # p . c0, [R, g]
+        at = (exactly(self.c0[:, None, :]) @ p)[:, 0]  # p . c0, [R, g]
         lean = r1 * at
-        linear = k + _rows(r0) * p + _rows(lean) * Ball.exact(self.c0[:, :, None])
-        found = Ball.between(*self.ranges(linear))
-        squared = (Ball.exact(self.c0) * Ball.exact(self.c0)).sum(1)
-        squared = Ball(squared.mid[:, None], squared.rad[:, None])
+        linear = k + _rows(r0) * p + _rows(lean) * exactly(self.c0[:, :, None])
+        found = between(*self.ranges(linear))
+        squared = (exactly(self.c0) * exactly(self.c0)).sum(1)
+        squared = Enclosed(squared.mid[:, None], squared.rad[:, None])
         aside = self.factor.aside(p)  # |p . d|, [R, g]
-        off = Ball(np.zeros_like(aside), aside)
+        off = Enclosed(np.zeros_like(aside), aside)
         total = found - lean * squared + r1 * along * off + e * (at + off)
         return total.low, total.high
 
@@ -162,55 +179,58 @@ class _Factor:
     `basis` [R, d, d] is orthonormal up to 1e-9, |basis^T d| <= `off` [R, d].
     """
 
-    r0: Ball
-    r1: Ball
-    e: Ball
-    along: Ball
+    r0: Enclosed
+    r1: Enclosed
+    e: Enclosed
+    along: Enclosed
     basis: np.ndarray
     off: np.ndarray
 
-    def aside(self, p: Ball) -> np.ndarray:
+    def aside(self, p: Enclosed) -> np.ndarray:
         """A bound of |p . d| [R, g] for p [R or 1, d, g]: p . d = (Q^T p) . (Q^T d), nearly.
 
         What is left, p . (I - Q Q^T) d, is at most 1e-9 |p| |d|.
         """
-        turned = (Ball.exact(np.swapaxes(self.basis, 1, 2)) @ p).size  # [R, d, g]
+        turned = (exactly(np.swapaxes(self.basis, 1, 2)) @ p).size  # [R, d, g]
         inside = (self.off[:, None, :] @ turned)[:, 0]
         length = np.sqrt((self.off**2).sum(1))[:, None] * 1.1
-        return (inside + 1e-9 * length * np.sqrt((p.size**2).sum(1))) * UP + ETA
+        return (inside + 1e-9 * length * np.sqrt((p.size**2).sum(1))) * UP + TINY
 
 
 def _factor(stage: _Residual) -> _Factor:
     """The numbers of the linear form of r.
 
     |d|^2 is bounded in the basis of the main directions of the linear part of c: there the box is
-    little larger than the set. V >= (c0 . c)^2 / (|c0|^2 d) by Cauchy and Schwarz.
+    little larger than the set. V d >= (c0 . c)^2 / |c0|^2 by Cauchy and Schwarz, and at least the
+    squares of what c cannot lose along the directions of the basis.
     """
     R, d = stage.c0.shape
-    share = Ball(np.array(1 / d), np.array(2.0**-53 / d))
-    c0 = Ball.exact(stage.c0)
+    share = Enclosed(np.array(1 / d), np.array(2.0**-53 / d))
+    c0 = exactly(stage.c0)
     squared = (c0 * c0).sum(1)
     basis = _main_directions(stage)
-    low, high = stage.ranges(Ball.exact(basis))
-    at = (Ball.exact(stage.c0[:, None, :]) @ Ball.exact(basis))[:, 0]
-    off = (Ball.between(low, high) - at).size
+    low, high = stage.ranges(exactly(basis))
+    at = (exactly(stage.c0[:, None, :]) @ exactly(basis))[:, 0]
+    off = (between(low, high) - at).size
+    near = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
     # the basis is orthonormal up to rounding: |d|^2 <= |Q^T d|^2 / (1 - |Q^T Q - I|)
-    spread = (off**2).sum(1) * UP / (1 - 1e-9) + ETA
-    low, high = stage.ranges(Ball.exact(stage.c0[:, :, None]))
-    along = Ball.between(low[:, 0], high[:, 0]) - squared
-    V0, two = squared * share, Ball.exact(np.array(2.0)) * share
-    change = along * two + Ball.between(np.zeros(R), spread) * share  # V - V0
+    spread = (off**2).sum(1) * UP / (1 - 1e-9) + TINY
+    low, high = stage.ranges(exactly(stage.c0[:, :, None]))
+    along = between(low[:, 0], high[:, 0]) - squared
+    V0, two = squared * share, exactly(np.array(2.0)) * share
+    change = along * two + between(np.zeros(R), spread) * share  # V - V0
     seen = np.maximum((along + squared).low, 0.0)
-    least = np.minimum(seen**2 / (squared.high * d) / UP, V0.low)  # of V and V0
+    least = np.maximum(seen**2 / squared.high, (near**2).sum(1) / (1 + 1e-9))
+    least = np.minimum(least / d / UP, V0.low)  # of V and V0
     least = np.maximum(least, 0.0) + EPSILON.low
     r0 = (V0 + EPSILON).inverse_root()
-    slope = Ball.exact(np.array(-0.5)) * r0 * r0 * r0
+    slope = exactly(np.array(-0.5)) * r0 * r0 * r0
     root = inverse_root_between(least, least)
-    bend = (Ball.exact(np.array(0.375)) * root * root * root * root * root).high
+    bend = (exactly(np.array(0.375)) * root * root * root * root * root).high
     r1 = slope * two
     # no larger than r itself allows: r <= (V_min + eps)^(-1/2)
-    most = np.minimum(bend * change.size**2 * UP + ETA, (root - r0 - r1 * along).high)
-    e = Ball.between((slope * Ball.exact(spread) * share).low, most)
+    most = np.minimum(bend * change.size**2 * UP + TINY, (root - r0 - r1 * along).high)
+    e = between((slope * exactly(spread) * share).low, most)
     return _Factor(r0, r1, e, along, basis, off)
 
 
@@ -226,6 +246,6 @@ def _main_directions(stage: _Residual) -> np.ndarray:
     return basis if wrong < 1e-10 else np.broadcast_to(eye, basis.shape)
 
 
-def _rows(b: Ball) -> Ball:
+def _rows(b: Enclosed) -> Enclosed:
     """[R, g] as [R, 1, g], to multiply [R, d, g]."""
-    return Ball(b.mid[:, None, :], b.rad[:, None, :])
+    return Enclosed(b.mid[:, None, :], b.rad[:, None, :])

@@ -26,7 +26,7 @@ from functools import cached_property
 
 import numpy as np
 
-from capax.decompile.balls import ETA, UP, Ball, U, gamma
+from capax.compiler.proof.rounding import TINY, UNIT, UP, Enclosed, exactly, gamma
 from capax.decompile.head_tables import HeadTables
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -34,19 +34,28 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Cells:
-    """Patterns `rows` [R] of the positions `fixed`, `first` <= ones among the others <= `last`."""
+    """R cells: pattern `rows` [R] of the positions `fixed` [R, s], `first` <= ones among the other
+    positions <= `last`."""
 
-    fixed: tuple[int, ...]
+    fixed: np.ndarray
     rows: np.ndarray
     first: np.ndarray
     last: np.ndarray
+
+    @staticmethod
+    def at(
+        places: tuple[int, ...], rows: np.ndarray, first: np.ndarray, last: np.ndarray
+    ) -> "Cells":
+        """Cells with the same fixed positions."""
+        fixed = np.broadcast_to(np.asarray(places, np.int64), (len(rows), len(places)))
+        return Cells(fixed, rows, first, last)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def part(self, chosen: np.ndarray) -> "Cells":
         """Some of the cells."""
-        return Cells(self.fixed, self.rows[chosen], self.first[chosen], self.last[chosen])
+        return Cells(*(x[chosen] for x in (self.fixed, self.rows, self.first, self.last)))
 
 
 @dataclass(frozen=True)
@@ -58,27 +67,34 @@ class HeadSets:
 
     @cached_property
     def free(self) -> np.ndarray:
-        """The positions of the fillers."""
-        return np.delete(np.arange(self.tables.T), np.asarray(self.cells.fixed, np.int64))
+        """The positions of the fillers, [R, F]."""
+        R, s = self.cells.fixed.shape
+        other = np.ones((R, self.tables.T), bool)
+        other[np.arange(R)[:, None], self.cells.fixed] = False
+        return np.nonzero(other)[1].reshape(R, self.tables.T - s)
+
+    @cached_property
+    def fillers(self) -> tuple[Enclosed, Enclosed]:
+        """Weights [R, H, F, 2] and values [R, H, F, 2, k] of the fillers."""
+        return tuple(x[:, self.free].moved(0, 1) for x in (self.tables.weights, self.tables.values))  # type: ignore[return-value]
 
     @cached_property
     def centre(self) -> np.ndarray:
         """u0: the head outputs at the average filler, [R, H, k]; any point would do."""
-        w, v = self.tables.weights.mid[:, self.free], self.tables.values.mid[:, self.free]
-        count = (self.cells.first + self.cells.last) / 2 / max(1, len(self.free))
+        w, v = (x.mid for x in self.fillers)
+        count = (self.cells.first + self.cells.last) / 2 / max(1, w.shape[2])
         share = np.stack([1 - count, count], axis=1)  # [R, 2]
-        sums, tops = w.sum(1), (w[..., None] * v).sum(1)  # [H, 2], [H, 2, k]
         w_fix, v_fix = self._fixed
-        mass = w_fix.mid.sum(2) + share @ sums.T  # [R, H]
+        mass = w_fix.mid.sum(2) + np.einsum("rhfa,ra->rh", w, share)
         top = np.einsum("rhs,rhsk->rhk", w_fix.mid, v_fix.mid)
-        top = top + np.einsum("hak,ra->rhk", tops, share)
-        return top / np.maximum(mass, ETA)[:, :, None]
+        top = top + np.einsum("rhfa,rhfak,ra->rhk", w, v, share, optimize=True)
+        return top / np.maximum(mass, TINY)[:, :, None]
 
     @cached_property
-    def _fixed(self) -> tuple[Ball, Ball]:
+    def _fixed(self) -> tuple[Enclosed, Enclosed]:
         """Weights [R, H, s+1], values [R, H, s+1, k] of the fixed positions and, last, of [CLS]."""
-        t, places = self.tables, np.asarray(self.cells.fixed, np.int64)
-        bits = (self.cells.rows[:, None] >> np.arange(len(places)) & 1).astype(np.int64)
+        t, places = self.tables, self.cells.fixed
+        bits = (self.cells.rows[:, None] >> np.arange(places.shape[1]) & 1).astype(np.int64)
         R = len(self.cells)
 
         def gathered(table: np.ndarray, cls: np.ndarray) -> np.ndarray:
@@ -87,16 +103,16 @@ class HeadSets:
             return np.concatenate([chosen, ends], axis=2)
 
         w, v, w_cls, v_cls = t.weights, t.values, t.cls_weight, t.cls_value
-        weights = Ball(gathered(w.mid, w_cls.mid), gathered(w.rad, w_cls.rad))
-        return weights, Ball(gathered(v.mid, v_cls.mid), gathered(v.rad, v_cls.rad))
+        weights = Enclosed(gathered(w.mid, w_cls.mid), gathered(w.rad, w_cls.rad))
+        return weights, Enclosed(gathered(v.mid, v_cls.mid), gathered(v.rad, v_cls.rad))
 
     @cached_property
     def denominators(self) -> Pair:
         """Ranges of D, [R, H]; the lower ends may be 0 where weights underflow."""
-        w = self.tables.weights[:, self.free]  # [H, F, 2]
-        low, high = extremes(w.mid[None], self.cells)
+        w, _ = self.fillers
+        low, high = extremes(w.mid, self.cells)
         fixed = self._fixed[0].sum(2)
-        slack = _sums_slack(w.mid[None]) + w.rad.max(2).sum(1)[None] * UP
+        slack = _sums_slack(w.mid) + w.rad.max(3).sum(2) * UP
         least = np.maximum(self._fixed[0].low, 0.0).sum(2) / UP
         return (
             np.maximum(_down(low - slack + fixed.low), least),
@@ -106,23 +122,19 @@ class HeadSets:
     @cached_property
     def linear(self) -> "_Linear":
         """The linear part of U - u0 and a bound of the rest."""
-        t, R, H, k = self.tables, *self.centre.shape
-        u0 = Ball.exact(self.centre)
-        w, v = t.weights[:, self.free], t.values[:, self.free]
-        moves = _lift(w, 1) * (
-            _lift(v, 0) - Ball(u0.mid[:, :, None, None], u0.rad[:, :, None, None])
-        )
+        R, H, k = self.centre.shape
+        u0 = exactly(self.centre)
+        w, v = self.fillers
+        moves = w[..., None] * (v - u0[:, :, None, None])
         w_fix, v_fix = self._fixed
-        fixed = Ball(w_fix.mid[..., None], w_fix.rad[..., None]) * (
-            v_fix - Ball(u0.mid[:, :, None], u0.rad[:, :, None])
-        )
+        fixed = w_fix[..., None] * (v_fix - u0[:, :, None])
         fixed = fixed.sum(2)  # [R, H, k]
         factor, rest = self._factor(moves, fixed)
-        scaled = moves * Ball.exact(factor[:, :, None, None, None])
-        ends = fixed * Ball.exact(factor[:, :, None])
+        scaled = moves * exactly(factor[:, :, None, None, None])
+        ends = fixed * exactly(factor[:, :, None])
         return _Linear.of(scaled.moved(4, 2), ends.reshape(R, H * k), rest.reshape(R, H * k))
 
-    def _factor(self, moves: Ball, fixed: Ball) -> Pair:
+    def _factor(self, moves: Enclosed, fixed: Enclosed) -> Pair:
         """1/D0 [R, H] and the bound of |R_h| [R, H, k].
 
         A head output is a mean of values, so |u - u0| <= max |v - u0| whatever the weights: where
@@ -136,8 +148,8 @@ class HeadSets:
         bottom = bottom.reshape(R, H, k) - slack + fixed.low
         top = top.reshape(R, H, k) + slack + fixed.high
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            half = (1 / low - 1 / high) / 2 * UP + 8 * U / low
-            rest = np.maximum(np.abs(bottom), np.abs(top)) * half[:, :, None] * UP + ETA
+            half = (1 / low - 1 / high) / 2 * UP + 8 * UNIT / low
+            rest = np.maximum(np.abs(bottom), np.abs(top)) * half[:, :, None] * UP + TINY
             middle = (1 / low + 1 / high) / 2
         hull = self._hull
         useless = ~(rest < hull).all(2)
@@ -147,13 +159,13 @@ class HeadSets:
     @property
     def _hull(self) -> np.ndarray:
         """max |v - u0| over the tokens that can occur, [R, H, k]."""
-        v, (_, v_fix) = self.tables.values[:, self.free], self._fixed
-        top = np.maximum(v.high.max((1, 2), initial=-np.inf)[None], v_fix.high.max(2))
-        bottom = np.minimum(v.low.min((1, 2), initial=np.inf)[None], v_fix.low.min(2))
+        (_, v), (_, v_fix) = self.fillers, self._fixed
+        top = np.maximum(v.high.max((2, 3), initial=-np.inf), v_fix.high.max(2))
+        bottom = np.minimum(v.low.min((2, 3), initial=np.inf), v_fix.low.min(2))
         far = np.maximum(np.abs(top - self.centre), np.abs(bottom - self.centre))
-        return far * UP + ETA
+        return far * UP + TINY
 
-    def ranges(self, directions: Ball) -> Pair:
+    def ranges(self, directions: Enclosed) -> Pair:
         """(low, high) [R, g] of (U - u0) . D over each cell, for directions D [R or 1, H k, g]."""
         part = self.linear
         d = np.swapaxes(directions.mid, 1, 2)  # [R or 1, g, H k]
@@ -164,7 +176,7 @@ class HeadSets:
         size, off = _norm(directions.mid), _norm(directions.rad)  # [R or 1, g]
         slack = part.doubt[:, None] * (size + off) + part.length[:, None] * off
         slack = slack + ((np.abs(directions.mid) + directions.rad) * part.rest[:, :, None]).sum(1)
-        slack = slack * UP + ETA
+        slack = slack * UP + TINY
         return _down(low - slack + ends.low), _up(high + slack + ends.high)
 
 
@@ -177,13 +189,13 @@ class _Linear:
     """
 
     moves: np.ndarray
-    ends: Ball
+    ends: Enclosed
     rest: np.ndarray
     doubt: np.ndarray
     length: np.ndarray
 
     @staticmethod
-    def of(scaled: Ball, ends: Ball, rest: np.ndarray) -> "_Linear":
+    def of(scaled: Enclosed, ends: Enclosed, rest: np.ndarray) -> "_Linear":
         R, H, k, F, _ = scaled.mid.shape
         mid, rad = (x.reshape(R, H * k, F, 2) for x in (scaled.mid, scaled.rad))
         length = _norm(mid).max(2, initial=0.0).sum(1) * UP  # [R]
@@ -225,18 +237,12 @@ def _sums_slack(terms: np.ndarray) -> np.ndarray:
 
 def _norm(x: np.ndarray) -> np.ndarray:
     """Euclidean norm along axis 1, rounded up."""
-    return np.sqrt((x * x).sum(1)) * UP + ETA
-
-
-def _lift(x: Ball, axes: int) -> Ball:
-    """A table with a leading axis for the cells, and `axes` more behind."""
-    index = (None, ..., *[None] * axes)
-    return x[index]
+    return np.sqrt((x * x).sum(1)) * UP + TINY
 
 
 def _up(x: np.ndarray) -> np.ndarray:
-    return x + 4 * U * np.abs(x) + ETA
+    return x + 4 * UNIT * np.abs(x) + TINY
 
 
 def _down(x: np.ndarray) -> np.ndarray:
-    return x - 4 * U * np.abs(x) - ETA
+    return x - 4 * UNIT * np.abs(x) - TINY

@@ -14,10 +14,10 @@ from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
 from capax.attention.collapse import why_not
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import Transformer
-from capax.decompile.balls import Ball
+from capax.compiler.proof.rounding import Enclosed, exactly
 from capax.errors import InputError
 
-EPSILON = Ball(np.array(LAYER_NORM_EPSILON), np.array(LAYER_NORM_EPSILON * 2.0**-23))
+EPSILON = Enclosed(np.array(LAYER_NORM_EPSILON), np.array(LAYER_NORM_EPSILON * 2.0**-23))
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class HeadTables:
     The residual stream after attention is `base` + U `W_O`, U the H k head outputs side by side.
     """
 
-    weights: Ball  # [H, T, A]
-    values: Ball  # [H, T, A, k]
-    cls_weight: Ball  # [H]
-    cls_value: Ball  # [H, k]
-    base: Ball  # [d]
-    W_O: Ball  # [H k, d]
+    weights: Enclosed  # [H, T, A]
+    values: Enclosed  # [H, T, A, k]
+    cls_weight: Enclosed  # [H]
+    cls_value: Enclosed  # [H, k]
+    base: Enclosed  # [d]
+    W_O: Enclosed  # [H k, d]
 
     @property
     def T(self) -> int:
@@ -45,29 +45,29 @@ class HeadTables:
         return self.weights.mid.shape[0]
 
 
-def centred(x: Ball) -> Ball:
+def centred(x: Enclosed) -> Enclosed:
     """C x: minus its mean along the last axis."""
     d = x.mid.shape[-1]
-    mean = x.sum(-1) * Ball(np.array(1 / d), np.array(2.0**-53 / d))
-    return x - Ball(mean.mid[..., None], mean.rad[..., None])
+    mean = x.sum(-1) * Enclosed(np.array(1 / d), np.array(2.0**-53 / d))
+    return x - Enclosed(mean.mid[..., None], mean.rad[..., None])
 
 
-def inverse_deviation(c: Ball) -> Ball:
+def inverse_deviation(c: Enclosed) -> Enclosed:
     """(|c|^2/d + eps)^(-1/2) of a centred row."""
     d = c.mid.shape[-1]
     return (
-        (c * c).sum(-1) * Ball(np.array(1 / d), np.array(2.0**-53 / d)) + EPSILON
+        (c * c).sum(-1) * Enclosed(np.array(1 / d), np.array(2.0**-53 / d)) + EPSILON
     ).inverse_root()
 
 
-def layer_normed(ln: LayerNorm | None, x: Ball) -> Ball:
+def layer_normed(ln: LayerNorm | None, x: Enclosed) -> Enclosed:
     """LN of every row, or x where LayerNorm is left out."""
     if ln is None:
         return x
     c = centred(x)
     r = inverse_deviation(c)
-    unit = c * Ball(r.mid[..., None], r.rad[..., None])
-    return unit * Ball.exact(ln.gain) + Ball.exact(ln.bias)
+    unit = c * Enclosed(r.mid[..., None], r.rad[..., None])
+    return unit * exactly(ln.gain) + exactly(ln.bias)
 
 
 def head_tables(model: Transformer) -> HeadTables:
@@ -77,25 +77,25 @@ def head_tables(model: Transformer) -> HeadTables:
         raise InputError(f"model: wanted a one-layer softmax model, got {reason}")
     block, (T, d), A = model.blocks[0], model.position.shape, model.spec.alphabet
     H, _, k = block.W_Q.shape
-    tokens = Ball.exact(np.asarray(model.position)[:, None, :]) + Ball.exact(
+    tokens = exactly(np.asarray(model.position)[:, None, :]) + exactly(
         np.asarray(model.embed)[None]
     )
     x = layer_normed(block.ln1, tokens).reshape(T * A, d)
-    cls = Ball.exact(np.asarray(model.cls))
+    cls = exactly(np.asarray(model.cls))
     x_cls = layer_normed(block.ln1, cls).reshape(1, d)
-    W_Q, W_K, W_V = (Ball.exact(np.asarray(W)) for W in (block.W_Q, block.W_K, block.W_V))
-    b_V = Ball.exact(np.asarray(block.b_V)[:, None, :])
-    q = (x_cls @ W_Q).reshape(H, k, 1) + Ball.exact(np.asarray(block.b_Q)[:, :, None])
+    W_Q, W_K, W_V = (exactly(np.asarray(W)) for W in (block.W_Q, block.W_K, block.W_V))
+    b_V = exactly(np.asarray(block.b_V)[:, None, :])
+    q = (x_cls @ W_Q).reshape(H, k, 1) + exactly(np.asarray(block.b_Q)[:, :, None])
     scale = attention_scale(k, block.scale)
-    direction = (W_K @ q) * Ball(np.array(scale), np.array(abs(scale) * 2.0**-52))  # [H, d, 1]
+    direction = (W_K @ q) * Enclosed(np.array(scale), np.array(abs(scale) * 2.0**-52))  # [H, d, 1]
     g, g_cls = (x @ direction).reshape(H, T, A), (x_cls @ direction).reshape(H)
-    mu = Ball.exact(np.maximum(g.mid.max(axis=(1, 2)), g_cls.mid))
+    mu = exactly(np.maximum(g.mid.max(axis=(1, 2)), g_cls.mid))
     W_O = np.asarray(block.W_O, np.float64).reshape(H * k, d)
     return HeadTables(
-        weights=(g - Ball(mu.mid[:, None, None], mu.rad[:, None, None])).exp(),
+        weights=(g - Enclosed(mu.mid[:, None, None], mu.rad[:, None, None])).exp(),
         values=(x @ W_V + b_V).reshape(H, T, A, k),
         cls_weight=(g_cls - mu).exp(),
         cls_value=(x_cls @ W_V + b_V).reshape(H, k),
-        base=cls + Ball.exact(np.asarray(block.b_O)),
-        W_O=Ball.exact(W_O),
+        base=cls + exactly(np.asarray(block.b_O)),
+        W_O=exactly(W_O),
     )

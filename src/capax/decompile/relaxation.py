@@ -15,10 +15,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from capax.decompile.balls import ETA, LIBRARY, UP, U
+from capax.compiler.proof.rounding import TINY, UNIT, UP
 from capax.errors import require
 
 PIECES = 8
+LIBRARY = 2.0**-48
+"""erf, tanh and exp of the platform are taken to be right to this relative error, 32 rounding
+units; the tests compare them with extended precision."""
 _ROOT_2PI = math.sqrt(2 * math.pi)
 _TANH_CRITICAL = math.atanh(1 / math.sqrt(3))
 
@@ -70,10 +73,10 @@ def relaxed(
 
 def _relu(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ends = np.maximum(high, 0) - np.maximum(low, 0)
-    alpha = np.clip(ends / np.maximum(high - low, ETA), 0.0, 1.0)
+    alpha = np.clip(ends / np.maximum(high - low, TINY), 0.0, 1.0)
     kink = np.clip(0.0, low, high)
     at = [np.maximum(h, 0) - alpha * h for h in (low, high, kink)]
-    slack = 4 * U * np.maximum(np.abs(low), np.abs(high)) + ETA
+    slack = 4 * UNIT * np.maximum(np.abs(low), np.abs(high)) + TINY
     return alpha, np.minimum.reduce(at) - slack, np.maximum.reduce(at) + slack
 
 
@@ -82,12 +85,12 @@ def _smooth(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     sigma, slope, bend, critical = _SMOOTH[name]
     width = high - low
-    chord = (sigma(high) - sigma(low)) / np.maximum(width, ETA)
+    chord = (sigma(high) - sigma(low)) / np.maximum(width, TINY)
     alpha = np.where(width > 1e-3, chord, slope(low + width / 2))
     below, above = np.full(low.shape, np.inf), np.full(low.shape, -np.inf)
     for piece in range(PIECES):
         c = low + width * ((piece + 0.5) / PIECES)
-        e = (width * (0.5 / PIECES) + 8 * U * (np.abs(low) + np.abs(high))) * UP + ETA
+        e = (width * (0.5 / PIECES) + 8 * UNIT * (np.abs(low) + np.abs(high))) * UP + TINY
         left, right = c - e, c + e
         worst = np.maximum(bend(left), bend(right))
         for point in critical:

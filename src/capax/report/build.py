@@ -8,6 +8,7 @@ from pathlib import Path
 
 from capax.analysis.agreement import Agreement
 from capax.analysis.curves import Curve, threshold_curves, threshold_panels
+from capax.analysis.formulas import failed_runs
 from capax.errors import require
 from capax.figures.parity_transition import ParityTransition
 from capax.figures.stored_attention import attention_maps
@@ -17,6 +18,7 @@ from capax.figures.stored_thresholds import curve_scaling
 from capax.figures.threshold_comparison import NamedCurve
 from capax.figures.threshold_scaling import ThresholdScaling
 from capax.files import write_atomically
+from capax.report.failure import failure_section
 from capax.report.page import Finding, Page, Section, render_page
 from capax.report.provenance import StoreRecord, runs_section, settings_section, store_payload
 from capax.report.records import store_record
@@ -136,6 +138,9 @@ def _sections(store: Store, name: str, curves: list[ShownCurve]) -> list[Section
         sections.append(attention_section(attention_maps(store), anchor=f"{name}-3-right"))
     if panels_of(store, "transition"):
         sections.append(parity_section(parity_transition(store), anchor=f"{name}-4"))
+    failures = failed_runs(store)
+    if failures.runs:
+        sections.append(failure_section(failures, anchor=f"{name}-failures"))
     return sections
 
 

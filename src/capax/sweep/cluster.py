@@ -5,13 +5,13 @@ when its worker or node dies. A chunk is a pure function of its trials, so a sec
 same outcomes; a death only delays its chunk.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from capax.errors import InputError
 from capax.sweep.families import family_of
-from capax.sweep.job import Job, Status
+from capax.sweep.job import Status
 from capax.sweep.runner import Report, drive
 from capax.sweep.spec import Experiment, Panel
 from capax.sweep.store import Store
@@ -34,12 +34,10 @@ def run_on_ray(
     `chunk`: trials per task; by default a GPU gets a whole round, a core a few trials.
     Raises `InputError` when Ray is not installed or the cluster cannot be reached.
     """
-    ray = _connected(address)
-    on_gpu = ray.cluster_resources().get("GPU", 0) >= 1
-    resources = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
-    task = ray.remote(max_retries=_RETRIES, **resources)(run_chunk)
-    size = chunk or (1024 if on_gpu else 2)
-    return drive(experiment, store, lambda jobs: _outcomes(ray, task, jobs, size), report)
+    cluster = Cluster(run_chunk, address, chunk)
+    return drive(
+        experiment, store, lambda jobs: cluster.outcomes(jobs, lambda j: (j.panel, j.T)), report
+    )
 
 
 def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
@@ -48,23 +46,56 @@ def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
     return list(learner(iter(trials)))
 
 
-def _outcomes(ray: Any, task: Any, jobs: list[Job], size: int) -> Iterator[Outcome]:
-    """Submit every round of every job at once, and take chunks in as they come."""
-    running: dict[Any, Job] = {}
+@runtime_checkable
+class Source(Protocol):
+    """What asks for trials and takes in how they ended: a job of a sweep, or of a card."""
 
-    def submit(job: Job) -> None:
-        while trials := list(islice(iter(job.take, None), size)):
-            running[task.remote(job.panel, job.T, trials)] = job
+    def take(self) -> Trial | None:
+        """The next trial; None while results are awaited."""
+        ...
 
-    for job in jobs:
-        submit(job)
-    while running:
-        ready, _ = ray.wait(list(running), num_returns=1)
-        job = running.pop(ready[0])
-        for outcome in _result(ray, ready[0]):
-            job.record(outcome)
-            yield outcome
-        submit(job)
+    def record(self, outcome: Outcome) -> None:
+        """How a trial ended that was taken."""
+        ...
+
+
+S = TypeVar("S", bound=Source)
+
+
+class Cluster:
+    """Chunks of trials as Ray tasks: `function(*settings, trials)` on a worker."""
+
+    def __init__(
+        self, function: Callable[..., list[Outcome]], address: str | None, chunk: int | None = None
+    ) -> None:
+        self._ray = _connected(address)
+        on_gpu = self._ray.cluster_resources().get("GPU", 0) >= 1
+        resources = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
+        self._task = self._ray.remote(max_retries=_RETRIES, **resources)(function)
+        self._size = chunk or (1024 if on_gpu else 2)
+
+    def outcomes(
+        self,
+        jobs: Sequence[S],
+        settings: Callable[[S], tuple[Any, ...]],
+        size: Callable[[S], int | None] = lambda _: None,
+    ) -> Iterator[Outcome]:
+        """Submit every round of every job at once, and take chunks in as they come."""
+        running: dict[Any, S] = {}
+
+        def submit(job: S) -> None:
+            while trials := list(islice(iter(job.take, None), size(job) or self._size)):
+                running[self._task.remote(*settings(job), trials)] = job
+
+        for job in jobs:
+            submit(job)
+        while running:
+            ready, _ = self._ray.wait(list(running), num_returns=1)
+            job = running.pop(ready[0])
+            for outcome in _result(self._ray, ready[0]):
+                job.record(outcome)
+                yield outcome
+            submit(job)
 
 
 def _result(ray: Any, reference: Any) -> list[Outcome]:

@@ -96,8 +96,8 @@ class PlainTrial(Spec):
 class PlainFamily:
     """Learners with `fit` and `predict`."""
 
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
+    def __init__(self, entry: Entry, workers: int | None = None) -> None:
+        self._entry, self._workers = entry, workers
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
         """The fit number `index`."""
@@ -128,7 +128,7 @@ class PlainFamily:
         return 1, len(task.split.y) if isinstance(task, FileTask) else None
 
     def learner(self, panel: Panel, T: int) -> Learner:
-        """As many processes as cores, each with one fit at a time."""
+        """As many processes as workers (cores, if None), each with one fit at a time."""
         del T
         kept = {k: v for k, v in panel.training.items() if k in Process.model_fields}
         entry, process = self._entry, Process(**kept)
@@ -145,7 +145,7 @@ class PlainFamily:
                 yield _outcome(trial, partial(_here, entry, trial.spec.time_limit))
 
         def learn_apart(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
-            with _Crew(entry, memory) as crew:
+            with _Crew(entry, memory, self._workers) as crew:
                 yield from _drive(trials, crew, strict)
 
         return learn if entry.thing is not None else learn_apart
@@ -157,8 +157,8 @@ class PlainFamily:
 class _Crew:
     """Workshops, and threads that wait for them."""
 
-    def __init__(self, entry: Entry, memory_gb: float | None) -> None:
-        self.size = num_cores()
+    def __init__(self, entry: Entry, memory_gb: float | None, workers: int | None) -> None:
+        self.size = workers or num_cores()
         free = psutil.virtual_memory().available
         memory = int(memory_gb * 2**30) if memory_gb else int(0.8 * free / self.size)
         self._free: SimpleQueue[Isolated] = SimpleQueue()

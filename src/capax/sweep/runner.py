@@ -107,16 +107,16 @@ def preparing(jobs: Sequence["Work"]) -> Iterator[None]:
     """Prepare jobs in their order; what fails here will fail, and say so, in the job.
 
     Also the first ones: their programs come before all others, and are compiled while they draw
-    their data.
+    their data. Nobody waits for a compilation that is no longer wanted: an interrupted sweep closes
+    its store at once.
     """
-    threads = max(1, min(4, num_cores() // 4))
-    with ThreadPoolExecutor(threads, thread_name_prefix="prepare") as pool:
+    pool = ThreadPoolExecutor(max(1, min(4, num_cores() // 4)), thread_name_prefix="prepare")
+    try:
         for job in jobs:
             pool.submit(job.prepare)
-        try:
-            yield
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        yield
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
@@ -140,14 +140,14 @@ def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
         except BaseException as error:
             events.put(error)
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="job") as pool:
-        try:
-            for job in jobs:
-                pool.submit(work, job)
-            yield from _until_all_done(events, len(jobs))
-        finally:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="job")
+    try:
+        for job in jobs:
+            pool.submit(work, job)
+        yield from _until_all_done(events, len(jobs))
+    finally:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _until_all_done(

@@ -1,15 +1,13 @@
 """The paper's learner: a Transformer trained by the engine, many models at once."""
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import safetensors.numpy
 
-from capax.attention.checkpoint import save
+from capax.attention.checkpoint import to_bytes
 from capax.attention.transformer import Transformer, TransformerSpec, transformer_spec
 from capax.data.feasible import smallest_m
 from capax.data.file_task import FileTask
@@ -174,7 +172,4 @@ def _tensors(model: Any, run_id: str) -> bytes:
                 for path, x in leaves
             }
         )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        save(path, model, {"run_id": run_id})
-        return path.read_bytes()
+    return to_bytes(model, {"run_id": run_id})

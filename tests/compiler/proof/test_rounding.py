@@ -12,10 +12,8 @@ from capax.compiler.proof.rounding import (
     Enclosed,
     exactly,
     exp_bounds,
-    matmul,
+    inverse_root_between,
     nearest,
-    plus,
-    times,
 )
 
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
@@ -45,18 +43,44 @@ def test_sums_and_products_hold_the_rational_ones(xs, ys):
     x, y = exactly(xs), exactly(ys)
     exact = [(Fraction(a), Fraction(b)) for a, b in zip(xs, ys, strict=True)]
     for i, (a, b) in enumerate(exact):
-        assert holds(plus(x, y), i, a + b)
-        assert holds(times(x, y), i, a * b)
-    dot = matmul(x[None], y[:, None])
+        assert holds(x + y, i, a + b)
+        assert holds(x * y, i, a * b)
+    dot = x[None] @ y[:, None]
     assert holds(dot, (0, 0), sum((a * b for a, b in exact), Fraction(0)))
 
 
 def test_an_exact_sum_stays_exact_and_a_rational_is_enclosed():
-    total = plus(exactly([1.0, 0.1]), exactly([2.0, 0.2]))
+    total = exactly([1.0, 0.1]) + exactly([2.0, 0.2])
     assert total.rad[0] == 0 and total.low[0] == total.high[0] == 3.0
     assert total.rad[1] > 0
     third = nearest([Fraction(1, 3), Fraction(1, 4)])
     assert holds(third, 0, Fraction(1, 3)) and third.rad[1] == 0
+
+
+def test_products_roots_and_exponentials_hold_what_extended_precision_says():
+    rng = np.random.default_rng(2)
+    a = rng.standard_normal((5, 300)) * np.exp(8 * rng.standard_normal((5, 300)))
+    b = rng.standard_normal((300, 4)) * np.exp(8 * rng.standard_normal((300, 4)))
+    product = exactly(a) @ exactly(b)
+    total = exactly(b).sum(0)
+    exp = exactly(a[:, :6] % 50).exp()
+    root = exactly(np.abs(a)).inverse_root()
+    with mpmath.workdps(60):
+        for j in range(4):
+            assert total.low[j] <= mpmath.fsum(map(mpmath.mpf, b[:, j])) <= total.high[j]
+        for i in range(5):
+            for j in range(4):
+                true = mpmath.fsum(
+                    mpmath.mpf(x) * mpmath.mpf(y) for x, y in zip(a[i], b[:, j], strict=True)
+                )
+                assert product.low[i, j] <= true <= product.high[i, j]
+            for j in range(6):
+                assert exp.low[i, j] <= mpmath.exp(mpmath.mpf(a[i, j] % 50)) <= exp.high[i, j]
+                assert (
+                    root.low[i, j] <= 1 / mpmath.sqrt(abs(mpmath.mpf(a[i, j]))) <= root.high[i, j]
+                )
+    spread = inverse_root_between(np.array(1e-5), np.array(1e9))
+    assert spread.low <= 1e9**-0.5 and spread.high >= 1e-5**-0.5
 
 
 @settings(max_examples=60)

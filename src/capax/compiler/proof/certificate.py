@@ -18,7 +18,7 @@ from capax.compiler.construction.families import Construction
 from capax.compiler.construction.readouts import ScalarReadout
 from capax.compiler.proof.norm_table import closed_form_norms, paper_bounds
 from capax.compiler.proof.output_range import output_range
-from capax.compiler.proof.rounding import digits_down, digits_up, exactly, plus
+from capax.compiler.proof.rounding import digits_down, digits_up, exactly
 from capax.compiler.proof.sample_size import DELTA, TARGET_ERROR, capacity_report, capacity_routes
 from capax.compiler.proof.sample_size import sample_sizes as by_route
 from capax.compiler.proof.tables import HeadTables, Model, head_tables
@@ -120,12 +120,12 @@ def error_from_range(
 ) -> tuple[float, float | None]:
     """Largest |output - target| and smallest distance from the threshold, from the ranges."""
     target = exactly(targets(f, signed=signed))
-    over, under = plus(exactly(high), -target).high, plus(target, exactly(-low)).high
+    over, under = (exactly(high) - target).high, (target - exactly(low)).high
     error = float(np.maximum(over, under).max())
     if not f.is_boolean:
         return error, None
     cut = exactly(np.full(len(low), 0.0 if signed else 0.5))
-    above, below = plus(exactly(low), -cut).low, plus(cut, exactly(-high)).low
+    above, below = (exactly(low) - cut).low, (cut - exactly(high)).low
     return error, float(np.where(f.table > 0.5, above, below).min())
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Integer
 
 from capax.attention import ClsScalar
 from capax.compiler.proof.output_range import hidden_units, scalar_direction, summed_ridges
-from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma, matmul
+from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma
 from capax.compiler.proof.tables import HeadTables, Model
 
 BLOCK = 1 << 22
@@ -35,10 +35,10 @@ def _bounds(
 ) -> tuple[Numbers, Numbers]:
     u = head_values(tables, bits)
     if isinstance(model, ClsScalar):
-        output = matmul(u, scalar_direction(model))[:, 0]
+        output = (u @ scalar_direction(model))[:, 0]
         return output.low, output.high
     hidden = hidden_units(model)
-    l = matmul(u, exactly(hidden.columns))
+    l = u @ exactly(hidden.columns)
     return summed_ridges(hidden, l.low, l.high)
 
 

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Integer
 
 from capax.compiler.proof.dinkelbach import Ratios, certainly_at_most, largest
 from capax.compiler.proof.merging import FreePositions, free_positions
-from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma, matmul
+from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma
 from capax.compiler.proof.tables import HeadTables
 
 BLOCK = 1 << 20
@@ -93,7 +93,7 @@ class HeadProblems:
         scores, fixed, free = *_fixed_tokens(tables, support), free_positions(tables, support)
         if directions is not None:
             c = directions if isinstance(directions, Enclosed) else exactly(directions)
-            fixed, free = matmul(fixed, c), free._replace(values=matmul(free.values, c))
+            fixed, free = fixed @ c, free._replace(values=free.values @ c)
         return cls(shown, scores, fixed, free)
 
     @property

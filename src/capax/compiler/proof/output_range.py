@@ -21,7 +21,7 @@ from jaxtyping import Float, Integer
 from capax.attention import ClsMLP, ClsScalar
 from capax.compiler.proof.linear_fractional import HeadProblems, all_patterns, head_range
 from capax.compiler.proof.ridge import Ridge, ridge
-from capax.compiler.proof.rounding import Enclosed, exactly, matmul, plus
+from capax.compiler.proof.rounding import Enclosed, exactly
 from capax.compiler.proof.tables import HeadTables, Model
 from capax.errors import require
 
@@ -49,7 +49,7 @@ def output_range(model: Model, tables: HeadTables, support: Sequence[int]) -> tu
 def scalar_direction(model: ClsScalar) -> Enclosed:
     """W_C w as a column [k, 1]."""
     require(model.activation == "identity", "activation", "identity", model.activation)
-    return matmul(exactly(model.W_C), exactly(model.w)[:, None])
+    return exactly(model.W_C) @ exactly(model.w)[:, None]
 
 
 def hidden_units(model: ClsMLP) -> Hidden:
@@ -110,7 +110,7 @@ def summed_ridges(
             least, most = h.bounds(low[:, g], high[:, g])
             if skip is not None:
                 least, most = (np.where(skip[:, g], 0.0, end) for end in (least, most))
-            bottom, top = plus(bottom, exactly(least)), plus(top, exactly(most))
+            bottom, top = bottom + exactly(least), top + exactly(most)
     return bottom.low, top.high
 
 
@@ -126,16 +126,16 @@ def _joined_range(
     if not len(where):
         return least, most
     with np.errstate(over="ignore", invalid="ignore"):
-        direction = matmul(slope[where], exactly(hidden.columns.T))  # [rows, k]
-        constant = matmul(offset[where], exactly(np.ones(len(hidden.ridges))))
+        direction = slope[where] @ exactly(hidden.columns.T)  # [rows, k]
+        constant = offset[where] @ exactly(np.ones(len(hidden.ridges)))
         shown = all_patterns(len(support))[where]
         turned = Enclosed(direction.mid.T, direction.rad.T)
         problems = HeadProblems.of(tables, support, turned, shown)
         each = np.arange(len(where))
         ends = problems.range(each, each)
         bottom, top = summed_ridges(hidden, low[where], high[where], skip=steady[where])
-        least[where] = plus(plus(exactly(ends[0]), constant), exactly(bottom)).low
-        most[where] = plus(plus(exactly(ends[1]), constant), exactly(top)).high
+        least[where] = (exactly(ends[0]) + constant + exactly(bottom)).low
+        most[where] = (exactly(ends[1]) + constant + exactly(top)).high
     return least, most
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float
 
-from capax.compiler.proof.rounding import Enclosed, exactly, nearest, plus, times
+from capax.compiler.proof.rounding import Enclosed, exactly, nearest
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Ridge:
     def at(self, l: Float[np.ndarray, " n"]) -> Enclosed:
         """h at exactly these float64 numbers."""
         j = self.segment(l)
-        return plus(_product(self.slopes[j], l), self.offsets[j])
+        return _product(self.slopes[j], l) + self.offsets[j]
 
     def bounds(
         self, low: Float[np.ndarray, " n"], high: Float[np.ndarray, " n"]
@@ -73,6 +73,6 @@ def ridge(biases: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> 
 
 def _product(slope: Enclosed, l: np.ndarray) -> Enclosed:
     """slope l; zero where the slope is, so that a plateau stays exact."""
-    product = times(slope, exactly(l))
+    product = slope * exactly(l)
     zero = (slope.mid == 0) & (slope.rad == 0)
     return Enclosed(np.where(zero, 0.0, product.mid), np.where(zero, 0.0, product.rad))

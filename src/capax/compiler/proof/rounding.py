@@ -22,9 +22,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
-Numbers = Float[np.ndarray, "..."]
+Numbers = Any
+"""A float64 array, or the NumPy scalar that an operation on arrays without axes gives."""
 
 UNIT = 2.0**-53
 TINY = 2.0**-1000
@@ -65,6 +65,74 @@ class Enclosed:
 
     def __neg__(self) -> "Enclosed":
         return Enclosed(-self.mid, self.rad)
+
+    def __add__(self, b: "Enclosed") -> "Enclosed":
+        """What the addition lost is known exactly (Knuth's two-sum): exact sums stay exact.
+
+        Only its size is used; where the sum overflows the radius becomes infinite.
+        """
+        if not b.mid.any() and not b.rad.any():
+            shape = np.broadcast_shapes(self.mid.shape, b.mid.shape)
+            return Enclosed(np.broadcast_to(self.mid, shape), np.broadcast_to(self.rad, shape))
+        mid = self.mid + b.mid
+        with np.errstate(invalid="ignore"):
+            back = mid - self.mid
+            lost = np.abs((self.mid - (mid - back)) + (b.mid - back))
+        rad = (self.rad + b.rad + lost) * UP
+        return Enclosed(mid, np.where(np.isfinite(rad), rad, np.inf))
+
+    def __sub__(self, b: "Enclosed") -> "Enclosed":
+        return self + (-b)
+
+    def __mul__(self, c: "Enclosed") -> "Enclosed":
+        mid = self.mid * c.mid
+        rad = np.abs(self.mid) * c.rad + self.rad * (np.abs(c.mid) + c.rad)
+        return Enclosed(mid, (rad + 2 * UNIT * np.abs(mid)) * UP + TINY)
+
+    def __matmul__(self, B: "Enclosed") -> "Enclosed":
+        """With the error of the sums and of both factors."""
+        n = self.mid.shape[-1]
+        size_A, size_B = np.abs(self.mid), np.abs(B.mid)
+        rad = gamma(n + 2) * (size_A @ size_B)
+        if B.rad.any():
+            rad = rad + size_A @ B.rad
+        if self.rad.any():
+            rad = rad + self.rad @ (size_B + B.rad)
+        return Enclosed(self.mid @ B.mid, rad * UP + (n + 1) * TINY)
+
+    def sum(self, axis: int) -> "Enclosed":
+        """Sum along an axis."""
+        lost = gamma(self.mid.shape[axis] + 2) * np.abs(self.mid).sum(axis)
+        return Enclosed(self.mid.sum(axis), (self.rad.sum(axis) + lost) * UP + TINY)
+
+    def reshape(self, *shape: int) -> "Enclosed":
+        """The same numbers in another shape."""
+        return Enclosed(self.mid.reshape(shape), self.rad.reshape(shape))
+
+    def moved(self, source: int, target: int) -> "Enclosed":
+        """An axis moved, as `numpy.moveaxis`."""
+        parts = (np.moveaxis(x, source, target) for x in (self.mid, self.rad))
+        return Enclosed(*parts)
+
+    def exp(self) -> "Enclosed":
+        """Entry by entry, by the values at both ends."""
+        return between(*exp_bounds(self.mid, self.rad))
+
+    def inverse_root(self) -> "Enclosed":
+        """x^(-1/2) of positive numbers, by the values at both ends."""
+        return inverse_root_between(np.maximum(self.low, TINY), self.high)
+
+
+def between(low: Numbers, high: Numbers) -> Enclosed:
+    """Everything in [low, high]."""
+    mid = low + (high - low) / 2
+    return Enclosed(mid, np.maximum(high - mid, mid - low) * UP + UNIT * np.abs(mid) + TINY)
+
+
+def inverse_root_between(least: Numbers, most: Numbers) -> Enclosed:
+    """x^(-1/2) for x in [least, most], least > 0. IEEE roots and quotients are off by u each."""
+    low, high = 1 / np.sqrt(most), 1 / np.sqrt(least)
+    return between(low * (1 - 8 * UNIT), high * (1 + 8 * UNIT))
 
 
 def exactly(M: object) -> Enclosed:
@@ -114,41 +182,6 @@ def digits_up(x: float) -> float:
 def digits_down(x: float) -> float:
     """The same downwards."""
     return -digits_up(-x)
-
-
-def plus(a: Enclosed, b: Enclosed) -> Enclosed:
-    """a + b: what the addition lost is known exactly (Knuth's two-sum), so exact sums stay exact.
-
-    Only its size is used; where the sum overflows the radius becomes infinite.
-    """
-    if not b.mid.any() and not b.rad.any():
-        shape = np.broadcast_shapes(a.mid.shape, b.mid.shape)
-        return Enclosed(np.broadcast_to(a.mid, shape), np.broadcast_to(a.rad, shape))
-    mid = a.mid + b.mid
-    with np.errstate(invalid="ignore"):
-        back = mid - a.mid
-        lost = np.abs((a.mid - (mid - back)) + (b.mid - back))
-    rad = (a.rad + b.rad + lost) * UP
-    return Enclosed(mid, np.where(np.isfinite(rad), rad, np.inf))
-
-
-def times(a: Enclosed, c: Enclosed) -> Enclosed:
-    """a c, entry by entry."""
-    mid = a.mid * c.mid
-    rad = np.abs(a.mid) * c.rad + a.rad * (np.abs(c.mid) + c.rad)
-    return Enclosed(mid, (rad + 2 * UNIT * np.abs(mid)) * UP + TINY)
-
-
-def matmul(A: Enclosed, B: Enclosed) -> Enclosed:
-    """A B, with the error of the sums and of both factors."""
-    n = A.mid.shape[-1]
-    size_A, size_B = np.abs(A.mid), np.abs(B.mid)
-    rad = gamma(n + 2) * (size_A @ size_B)
-    if B.rad.any():
-        rad = rad + size_A @ B.rad
-    if A.rad.any():
-        rad = rad + A.rad @ (size_B + B.rad)
-    return Enclosed(A.mid @ B.mid, rad * UP + (n + 1) * TINY)
 
 
 def exp_bounds(x: Numbers, error: Numbers | float) -> tuple[Numbers, Numbers]:

@@ -24,7 +24,7 @@ from capax.attention import (
     TrainablePositions,
     attention_scale,
 )
-from capax.compiler.proof.rounding import UNIT, Enclosed, exactly, matmul, plus, times
+from capax.compiler.proof.rounding import UNIT, Enclosed, exactly
 from capax.errors import require
 
 Model = ClsScalar | ClsMLP
@@ -77,8 +77,8 @@ def head_tables(model: Model) -> HeadTables:
     require(plain, "norm", "a softmax of temperature 1", type(model.norm).__name__)
     with np.errstate(over="ignore", invalid="ignore"):
         _, query = token_images(model.encoding, exactly(model.W_Q))
-        direction = matmul(exactly(model.W_K), query[:, None])
-        logits, cls_logit = token_images(model.encoding, times(direction, _scale(model)))
+        direction = exactly(model.W_K) @ query[:, None]
+        logits, cls_logit = token_images(model.encoding, direction * _scale(model))
         values, cls_value = token_images(model.encoding, exactly(model.W_V))
     for name, part in (("W_QK", logits), ("W_V", values), ("W_QK", cls_logit), ("W_V", cls_value)):
         fits = bool(np.isfinite(part.mid).all() and np.isfinite(part.rad).all())
@@ -133,11 +133,11 @@ def token_images(code: Encoding, W: Enclosed) -> tuple[Enclosed, Enclosed]:
     if isinstance(code, OrthonormalBag):
         return _switched(W[:-1]), W[-1]
     if isinstance(code, BagOfVectors):
-        return _switched(matmul(exactly(code.V), W)), matmul(exactly(code.v_CLS), W)
+        return _switched(exactly(code.V) @ W), exactly(code.v_CLS) @ W
     if isinstance(code, TrainablePositions):
-        P, E = matmul(exactly(code.P), W), matmul(exactly(code.E), W)
-        return _summed(P, E), matmul(exactly(code.v_CLS), W)
-    rows = matmul(exactly(code.codes), W) if isinstance(code, IncoherentCodes) else W
+        P, E = exactly(code.P) @ W, exactly(code.E) @ W
+        return _summed(P, E), exactly(code.v_CLS) @ W
+    rows = exactly(code.codes) @ W if isinstance(code, IncoherentCodes) else W
     return _summed(rows[: code.T], rows[code.T : -1]), rows[-1]
 
 
@@ -158,7 +158,7 @@ def _switched(V: Enclosed) -> Enclosed:
 
 def _summed(P: Enclosed, E: Enclosed) -> Enclosed:
     """P_t + E_b for b = 0 and 1."""
-    return plus(P[:, None], E[None, :2])
+    return P[:, None] + E[None, :2]
 
 
 def _double(M: Any) -> Float[np.ndarray, "..."]:
