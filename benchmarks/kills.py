@@ -70,7 +70,6 @@ RESULTS = {
     "jobs": "panel, T, search, finished, note",
     "parameters": "run_id, tensors",
 }
-COMPANIONS = (".lock", "-wal", "-shm")  # of a store whose writer was killed without a word
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,7 @@ class Life:
     number: signal.Signals
     code: int
     stderr: str
+    seconds: float  # from the signal to the end
 
     @property
     def outcome(self) -> str:
@@ -141,9 +141,10 @@ class Workplace:
         """The command, sent `number` when `moment` returns."""
         process = self.start(*words)
         moment(process)
+        sent = time.monotonic()
         process.send_signal(number)
         _, said = process.communicate()
-        life = Life(number, process.returncode, said)
+        life = Life(number, process.returncode, said, time.monotonic() - sent)
         life.check()
         return life
 
@@ -165,6 +166,11 @@ def num_trials(store: Path) -> int:
         return 0
 
 
+def beside(store: Path) -> set[str]:
+    """What a writer that was killed without a word left beside its store, for the next one."""
+    return {end for end in (".lock", "-wal", "-shm") if Path(f"{store}{end}").exists()}
+
+
 def kill_sweep(
     place: Workplace, experiment: str, kills: int, dice: random.Random, turn: tuple = IN_TURN
 ) -> Counter:
@@ -178,6 +184,7 @@ def kill_sweep(
     while count["cut"] + count["early"] < kills:
         number = turn[sum(count.values()) % len(turn)]
         enough = num_trials(store) + dice.uniform(0, 2) * per_life
+        before = beside(store)
         patience = dice.uniform(0, 1.5) if dice.random() < 0.3 else 600.0
 
         def moment(process, enough=enough, patience=patience) -> None:
@@ -190,14 +197,14 @@ def kill_sweep(
 
         life = place.killed(number, moment, "sweep", "sweep.toml", "--store", store, "--jobs", 2)
         count[life.outcome] += 1
-        left = [end for end in COMPANIONS if Path(f"{store}{end}").exists()]
-        must(not left or number is signal.SIGKILL or life.outcome == "early", f"left {left}")
+        left = beside(store) - before
+        must(not left or number is signal.SIGKILL, f"{left} left by {life}")
         if life.outcome == "done":  # it was faster than its last kill: once more from the start
             must(results(store) == wanted, "the killed sweep has other results")
             store.unlink()
     place.run("sweep", "sweep.toml", "--store", store, "--jobs", 2)
     must(results(store) == wanted, "the killed sweep has other results")
-    must(not any(Path(f"{store}{end}").exists() for end in COMPANIONS), "files beside the store")
+    must(not beside(store), f"{beside(store)} left beside the store")
     return count
 
 
@@ -239,8 +246,8 @@ def kill_writer(
         after = content(target)
         must(after in ((new,) if life.outcome == "done" else (before, new)), f"{out} is half there")
         count["written"] += life.outcome == "cut" and after == new
-        beside = {path.name for path in folder.iterdir()} - {out}
-        must(not beside, f"left {beside} beside {out}")
+        others = {path.name for path in folder.iterdir()} - {out}
+        must(not others, f"{others} left beside {out} by {life}")
     place.run(*words, "--out", target)
     must(content(target) == new, f"{out} differs without a kill")
     return count

@@ -21,6 +21,7 @@ from capax.decompile.influence import bisect, find_candidates
 from capax.decompile.oracle import oracle
 from capax.decompile.training_data import TrainingData, acceptance, from_task, read_training_data
 from capax.errors import InputError
+from typed_command import typed
 
 QUICK = {"pairs": 400, "fillers": 16, "fresh": 500}
 
@@ -246,9 +247,11 @@ def test_command(tmp_path):
     assert set(found["certificate"]) >= {"value", "bits", "m", "routes"}
     assert found["certificate"]["m"] == 40 and 0 < found["certificate"]["value"] < 1
     assert set(found["all_inputs"]) >= {"status", "margin", "counterexample", "proved_share"}
-    assert run("verify", out).returncode == 0
-    wrong = run("decompile", tmp_path / "nothing.safetensors")
+    assert typed("verify", out).returncode == 0
+    wrong = typed("decompile", tmp_path / "nothing.safetensors")
     assert wrong.returncode == 2 and "Traceback" not in wrong.stderr
+    alone = typed("decompile", tmp_path / "net.safetensors", "--prior-size", "5")
+    assert alone.returncode == 2 and "--prior-size: wanted a checkpoint" in alone.stderr
 
 
 def test_the_folder_can_be_called_and_shows_itself():
@@ -260,7 +263,7 @@ def test_the_folder_can_be_called_and_shows_itself():
 def test_a_checkpoint_file_of_a_transformer(tmp_path):
     model = random_transformer(2, T=6)
     save(tmp_path / "m.safetensors", model)
-    done = run("decompile", tmp_path / "m.safetensors", "--json")
+    done = typed("decompile", tmp_path / "m.safetensors", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["model"] == "Transformer"
     assert jnp.float32 == model.w.dtype

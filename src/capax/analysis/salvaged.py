@@ -33,10 +33,10 @@ def salvaged_frame(remains: Remains) -> "pd.DataFrame":
             frame[key], once[key] = frame[key].astype(str), once[key].astype(str)
             frame = pd.merge(frame, once, on=key, how="left", suffixes=("", "_of_trial"))
     frame = frame.drop(columns=[name for name in _LEFT_OUT if name in frame])
-    mixed = [str(name) for name in frame if frame[name].map(type).nunique() > 1]
+    mixed = [name for name in frame if frame[name].map(type).nunique() > 1]
     for name in mixed:  # a damaged column may hold a number beside a text
-        values = frame.pop(name)
-        frame.insert(len(frame.columns), name, [None if v is None else str(v) for v in values])
+        values = frame.pop(str(name))
+        frame.insert(len(frame.columns), str(name), [None if v is None else str(v) for v in values])
     return frame
 
 

@@ -1,10 +1,11 @@
 """Ctrl-C, `kill` and a closed terminal: cleaned up, one line, and never exit code 0.
 
 The first signal raises KeyboardInterrupt in the main thread, so that every `finally` runs. Python
-may lose this exception (in a finaliser, or in an import that turns it into another error) and may
-come to raise it late (in compiled code). So nothing depends on it: the signal is remembered and
-decides the exit code, a lost one is sent again, and a process that still lives GRACE seconds later
-is ended. Files and stores are safe against that at every moment.
+may lose this exception (in a finaliser, or in an import that turns it into another error), print it
+(extensions do when an import of theirs fails) and may come to raise it late (in compiled code). So
+nothing depends on it: the signal is remembered and decides the exit code, a lost one is sent again,
+nothing else is said, and a process that still lives GRACE seconds later is ended. Files and stores
+are safe against that at every moment.
 """
 
 import os
@@ -39,6 +40,7 @@ class Signals:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._arrived)
         sys.unraisablehook = self._not_lost(sys.unraisablehook)
+        sys.excepthook = self._unless_cut(sys.excepthook)
         self._watch()
 
     def close(self) -> None:
@@ -73,9 +75,22 @@ class Signals:
             if not issubclass(unraisable.exc_type, KeyboardInterrupt):
                 before(unraisable)
                 return
-            self._lost = True
-            main = threading.main_thread().ident
-            threading.Timer(0.05, signal.pthread_kill, (main, self.number)).start()
+            threading.Timer(0.05, self._send_again).start()
+
+        return hook
+
+    def _send_again(self) -> None:
+        self._lost = True
+        main = threading.main_thread().ident
+        if main is not None:
+            signal.pthread_kill(main, self.number)
+
+    def _unless_cut(self, before: Callable[..., Any]) -> Callable[..., Any]:
+        """Tracebacks for errors alone, not for what an interruption broke."""
+
+        def hook(*error: Any) -> None:
+            if not self.number:
+                before(*error)
 
         return hook
 
@@ -89,6 +104,8 @@ class Signals:
     def _end_late(self, reader: int) -> None:
         while (number := os.read(reader, 1)[0]) not in WORDS:
             pass
-        time.sleep(GRACE)
+        time.sleep(GRACE / 2)
         self.number = self.number or number
+        self._send_again()
+        time.sleep(GRACE / 2)
         os._exit(self.say())

@@ -52,7 +52,7 @@ class Oracle:
     def _batch(self, X: np.ndarray, rows: int) -> np.ndarray:
         size = len(X)
         if self.padded:
-            size = rows if len(X) > rows // 8 else max(1, rows // 8)
+            size = next(n for n in (rows // 64, rows // 4, rows) if n >= len(X))
         padded = X if len(X) == size else np.pad(X, ((0, size - len(X)), (0, 0)))
         found = np.asarray(self.numbers(padded), dtype=np.float64)
         if found.ndim == 2 and found.shape[1] == 1:

@@ -64,9 +64,12 @@ def fill_attention_weights(
     figure: Figure | SubFigure, maps: tuple[AttentionMap, ...], palette: Palette
 ) -> None:
     """Draw into an empty figure, or a part of one."""
-    widths = [1, 0.15, 0.15, 0.02] * len(maps)
+    names = [_room_for_names(attention, figure) for attention in maps]
+    spaces = [0.02 + max(0.0, room - 0.07 / len(maps)) * 1.4 * len(maps) for room in names]
+    widths = [width for space in [*spaces[1:], 0.02] for width in (1, 0.15, 0.15, space)]
     panels = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
-    figure.subplots_adjust(left=0.07, right=0.99, bottom=0.13, top=0.86, wspace=0.06)
+    left = max(0.07, names[0])
+    figure.subplots_adjust(left=left, right=0.99, bottom=0.13, top=0.86, wspace=0.06)
     for k, attention in enumerate(maps):
         strip, share, effect, space = panels[4 * k : 4 * k + 4]
         _draw_weights(strip, attention, palette)
@@ -77,6 +80,14 @@ def fill_attention_weights(
         "Colour: square root of the attention weight, 0 to 1. Triangles: the relevant positions I."
     )
     figure.text(0.012, 0.015, key, fontsize="small", color=palette.muted)
+
+
+def _room_for_names(attention: AttentionMap, figure: Figure | SubFigure) -> float:
+    """Share of the figure's width that the names of the heads need, beside their bands."""
+    if len(attention.heads) == 1:
+        return 0.0
+    inches = 0.1 + 0.055 * max(map(len, attention.heads))
+    return inches / (figure.bbox.width / figure.dpi)
 
 
 def image_of_weights(
