@@ -16,6 +16,7 @@ from capax.errors import InputError, require
 from capax.files import write_atomically
 from capax.sweep.spec import nearest
 from capax.sweep.store import Store
+from capax.sweep.store_file import address
 
 FOLDER = Path(str(files("capax") / "reference"))
 _ID_LENGTH = 16
@@ -85,9 +86,8 @@ def add_reference(
 
 def _copied(store: Path, copy: Path) -> None:
     """A consistent copy, also while a sweep writes."""
-    uri = f"{store.absolute().as_uri()}?mode=ro"
     with (
-        closing(sqlite3.connect(uri, uri=True)) as source,
+        closing(sqlite3.connect(address(store, "ro"), uri=True)) as source,
         closing(sqlite3.connect(copy)) as target,
     ):
         source.backup(target)

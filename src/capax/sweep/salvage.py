@@ -15,7 +15,7 @@ from typing import Any
 
 from capax.foreign import one_line
 from capax.reading import existing
-from capax.sweep.store_file import StoreError, connect, problem_of
+from capax.sweep.store_file import address, problem_of
 from capax.sweep.store_schema import APPLICATION_ID, SCHEMA_VERSION
 
 
@@ -65,8 +65,8 @@ def examine(path: Path | str) -> Remains:
             kind, schema = _kind(connection)
             left = [_counted(connection, name) for name in _tables(connection)]
             return Remains(file, kind, schema, _problem(connection, kind, schema), tuple(left))
-    except (sqlite3.Error, StoreError) as error:
-        reason = one_line(str(error.__cause__ or error), 120)
+    except sqlite3.Error as error:
+        reason = one_line(str(error), 120)
         return Remains(file, "no SQLite database that can be opened", None, reason)
 
 
@@ -90,10 +90,10 @@ def rows_left(path: Path | str, table: str) -> list[dict[str, Any]]:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    connection = connect(path, "ro")
+    connection = sqlite3.connect(address(path, "ro"), uri=True, timeout=30.0)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    connection.row_factory = None
     connection.execute("PRAGMA writable_schema = ON")  # a file that was cut is opened all the same
+    connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
 

@@ -20,15 +20,18 @@ class StoreError(CapaxError):
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open a store: "ro" to look, which leaves nothing beside the file, or "rwc"."""
     with explained(path):
-        how = f"mode={mode}"
-        if mode == "ro" and _asks_for_a_log(path):
-            how += "&immutable=1"
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=30.0)
+        connection = sqlite3.connect(address(path, mode), uri=True, timeout=30.0)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
     return connection
+
+
+def address(path: Path, mode: str) -> str:
+    """How SQLite is asked for a file: "ro" to look, "rwc" to write."""
+    untouched = "&immutable=1" if mode == "ro" and _asks_for_a_log(path) else ""
+    return f"{path.absolute().as_uri()}?mode={mode}{untouched}"
 
 
 def _asks_for_a_log(path: Path) -> bool:
