@@ -8,6 +8,8 @@ itself. When nothing changed, the tests at the root of the folder are the quick 
 import subprocess
 from pathlib import Path
 
+from slow_tests import SLOW
+
 ROOT = Path(__file__).parents[1]
 ALWAYS = ("tests/test_layering.py", "tests/test_doors.py")
 
@@ -40,8 +42,9 @@ def tests_of(files: list[str]) -> list[str]:
 
 
 def quick_tests() -> list[str]:
-    """The tests of the root modules and of the house."""
-    return [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests").glob("test_*.py"))]
+    """The tests of the root modules and of the house; files with slow ones are not named here."""
+    files = sorted((ROOT / "tests").glob("test_*.py"))
+    return [str(p.relative_to(ROOT)) for p in files if p.name not in SLOW]
 
 
 if __name__ == "__main__":
