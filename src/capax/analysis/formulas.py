@@ -48,12 +48,8 @@ class FailedRuns:
 
 def anatomies(store: Store) -> dict[str, Anatomy]:
     """The anatomy of every run whose parameters were kept, by run id."""
-<<<<<<< HEAD
-    return {row["run_id"]: _anatomy(store, row) for row in _with_a_rule(store, store.select(_KEPT))}
-=======
     rows = _with_a_rule(store, store.select(_KEPT))
     return {row["run_id"]: _anatomy(store, row) for row in rows}
->>>>>>> main
 
 
 def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
@@ -66,15 +62,9 @@ def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
 
 def _with_a_rule(store: Store, rows: list[Row]) -> list[Row]:
     """Not simulated runs, nor those on examples of a file: there is no rule to compare with."""
-<<<<<<< HEAD
-    tasks = [_spec(store, row).get("task") for row in rows]
-    known = [isinstance(task, dict) and "content" not in task for task in tasks]
-    return [row for row, is_known in zip(rows, known, strict=True) if is_known]
-=======
     tasks = (_spec(store, row).get("task") for row in rows)
     known = (isinstance(task, dict) and "content" not in task for task in tasks)
     return [row for row, has_rule in zip(rows, known, strict=True) if has_rule]
->>>>>>> main
 
 
 def _spec(store: Store, row: Row) -> dict[str, Any]:
