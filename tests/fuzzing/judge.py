@@ -53,6 +53,7 @@ def judge(case: Case, seconds: float = SECONDS) -> Verdict:
         case.write(folder)
         out, err, raised = io.StringIO(), io.StringIO(), ""
         _forget_peak()
+        before = _peak()
         start, code = time.process_time(), None
         with _inside(folder, case.argv), redirect_stdout(out), redirect_stderr(err):
             try:
@@ -68,7 +69,8 @@ def judge(case: Case, seconds: float = SECONDS) -> Verdict:
         said = out.getvalue() + "\n" + err.getvalue()
         faults = [raised] if raised else []
         faults += _faults(case, code, said, err.getvalue()) if not raised else []
-        faults += [f"{peak / 1e6:.0f} MB"] if peak > BYTES else []
+        large = peak > BYTES and peak - before > BYTES / 2  # what was there before is not its own
+        faults += [f"{peak / 1e6:.0f} MB"] if large else []
         faults += _files(case, Path(above), folder, code)
     return Verdict(code, spent, peak / 1e6, tuple(faults), out.getvalue(), err.getvalue())
 

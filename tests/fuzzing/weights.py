@@ -59,8 +59,21 @@ def bent_file(random: Random, content: bytes) -> bytes:
         else:
             _bend_tensor(random, tensors)
     if "capax" in about and random.random() < 0.5:
-        _declare(about, tensors)
+        declare(about, tensors)
     if random.random() < 0.9 and "sha256" in about:
+        about["sha256"] = _fingerprint(str(about["capax"]), tensors)
+    return _file(tensors, about)
+
+
+def opened(content: bytes) -> tuple[Tensors, dict[str, Any]]:
+    """The arrays and the metadata of a file."""
+    header, data = _split(content)
+    return _tensors(header, data), dict(header.get("__metadata__", {}))
+
+
+def signed(tensors: Tensors, about: dict[str, Any]) -> bytes:
+    """A file of these arrays and metadata, with the fingerprint that they should have."""
+    if "sha256" in about:
         about["sha256"] = _fingerprint(str(about["capax"]), tensors)
     return _file(tensors, about)
 
@@ -148,7 +161,7 @@ def _bend_tensor(random: Random, tensors: Tensors) -> None:
         tensors[random.choice(list(tensors))] = array
 
 
-def _declare(about: dict[str, Any], tensors: Tensors) -> None:
+def declare(about: dict[str, Any], tensors: Tensors) -> None:
     """Let the structure declare the shapes that the arrays have."""
     try:
         content = json.loads(about["capax"])

@@ -52,6 +52,35 @@ def bernoulli_rows(
     return bits.reshape(num_rows, T)
 
 
+def bernoulli_columns(
+    num_rows: int,
+    T: int,
+    p: float,
+    positions: tuple[int, ...],
+    width: int,
+    *,
+    key: Key,
+    stream: int = 0,
+) -> UInt8[np.ndarray, "m columns"]:
+    """Columns of `bernoulli_rows`, drawn alone: `positions`, then those below `width` beside them.
+
+    Only what is asked for is drawn: a glance at a sample of any T.
+    """
+    threshold = np.uint32(word_threshold(p))
+
+    def stretch(start: int, size: int) -> np.ndarray:
+        before = start % 8  # where a stream may begin
+        words = WordStream(key=key, stream=stream, start=start - before).next(before + size)
+        return words[before:] < threshold
+
+    rows = []
+    beside = np.array([j for j in range(min(width, T)) if j not in positions], dtype=np.int64)
+    for row in range(num_rows):
+        own = [stretch(row * T + j, 1) for j in positions]
+        rows.append(np.concatenate([*own, stretch(row * T, min(width, T))[beside]]))
+    return np.array(rows, dtype=np.uint8).reshape(num_rows, len(positions) + len(beside))
+
+
 def bernoulli_bits(shape: tuple[int, ...], p: float, *, key: "jax.Array") -> Any:
     """Independent Bernoulli(p) bits as a JAX uint8 array; works under jit and vmap."""
     import jax

@@ -22,15 +22,14 @@ from capax.boolean.bias import balancing_probability
 from capax.boolean.functions import SparseFunction, check_support
 from capax.boolean.parser import parse
 from capax.boolean.random_functions import random_support
-from capax.boolean.single_swaps import has_single_swap, most_unambiguous
+from capax.boolean.single_swaps import has_single_swap
 from capax.boolean.version_space import is_unique
-from capax.data.distributions import bernoulli_rows
+from capax.data.distributions import bernoulli_columns, bernoulli_rows
 from capax.data.specs import Spec
 from capax.errors import InfeasibleError, InputError, require
 from capax.identity import key_words
 
-_LONG_WORK = 10**9  # bits drawn in some ten seconds
-_MANY = 10_000  # examples that are never too few
+_GLANCE = 4096  # columns
 _DATA_FIELDS = ("function", "T", "m", "p", "support", "noise", "seed")
 
 
@@ -143,7 +142,9 @@ def draw_training(spec: TaskSpec) -> Training:
     """
     f = parsed(spec.function).on(draw_support(spec), spec.T)
     key = key_words(_data_fields(spec), "train")
-    for tries in range(0 if _is_hopeless(spec, f) else spec.max_tries):
+    for tries in range(spec.max_tries):
+        if spec.reject_ambiguous and spec.T > 4 * _GLANCE and _is_seen_to_fail(spec, f, tries):
+            continue
         X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
         y = labels(f, X)
         if not spec.reject_ambiguous or _is_unambiguous(f, X, y):
@@ -155,14 +156,13 @@ def draw_training(spec: TaskSpec) -> Training:
     )
 
 
-def _is_hopeless(spec: TaskSpec, f: SparseFunction) -> bool:
-    """Would many seconds of drawing find no unambiguous set, with all but certainty?"""
-    quick = spec.max_tries * spec.m * spec.T < _LONG_WORK
-    if not spec.reject_ambiguous or quick or spec.m > _MANY or f.relevant().s == 0:
-        return False
-    key = key_words([spec.T, spec.m, spec.probability], "single swaps")
-    share = most_unambiguous(f, spec.T, spec.m, spec.probability, key=key)
-    return spec.max_tries * share < 1e-6
+def _is_seen_to_fail(spec: TaskSpec, f: SparseFunction, tries: int) -> bool:
+    """Do a few columns show a rival? Then the other columns of a long input need no drawing."""
+    key = key_words(_data_fields(spec), "train")
+    X = bernoulli_columns(
+        spec.m, spec.T, spec.probability, f.support, _GLANCE, key=key, stream=tries
+    )
+    return has_single_swap(f.on(range(f.s), X.shape[1]), X)
 
 
 def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:

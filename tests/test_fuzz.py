@@ -1,0 +1,45 @@
+"""Hostile input of every kind, bounded in time; `make fuzz` goes on by the hundred thousand."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzzing import named
+from fuzzing.commands import commands
+from fuzzing.judge import judge
+from fuzzing.kinds import KINDS, drawn
+from fuzzing.seams import seams
+
+CASES = {"formula": 20, "experiment": 30, "weights": 12, "points": 40, "data": 8, "store": 15,
+         "command": 25}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stopped_before_training():
+    with seams():
+        yield
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_line_in_time_and_nothing_half_done(kind):
+    @settings(max_examples=CASES[kind], database=None)
+    @given(seed=st.integers(0, 2**31))
+    def search(seed):
+        case = drawn(seed, kind)
+        verdict = judge(case)
+        assert not verdict.faults, (case.argv, verdict.faults)
+
+    search()
+
+
+def test_every_command_of_the_tree_is_fuzzed():
+    seen = {drawn(seed, "command").argv[0] for seed in range(600)}
+    assert {name.split()[0] for name in commands()} <= seen
+
+
+@pytest.mark.parametrize("name", named.everything())
+def test_what_once_broke_is_one_line(name):
+    verdict = judge(named.everything()[name])
+    assert not verdict.faults and verdict.code == 2, (verdict.code, verdict.faults)
+    (line,) = [line for line in verdict.err.splitlines() if line.startswith("error: ")]
+    assert len(line) < 400
