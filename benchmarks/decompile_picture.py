@@ -14,11 +14,11 @@ SETS = {
     "t300": "T = 300, 1000 steps",
 }
 KINDS = ("proved on all inputs", "proved on most inputs", "open", "refuted")
-MOST = 0.5
+MOST = 0.55
 
 
 def kind(row):
-    """A stated set of fillers counts where it has more than half of the probability."""
+    """A stated set of cells counts where it has clearly more than half of the probability."""
     if row["status"] == "open":
         return KINDS[1] if row["proved_share"] > MOST else KINDS[2]
     return {"proved": KINDS[0], "refuted": KINDS[3]}[row["status"]]

@@ -1,10 +1,12 @@
 """Simulated learners of known law and curve: do intervals cover, are verdicts right, how often?
 
     python benchmarks/verdicts.py intervals 100     # coverage, closed intervals; grids of m
+    python benchmarks/verdicts.py steps 100         # coverage for curves that rise at once
     python benchmarks/verdicts.py laws 50           # wrong verdicts for every law and shape
     python benchmarks/verdicts.py quick 30          # power of figure2's quick scale
 
-The last argument is the number of simulated sweeps per line. Nothing is trained.
+The number is that of simulated sweeps per line; another one behind it, the first seed (0), gives
+other dice. Nothing is trained.
 """
 
 import sys
@@ -42,7 +44,7 @@ def drawn(learner: SimulatedSpec, sizes: tuple[int, ...], trials: int, T: int, r
     return Counts(sizes, solved, (trials,) * len(sizes))
 
 
-def intervals(repeats: int) -> None:
+def intervals(repeats: int, seed: int) -> None:
     for name, (sizes, trials) in GRIDS.items():
         for shape, spread in SHAPES:
             for plateau, fall in (
@@ -57,7 +59,7 @@ def intervals(repeats: int) -> None:
                 learner = SimulatedSpec(
                     shape=shape, spread=spread, lapse=1 - plateau, fall=fall, threshold=45.0
                 )
-                truth, random = learner.true_threshold() or np.inf, np.random.default_rng(1)
+                truth, random = learner.true_threshold() or np.inf, np.random.default_rng(seed + 1)
                 found = [
                     threshold_of("p", 9, drawn(learner, sizes, trials, 9, random))
                     for _ in range(repeats)
@@ -71,17 +73,45 @@ def intervals(repeats: int) -> None:
                 )
 
 
+def steps(repeats: int, seed: int) -> None:
+    """Curves that rise at once, at any place between two m of a grid of octaves."""
+    octaves = (8, 16, 32, 64, 128, 256)
+    for trials in (8, 20, 40):
+        for plateau in (1, 0.95, 0.9):
+            covered, closed, worst = 0, 0, repeats
+            for centre in (33, 35, 38, 45, 52, 58, 63, 64):
+                learner = SimulatedSpec(
+                    shape="normal", spread=0.01, threshold=centre, lapse=1 - plateau
+                )
+                truth, random = (
+                    learner.true_threshold() or np.inf,
+                    np.random.default_rng([seed, centre]),
+                )
+                found = [
+                    threshold_of("p", 9, drawn(learner, octaves, trials, 9, random))
+                    for _ in range(repeats)
+                ]
+                hits = sum((t.low or 0) <= truth <= (t.high or np.inf) for t in found)
+                covered, worst = covered + hits, min(worst, hits)
+                closed += sum(t.status == "closed" for t in found)
+            print(
+                f"octaves, {trials} trials, plateau {plateau}: covered {covered}, closed {closed} "
+                f"of {8 * repeats}; at the worst place {worst} of {repeats}",
+                flush=True,
+            )
+
+
 def wrong(name: str, found: Scaling) -> bool:
     """The true law is ruled out, or another one is named."""
     return name in found.ruled_out or (found.law is not None and found.law != name)
 
 
-def laws(repeats: int) -> None:
+def laws(repeats: int, first: int) -> None:
     for name, base in LAWS.items():
         for shape, spread in SHAPES:
             learner = base.model_copy(update={"shape": shape, "spread": spread, "lapse": 0.05})
             said, bad = Counter(), 0
-            for seed in range(repeats):
+            for seed in range(first, first + repeats):
                 random = np.random.default_rng(seed)
                 curves = [(T, drawn(learner, SIZES, 12, T, random)) for T in TS]
                 found = fit_scaling(positions(curves))
@@ -97,10 +127,10 @@ def searched(search: AdaptiveSearch, T: int, random: np.random.Generator) -> Cou
     return Counts.of(outcomes)
 
 
-def quick(repeats: int) -> None:
+def quick(repeats: int, first: int) -> None:
     panel = load_experiment(experiment_path("figure2"), "quick").panels[0]
     out: Counter[str] = Counter()
-    for seed in range(repeats):
+    for seed in range(first, first + repeats):
         random = np.random.default_rng(seed)
         curves = [(T, searched(panel.search.at_length(T), T, random)) for T in sorted(panel.T)]
         found = fit_scaling(positions(curves))
@@ -110,4 +140,5 @@ def quick(repeats: int) -> None:
 
 
 if __name__ == "__main__":
-    {"intervals": intervals, "laws": laws, "quick": quick}[sys.argv[1]](int(sys.argv[2]))
+    COMMANDS = {"intervals": intervals, "steps": steps, "laws": laws, "quick": quick}
+    COMMANDS[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)

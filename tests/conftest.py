@@ -4,12 +4,14 @@ import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores already
 
 import shutil
 import tempfile
 from dataclasses import is_dataclass
 from functools import wraps
 from inspect import isclass
+from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, ForwardRef, get_args, get_type_hints
 
@@ -20,8 +22,10 @@ import typer
 from beartype import BeartypeConf, beartype
 from hypothesis import HealthCheck, settings
 
+from slow_tests import SLOW
 from warm_commands import WarmCommands
 
+TESTS = Path(__file__).parent
 check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
 one_call = jaxtyping.jaxtyped("context")  # within it one letter is one size
 
@@ -98,9 +102,9 @@ MADE_HERE = None
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     MADE_HERE = tempfile.mkdtemp(prefix="capax-tests-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = MADE_HERE
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", MADE_HERE)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -124,9 +128,15 @@ def pytest_unconfigure():
         shutil.rmtree(MADE_HERE, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items):
-    """The documents first: their programs take longest, and nothing should wait for them alone."""
-    items.sort(key=lambda item: "test_documents" not in item.nodeid)
+def pytest_collection_modifyitems(config, items):
+    """Slow tests are marked, but for those that were asked for by name, and come first."""
+    asked = {word.partition("::")[0] for word in config.args}
+    for item in items:
+        path = item.path.relative_to(TESTS).as_posix()
+        item.slow = getattr(item, "originalname", item.name) in SLOW.get(path, ())
+        if item.slow and f"tests/{path}" not in asked:
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: not item.slow)
 
 
 @pytest.fixture(scope="module")

@@ -43,14 +43,18 @@ class WarmCommands:
     def python(self, program: str, folder: Path) -> CompletedProcess[str]:
         return self._run([*self.client, "python", program], folder)
 
-    def capax(self, *arguments: object, folder: Path | None = None) -> CompletedProcess[str]:
-        return self._run([*self.client, "capax", *map(str, arguments)], folder)
+    def capax(
+        self, *arguments: object, folder: Path | None = None, **variables: str
+    ) -> CompletedProcess[str]:
+        return self._run([*self.client, "capax", *map(str, arguments)], folder, **variables)
 
-    def _run(self, command: list[str], folder: Path | None) -> CompletedProcess[str]:
+    def _run(
+        self, command: list[str], folder: Path | None, **variables: str
+    ) -> CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=folder,
-            env=self.environment,
+            env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -78,6 +78,7 @@ def answer(connection: socket.socket) -> NoReturn:
         os.dup2(stream, number)
     for received in (*streams, folder):
         os.close(received)
+    fresh_streams()
     environment, arguments = json.loads(said)
     if settings(environment) != settings(os.environ):
         start = ["-m", "capax.cli"] if arguments[0] == "capax" else ["-c"]
@@ -85,6 +86,14 @@ def answer(connection: socket.socket) -> NoReturn:
     os.environ.clear()
     os.environ.update(environment)
     leave(become, arguments)
+
+
+def fresh_streams() -> None:
+    """Python's streams as a new process makes them: ours remember what the server's were."""
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
+    errors = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = errors
 
 
 def settings(environment) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -15,6 +16,7 @@ from capax.boolean.limits import fano
 from capax.boolean.parser import parse
 from capax.errors import InputError
 from capax.sweep.counts import Counts
+from capax.sweep.curve import CurveGrid, estimate
 from capax.sweep.runner import run_sweep
 from capax.sweep.simulated import SimulatedSpec
 from capax.sweep.spec import build_experiment
@@ -194,3 +196,24 @@ def test_the_search_for_a_floor_does_not_start_above_it():
     assert chance.identification >= 0.7
     below = best_learner(parse("and8"), 1000, found.m - 8, p, draws=60, key=(5, 4))
     assert below.identification <= 0.8
+
+
+@pytest.mark.parametrize("plateau", [1.0, 0.9])
+def test_a_curve_that_rises_at_once_lies_in_its_interval_wherever_it_rises(plateau):
+    """A smooth model alone misses the ends of the cell: nothing was tried inside it."""
+    tried, trials = (8, 16, 32, 64, 128, 256), 20
+    hits, smooth = [], []
+    for centre in (33, 36, 45, 58, 63):
+        learner = SimulatedSpec(shape="normal", spread=0.01, threshold=centre, lapse=1 - plateau)
+        for seed in range(4):
+            random = np.random.default_rng([centre, seed])
+            solved = tuple(int(random.binomial(trials, learner.success(m))) for m in tried)
+            counts = Counts(tried, solved, (trials,) * len(tried))
+            found = threshold_of("p", 9, counts)
+            narrow = estimate(CurveGrid.fitted(counts), counts)
+            truth = learner.true_threshold()
+            hits.append((found.low or 0) <= truth <= (found.high or np.inf))
+            smooth.append((narrow.low or 0) <= truth <= (narrow.high or np.inf))
+            assert found.low is None or found.low - 1 in (0, *tried)
+            assert found.high is None or found.high in tried
+    assert np.mean(hits) >= 0.9 > np.mean(smooth)

@@ -1,8 +1,6 @@
 """Checkpoints: what was saved comes back; everything else is refused in one line."""
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from functools import cache
 
@@ -114,16 +112,15 @@ def test_dtype_can_be_chosen(tmp_path):
     assert narrow.W_Q.dtype == jnp.float32
 
 
-def test_float64_is_never_narrowed_silently(tmp_path):
-    path = save(tmp_path / "m.safetensors", modules()["layer"])
+def test_float64_is_never_narrowed_silently(tmp_path, warm_commands):
+    save(tmp_path / "m.safetensors", modules()["layer"])
     code = (
-        "import sys; from capax.attention import load\n"
-        "try: load(sys.argv[1])\n"
+        "from capax.attention import load\n"
+        "try: load('m.safetensors')\n"
         "except ValueError as e: print(e)\n"
-        "print(load(sys.argv[1], dtype='float32')[0].W_Q.dtype)"
+        "print(load('m.safetensors', dtype='float32')[0].W_Q.dtype)"
     )
-    command = [sys.executable, "-c", code, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = warm_commands.python(code, tmp_path)
     first, second = done.stdout.splitlines()
     assert ": wanted jax_enable_x64 for float64, or dtype=float32" in first
     assert second == "float32"

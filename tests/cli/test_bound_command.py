@@ -1,8 +1,7 @@
 """`capax bound` and `capax theorems` as a user types them."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -35,13 +34,13 @@ def run(*arguments):
     return result.stdout
 
 
-def shell(*arguments):
+@pytest.fixture
+def shell(warm_commands):
     """The real command in a process of its own, without the type checks of the test suite."""
-    command = [sys.executable, "-m", "capax.cli", "bound", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return partial(warm_commands.capax, "bound")
 
 
-def test_the_real_command_prints_any_size_and_one_line_errors():
+def test_the_real_command_prints_any_size_and_one_line_errors(shell):
     deep = ("--norms", "W_QK=300,W_V=20,W_C=9,w=1", "--layers", 100, "-T", 10**9)
     done = shell(*deep, "--json")
     assert done.returncode == 0, done.stderr
@@ -55,7 +54,7 @@ def test_the_real_command_prints_any_size_and_one_line_errors():
     assert bad.stdout == ""
 
 
-def test_text_explain_and_latex():
+def test_text_explain_and_latex(shell):
     small = ("--norms", "W_QK=1,v=1")
     text = shell(*small).stdout
     assert "vacuous" in text
@@ -64,7 +63,7 @@ def test_text_explain_and_latex():
     assert r"\begin{align*}" in run(*small, "--latex")
 
 
-def test_capax_checkpoint_with_and_without_data(tmp_path):
+def test_capax_checkpoint_with_and_without_data(tmp_path, shell):
     d = 8
     W_Q, kappa, W_V = np.zeros((d, 1)), np.zeros((d, 1)), np.zeros((d, 1))
     kappa[[1, 3]], kappa[6], kappa[7] = 6.0, -5.0, 4.0

@@ -1,8 +1,6 @@
 """`capax cover` as a user meets it: numbers, JSON, pictures, mistakes."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,11 +12,6 @@ from typed_command import typed
 POINTS = "x,y\n0.5,0.7\n0.2,0.3\n0.6,0.65\n"
 
 
-def capax(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "capax.cli", "cover", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-
-
 @pytest.fixture
 def points(tmp_path):
     file = tmp_path / "points.csv"
@@ -26,8 +19,8 @@ def points(tmp_path):
     return file
 
 
-def test_json_has_the_promised_keys(points):
-    result = capax(points, "--eps", 0.45, "--curve", "--json")
+def test_json_has_the_promised_keys(points, warm_commands):
+    result = warm_commands.capax("cover", points, "--eps", 0.45, "--curve", "--json")
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout)
     assert {"eps", "exact", "greedy", "packing", "centres"} <= set(answer)

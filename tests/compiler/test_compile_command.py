@@ -1,8 +1,7 @@
 """`capax compile` and `capax verify` as a user runs them."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +20,16 @@ compile_command.register(app)
 verify_command.register(app)
 
 
-def capax(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "capax.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-
-
-def test_compile_then_verify_then_tamper(tmp_path: Path):
-    made = capax(tmp_path, "compile", "x2 & x3 & x10", "-T", "1000", "--json")
+def test_compile_then_verify_then_tamper(tmp_path: Path, warm_commands):
+    capax = partial(warm_commands.capax, folder=tmp_path)
+    made = capax("compile", "x2 & x3 & x10", "-T", "1000", "--json")
     assert made.returncode == 0, made.stderr
     certificate = json.loads(made.stdout)
     keys = "function T s family encoding worst_case_error margin mlp_units norms sample_size"
     assert set(keys.split()) <= set(certificate)
     assert (certificate["T"], certificate["s"], certificate["mlp_units"]) == (1000, 3, 0)
     assert {"frobenius", "spectral", "norm_2_1"} <= set(certificate["norms"]["W_QK"])
-    checked = capax(tmp_path, "verify", "weights.safetensors", "--json")
+    checked = capax("verify", "weights.safetensors", "--json")
     assert checked.returncode == 0 and json.loads(checked.stdout)["ok"] is True
 
     path = tmp_path / "weights.safetensors"
@@ -43,7 +38,7 @@ def test_compile_then_verify_then_tamper(tmp_path: Path):
         arrays = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
     arrays["W_V"][2] *= 1.01
     save_file(arrays, str(path), metadata=header)
-    tampered = capax(tmp_path, "verify", "weights.safetensors", "--json")
+    tampered = capax("verify", "weights.safetensors", "--json")
     verdict = json.loads(tampered.stdout)
     assert tampered.returncode == 1 and verdict["ok"] is False
     assert "worst_case_error" in verdict["failed"]

@@ -1,9 +1,7 @@
 """Claims that were once believed and are false, and what the verifier now says about them."""
 
 import json
-import os
-import subprocess
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -135,17 +133,13 @@ def test_float32_outputs_keep_the_margin_that_is_promised(tmp_path, formula, enc
     assert verdict.margin - 0.01 < verdict.float32.margin < verdict.margin
 
 
-def test_the_command_lists_claims_and_shows_foreign_text_as_text(tmp_path):
+def test_the_command_lists_claims_and_shows_foreign_text_as_text(tmp_path, warm_commands):
     made = capax.compile("x1 | x4", 20, dtype=np.float64)
     path, claims = tmp_path / "w.safetensors", made.certificate.to_json()
     claims |= {"note": "[bold red]trust me[/bold red]\x1b[2J", "function": "x4 | x1"}
     tampering.write(path, made.model, claims)
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "capax.cli", "verify", str(path), *words]
-        wide = {**os.environ, "COLUMNS": "200"}
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=wide)
-
+    run = partial(warm_commands.capax, "verify", path, COLUMNS="200")
     told = run("--json")
     content = json.loads(told.stdout)
     assert told.returncode == 0 and content["ok"] is True

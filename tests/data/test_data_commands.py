@@ -1,8 +1,6 @@
 """`capax data` and `capax function`, run as a user runs them."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,13 +12,8 @@ from capax.errors import InputError
 from typed_command import typed
 
 
-def capax(*arguments: str, folder=None) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "capax.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
-
-
-def test_data_writes_a_file_and_tells_what_is_in_it(tmp_path):
-    ran = capax(
+def test_data_writes_a_file_and_tells_what_is_in_it(tmp_path, warm_commands):
+    ran = warm_commands.capax(
         "data", "maj(x1,x5,x9)", "-T", "50", "-m", "200", "--seed", "0", "--out", "data.npz",
         "--json", folder=tmp_path,
     )  # fmt: skip
@@ -63,8 +56,8 @@ def test_options_that_cannot_be_read():
     assert _probability("0.5") == 0.5 and _support("2,3") == (2, 3)
 
 
-def test_function_prints_properties():
-    shown = capax("function", "maj(x1,x5,x9)")
+def test_function_prints_properties(warm_commands):
+    shown = warm_commands.capax("function", "maj(x1,x5,x9)")
     assert shown.returncode == 0 and "x1, x5, x9" in shown.stdout and shown.stderr == ""
     report = json.loads(typed("function", "and3", "--json").stdout)
     assert report["monotone"] and report["degree"] == 3 and report["bias"] == 0.125

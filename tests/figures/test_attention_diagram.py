@@ -1,8 +1,6 @@
 """Figure 1: the numbers in it are those of the modules, and the picture shows them."""
 
 import json
-import subprocess
-import sys
 from functools import cache
 
 import numpy as np
@@ -143,14 +141,9 @@ def test_mistakes_are_named(make, named):
         make()
 
 
-def capax(*arguments):
-    command = [sys.executable, "-m", "capax.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900)
-
-
-def test_the_command(tmp_path):
+def test_the_command(tmp_path, warm_commands):
     target = tmp_path / "fig1.svg"
-    done = capax("figure", "1", "--out", str(target), "--dark", "--json")
+    done = warm_commands.capax("figure", "1", "--out", target, "--dark", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     np.testing.assert_allclose(told["data"]["tf-scalar"]["weights"], panels()[2].weights, atol=1e-6)

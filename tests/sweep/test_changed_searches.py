@@ -69,7 +69,7 @@ def test_holes_in_the_numbers_are_filled():
     cells = []
     while (cell := progress.take()) is not None:
         cells.append(cell)
-    assert cells == [(11, 1), (11, 3), (13, 0), (13, 1), (13, 2), (13, 3)]
+    assert cells == [(13, 0), (13, 1), (13, 2), (13, 3), (11, 1), (11, 3)]  # the largest m first
 
 
 def test_other_T_and_panels_join_and_old_ones_stay(tmp_path):

@@ -16,7 +16,13 @@ from capax.attention.collapse import (
     tabulated_logits,
     why_not,
 )
-from capax.attention.collapse_products import in_thirds, one_hot, over_examples, over_tokens
+from capax.attention.collapse_products import (
+    in_thirds,
+    one_hot,
+    over_examples,
+    over_positions,
+    over_tokens,
+)
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InputError
 from plain_programs import plain_jit
@@ -162,3 +168,15 @@ def test_the_affine_form_would_fail_where_ours_does_not():
     affine = np.float32(w_cls + w0) + (w1 - w0)
     assert abs(affine - exact) > 0.1 * exact
     assert abs(np.float32(w_cls + w1) - exact) < 1e-6 * exact
+
+
+@pytest.mark.parametrize("T", [4096, 5000, 4099])  # a power of two, a multiple of 125, a prime
+def test_long_sums_in_pieces_are_the_same_sums(T):
+    random = np.random.default_rng(T)
+    a, b = (jnp.asarray(random.standard_normal((n, T)), jnp.float32) for n in (5, 3))
+    bits = jnp.zeros((2, T), jnp.uint8)
+    wanted = np.float64(a) @ np.float64(b).T
+    for design in (in_thirds(bits, 2), one_hot(bits, 2, jnp.float32)):
+        np.testing.assert_allclose(over_positions(a, b, design), wanted, atol=1e-3)
+        both = jax.vmap(lambda x: over_positions(x, b, design))(jnp.stack([a, -a]))  # noqa: B023
+        np.testing.assert_allclose(both, np.stack([wanted, -wanted]), atol=1e-3)

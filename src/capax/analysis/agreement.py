@@ -31,11 +31,16 @@ _NOT_IDENTITY = {"task": ("T", "m", "seed", "max_tries"), "model": ("T",)}
 
 @dataclass(frozen=True)
 class Interval:
-    """m* with its 95% interval; `None` where it is open."""
+    """m* with its 95% interval; `None` where it is open.
+
+    log_width: log(high / low) before the ends were moved to m that were tried, where they were: two
+    estimates on the same m err alike between them.
+    """
 
     m: float | None
     low: float | None
     high: float | None
+    log_width: float | None = None
 
     def __str__(self) -> str:
         sides = ("open" if side is None else f"{side:.0f}" for side in (self.low, self.high))
@@ -46,7 +51,8 @@ class Interval:
         """Standard error of log m*; `None` unless both sides are closed."""
         if not self.low or not self.high:
             return None
-        return math.log(self.high / self.low) / (2 * _Z)
+        width = math.log(self.high / self.low) if self.log_width is None else self.log_width
+        return width / (2 * _Z)
 
 
 PUBLISHED_T = 300
@@ -159,7 +165,8 @@ def at(said: Answer, T: int) -> Interval | None:
 
 
 def _interval(t: Any) -> Interval:
-    return Interval(*(None if v is None else float(v) for v in (t.m_star, t.low, t.high)))
+    ends = (None if v is None else float(v) for v in (t.m_star, t.low, t.high))
+    return Interval(*ends, log_width=t.log_width)
 
 
 def agree(mine: Interval, other: Interval, *, comparisons: int = 1) -> bool:

@@ -1,6 +1,13 @@
-"""Thresholds of a sweep: m*(T) with its interval, beside what the best learner would need."""
+"""Thresholds of a sweep: m*(T) with its interval, beside what the best learner would need.
 
-from dataclasses import dataclass
+An interval comes from a smooth model of the success curve, and a smooth model believes to know
+where between two m that were tried the curve crosses 80 %. It does not: a curve that rises at once
+crosses anywhere between them. All that is known there is that success does not fall, so the ends of
+an interval are moved outwards to the m that were tried (`to_tried`).
+"""
+
+import math
+from dataclasses import dataclass, replace
 
 from capax.analysis.falling import LEVEL, SUSPECTED, falling
 from capax.analysis.floor import Floor, Protocol, floor
@@ -19,14 +26,16 @@ _LEAST_VALUES = 4
 
 @dataclass(frozen=True)
 class Threshold:
-    """m*(T): `low` and `high` bound it with 95% confidence, `None` where the data leave it open.
+    """m*(T): `low` and `high` bound it with 95% confidence, `None` where the data leave it open;
+    `low - 1` and `high` are m that were tried.
 
     `m_star` is `None` where no trial speaks for a number; `status` says what is known then:
     "closed", "<= 16", "> 993", "open", or "does not reach 80 % for any m tried". `peak` is the m
     from which success falls, if it does. `plateau` is the estimated success rate with plenty of
     examples. `isotonic` is m* without a model of the curve; `floor` what the best possible learner
     needs (`None` for learners without a task); `counts` the outcomes behind it all, `rising` those
-    that count for m*: up to the peak also where a fall is only suspected.
+    that count for m*: up to the peak also where a fall is only suspected; `log_width` what the
+    model of the curve says of log(high / low), before its ends were moved.
 
     Examples:
         >>> import capax, tempfile, pathlib
@@ -51,6 +60,7 @@ class Threshold:
     target: float
     counts: Counts
     rising: Counts
+    log_width: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -89,6 +99,16 @@ def stated(found: Estimate, target: float = TARGET) -> str:
     return "open" if found.high is None else f"<= {found.high}"
 
 
+def to_tried(found: Estimate, tried: tuple[int, ...]) -> Estimate:
+    """The interval with its ends moved outwards: above one m that was tried, up to another one."""
+    low, high = found.low, found.high
+    if low is not None:
+        low = max((m for m in tried if m < low), default=low - 1) + 1
+    if high is not None:
+        high = min((m for m in tried if m >= high), default=high)
+    return replace(found, low=low, high=high)
+
+
 def threshold_of(
     panel: str, T: int, counts: Counts, *, target: float = TARGET, floor: Floor | None = None
 ) -> Threshold:
@@ -96,7 +116,8 @@ def threshold_of(
     fall = falling(counts, SUSPECTED)
     rising = counts if fall is None else counts.up_to(fall.peak)
     shown = fall is not None and fall.p_value < LEVEL
-    result = estimate(CurveGrid.fitted(rising, target), rising)
+    smooth = estimate(CurveGrid.fitted(rising, target), rising)
+    result = to_tried(smooth, rising.m)
     return Threshold(
         panel=panel,
         T=T,
@@ -112,6 +133,7 @@ def threshold_of(
         target=target,
         counts=counts,
         rising=rising,
+        log_width=None if result.log_width == math.inf else smooth.log_width,
     )
 
 

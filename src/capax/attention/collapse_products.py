@@ -15,6 +15,8 @@ from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, BFloat16, Float, Integer
 
+LONG = 4096  # positions from which on a sum over them is cut into pieces on a GPU,
+_MOST_PIECES = 128  # as many as a GPU has multiprocessors
 _TOP_BITS = np.uint32(0xFFFF0000)  # sign, exponent and 7 stored bits: a bfloat16 number
 
 
@@ -63,6 +65,26 @@ def over_examples(D: Float[Array, "m columns"], design: Design) -> Float[Array, 
     if not isinstance(design, InThirds):
         return matmul(D, design, 0, 0)
     return _tensor_core(jnp.concatenate(_pieces(D), axis=0), design.thrice, 0, 0)
+
+
+def over_positions(
+    a: Float[Array, "a T"], b: Float[Array, "b T"], design: Design
+) -> Float[Array, "a b"]:
+    """a b^T, a sum over positions.
+
+    On a GPU one multiprocessor adds up all of a small result, and sums over 100 000 positions take
+    a third of a step. Cut into pieces, all of them work; where T has no divisor to cut by, it stays
+    whole.
+    """
+    T = a.shape[1]
+    whole = not isinstance(design, InThirds) or T < LONG
+    pieces = 1 if whole else max(n for n in range(1, _MOST_PIECES + 1) if T % n == 0)
+    if pieces == 1:
+        return matmul(a, b, 1, 1)
+    a, b = (x.reshape(x.shape[0], pieces, T // pieces) for x in (a, b))
+    dimensions = (((2,), (2,)), ((1,), (1,)))
+    parts = lax.dot_general(a, b, dimensions, precision=lax.Precision.HIGHEST)
+    return jnp.sum(parts, axis=0)
 
 
 def _pieces(x: Float[Array, "a b"]) -> list[BFloat16[Array, "a b"]]:

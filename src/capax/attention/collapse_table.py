@@ -26,7 +26,13 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from capax.attention.block import LAYER_NORM_EPSILON
-from capax.attention.collapse_products import Design, matmul, over_examples, over_tokens
+from capax.attention.collapse_products import (
+    Design,
+    matmul,
+    over_examples,
+    over_positions,
+    over_tokens,
+)
 
 
 def centred(x: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
@@ -129,11 +135,11 @@ def _pull_back(ln, kept, cotangents):
     dEY = matmul(dz.reshape(columns * H * A, T), ones, 1, 0).reshape(columns * H, A)
     dP = matmul(flat, dPY, 0, 0)
     dE = matmul(dEY, flat, 0, 0)
-    dW = matmul(dPY, position, 1, 1) + matmul(dEY, embed, 1, 0)
+    dW = over_positions(dPY, position, design) + matmul(dEY, embed, 1, 0)
     if ln:
         P, E = _centred_columns(position), centred(embed)
         dP += jnp.sum(kappa, axis=0)[None, :] * P + matmul(E, kappa, 0, 0)
-        dE += jnp.sum(kappa, axis=1)[:, None] * E + matmul(kappa, P, 1, 1)
+        dE += jnp.sum(kappa, axis=1)[:, None] * E + over_positions(kappa, P, design)
     return dP, dE, dW.reshape(W.shape), None, None
 
 

@@ -1,10 +1,12 @@
 """`capax.card`: what a learner prefers, measured, beside the reference learners."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from capax.cards.cluster import on_ray
+from capax.cards.mixed import MIXED, mixed_row
 from capax.cards.plan import Plan
 from capax.cards.reading import read_card
 from capax.cards.reference import reference_card
@@ -35,7 +37,8 @@ def card(
 
     learners: names of the zoo, `"mine.py:build"`, or objects: an estimator, a fit function, a
     factory of PyTorch or Equinox modules (`capax.learners`); the five of `FIVE` if none.
-    T, targets: lengths, and names (`capax.cards.targets.TARGETS`) or formulas. store: SQLite file,
+    T, targets: lengths, and names (`capax.cards.targets.TARGETS`) or formulas; `mixed` asks which
+    of two parities that agree on the sample is taken (`capax.cards.mixed`). store: SQLite file,
     resumed if it exists; in the cache by default. references: rows of the reference learners are
     added where the package has them. on: `ray` trains on the cluster at `address` (a local one if
     None). Other keywords are fields of `capax.cards.plan.Plan`.
@@ -49,7 +52,8 @@ def card(
         ...     print("no_such_learner" in str(error))
         True
     """
-    plan = Plan(T=tuple(T), targets=tuple(targets), **protocol)
+    wanted = tuple(targets)
+    plan = Plan(T=tuple(T), targets=tuple(t for t in wanted if t != MIXED) or ("and3",), **protocol)
     entries = distinct(tuple(entry_of(learner) for learner in learners or FIVE))
     path = default_store(plan, entries) if store is None else Path(store)
     elsewhere = on_ray(entries, address) if on == "ray" else None
@@ -57,6 +61,9 @@ def card(
     with Store.create_or_resume(path, plan.experiment(entries)) as opened:
         run_card(plan, entries, opened, **how)
         measured = read_card(plan, entries, opened)
+    if MIXED in wanted:
+        rows = tuple(mixed_row(plan, entry, length) for entry in entries for length in plan.T)
+        measured = replace(measured, mixed=rows)
     if not references:
         return measured
     return measured.joined(reference_card().only(plan.targets, plan.T))

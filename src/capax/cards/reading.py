@@ -7,7 +7,7 @@ import numpy as np
 from capax.analysis.summary import answer
 from capax.analysis.threshold import Threshold, threshold_of
 from capax.cards.plan import Plan
-from capax.cards.question import card_floor, rates_of
+from capax.cards.question import Question, card_floor, rates_of
 from capax.cards.results import Card, CurveRow, LawRow, Row, note_key
 from capax.cards.scores import Looks, Rate, chosen_rate, stored_looks, tuning_name
 from capax.cards.sizes import parameters_of
@@ -30,13 +30,15 @@ def read_card(plan: Plan, entries: tuple[Entry, ...], store: Store) -> Card:
     for target in plan.targets:
         for entry in entries:
             name = plan.panel(entry, target).name
+            looks = _looks_by_T(plan, entry, target, store)
             for accuracy in plan.accuracies:
-                found = _thresholds(plan, entry, target, accuracy, store)
+                found = _thresholds(plan, name, target, accuracy, looks)
                 for threshold in found:
                     rows.append(_row(plan, entry, target, accuracy, threshold, store))
                     key = note_key(entry.name, target, threshold.T, accuracy)
                     notes[key] = threshold.status
-                laws.append(_law(entry.name, target, accuracy, found))
+                if found:
+                    laws.append(_law(entry.name, target, accuracy, found))
             curves += _curves(plan, entry.name, target, name, store)
     return Card(
         rows=tuple(rows),
@@ -50,27 +52,40 @@ def read_card(plan: Plan, entries: tuple[Entry, ...], store: Store) -> Card:
     )
 
 
+def _looks_by_T(plan: Plan, entry: Entry, target: str, store: Store) -> dict[int, Looks]:
+    """The trials that count at every T that has some."""
+    asked = (T for T in sorted(plan.T) if plan.asks(entry, target, T))
+    found = {T: _answered(plan, entry, target, T, store) for T in asked}
+    return {T: looks for T, looks in found.items() if looks}
+
+
 def _thresholds(
-    plan: Plan, entry: Entry, target: str, accuracy: float, store: Store
+    plan: Plan, name: str, target: str, accuracy: float, by_T: dict[int, Looks]
 ) -> tuple[Threshold, ...]:
-    name, found = plan.panel(entry, target).name, []
-    for T in sorted(plan.T):
-        looks = stored_looks(store, name, T) or _given_up(plan, entry, name, T, store)
-        if looks:
-            counts = Counts.of([(m, s.accuracy >= accuracy) for (m, _), s in looks.items()])
-            floor = card_floor(plan, target, T)
-            found.append(threshold_of(name, T, counts, floor=floor))
+    found = []
+    for T, looks in by_T.items():
+        counts = Counts.of([(m, look.accuracy >= accuracy) for (m, _), look in looks.items()])
+        found.append(threshold_of(name, T, counts, floor=card_floor(plan, target, T)))
     return tuple(found)
 
 
-def _given_up(plan: Plan, entry: Entry, name: str, T: int, store: Store) -> Looks:
-    """Where no rate came near, the best of them on the tuning seeds is all there is."""
-    tuning = _tuning(plan, entry, name, T, store)
-    seen = [look.accuracy for looks in tuning.values() for look in looks.values()]
-    complete = tuning and len({len(looks) for looks in tuning.values()}) == 1
-    if not complete or not seen or max(seen) >= min(plan.accuracies):
+def _answered(plan: Plan, entry: Entry, target: str, T: int, store: Store) -> Looks:
+    """The trials that count; where no rate came near, the best one's on the tuning seeds.
+
+    None of a grid that is not complete: solved trials finish first, so a part of it would flatter.
+    """
+    name = plan.panel(entry, target).name
+    tuning, looks = _tuning(plan, entry, name, T, store), stored_looks(store, name, T)
+    if not looks and not any(tuning.values()):
         return {}
-    return tuning[chosen_rate(tuning)]
+    asked = Question(plan, entry, target, T, dict(looks), {k: dict(v) for k, v in tuning.items()})
+    if plan.design == "grid" or not looks:
+        asked.begin()
+    if plan.design == "grid" and not asked.finished:
+        return {}
+    if looks or not asked.finished:
+        return looks
+    return tuning.get(chosen_rate(tuning), {})
 
 
 def _tuning(plan: Plan, entry: Entry, name: str, T: int, store: Store) -> dict[Rate, Looks]:

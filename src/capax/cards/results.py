@@ -56,6 +56,20 @@ class CurveRow:
 
 
 @dataclass(frozen=True)
+class MixedRow:
+    """Mixed parity at T with m examples: shares of trials that took which rule (`cards.mixed`)."""
+
+    learner: str
+    T: int
+    m: int
+    trials: int
+    sparse: float
+    dense: float
+    neither: float
+    rate: float | None
+
+
+@dataclass(frozen=True)
 class Card:
     """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*.
 
@@ -73,6 +87,7 @@ class Card:
     targets: dict[str, dict[str, Any]] = field(default_factory=dict)
     protocol: dict[str, Any] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
+    mixed: tuple[MixedRow, ...] = ()
 
     def row(self, learner: str, target: str, T: int, accuracy: float) -> Row | None:
         """The row of these four, if there is one."""
@@ -118,6 +133,7 @@ class Card:
             targets={**other.targets, **self.targets},
             protocol=self.protocol or other.protocol,
             measured=self.measured,
+            mixed=(*self.mixed, *(r for r in other.mixed if r.learner not in self.measured)),
         )
 
     def only(
@@ -141,6 +157,7 @@ class Card:
             targets={k: v for k, v in self.targets.items() if k in wanted},
             protocol=self.protocol,
             measured=tuple(n for n in self.measured if n in names),
+            mixed=tuple(r for r in self.mixed if r.T in lengths and r.learner in names),
         )
 
 
@@ -171,6 +188,7 @@ def from_json(text: str, source: str) -> Card:
             learners=dict(data["learners"]),
             targets=dict(data["targets"]),
             protocol=dict(data["protocol"]),
+            mixed=tuple(MixedRow(**row) for row in data.get("mixed", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{source}: wanted a card, got something else ({error})") from None

@@ -28,7 +28,7 @@ def card(
         str,
         typer.Option(
             help="Targets, separated by commas: and3, or3, maj5, xor2, parity3, "
-            "staircase, shuffled, or any formula."
+            "staircase, shuffled, mixed, or any formula."
         ),
     ] = "and3",
     mine: Annotated[

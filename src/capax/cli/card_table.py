@@ -32,6 +32,14 @@ def show_card(console: "Console", made: "Card") -> None:
             fit = "" if law.p_value is None else f", fit p = {law.p_value:.2g}"
             text = f"  {law.learner} on {law.target}: {law.law or 'law not settled'}{fit}{out}"
             console.print(text, markup=False, soft_wrap=True)
+    for mixed in made.mixed:
+        shares = ("sparse", mixed.sparse), ("dense", mixed.dense), ("neither", mixed.neither)
+        took = ", ".join(
+            f"{name} {share:.0%}".replace("%", " %") for name, share in shares if share
+        )
+        where = f"T = {mixed.T}, m = {mixed.m}, {mixed.trials} trials"
+        text = f"  {mixed.learner} on mixed parity takes: {took} ({where})"
+        console.print(text, markup=False, soft_wrap=True)
     counts = {k: v.get("parameters") for k, v in made.learners.items() if v.get("parameters")}
     for name, by_T in counts.items():
         listed = ", ".join(f"{n:,} (T = {T})" for T, n in by_T.items())

@@ -54,10 +54,14 @@ class GridSearch(Spec):
         return self
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """At every m the trials that are missing: all of them at first, nothing afterwards."""
+        """At every m the trials that are missing: all of them at first, nothing afterwards.
+
+        The largest m first: its steps take longest but most runs are solved soon, and those that
+        follow do not have to keep pace with them.
+        """
         del restarts
         done = dict(zip(counts.m, counts.total, strict=True))
-        missing = ((m, self.trials - done.get(m, 0)) for m in sorted(set(self.m)))
+        missing = ((m, self.trials - done.get(m, 0)) for m in sorted(set(self.m), reverse=True))
         return tuple(m for m, number in missing for _ in range(number))
 
 

@@ -24,10 +24,12 @@ import numpy as np
 from jax import lax
 from jax.sharding import SingleDeviceSharding
 
+from capax.attention.collapse_products import LONG
 from capax.attention.transformer import TransformerSpec
 from capax.training.fused.kernel import ptx
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.fused.step import has_hopper, not_covered, why_not
+from capax.training.hardware import launched_singly
 from capax.training.program import SUBSET, Data, Lane, Program, Target, advance, examine, start
 
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
@@ -223,8 +225,9 @@ class _Compiler:
         return function.lower(*arguments)
 
     def _compiled(self, name: str, lowered: Any) -> Any:
-        del name
-        return lowered.compile(compiler_options=self.options)
+        long = name == "advance" and self.program.path.spec.T >= LONG
+        more = launched_singly() if long and self.device.platform == "gpu" else {}
+        return lowered.compile(compiler_options=self.options | more)
 
 
 _KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from capax.errors import InfeasibleError, require
-from capax.training.hardware import MANY, Hardware, enable_cache
+from capax.training.hardware import Hardware, enable_cache
 from capax.training.program import Program
 from capax.training.results import RunResult, TrialResult
 from capax.training.seeds import pool_for, seed_after, training_for
@@ -97,6 +98,9 @@ def _drive(
 
 
 _END = object()
+# Most of drawing is Python: more threads do not draw faster, they only keep others waiting longer.
+_DRAWING = ThreadPoolExecutor(max_workers=2, thread_name_prefix="capax-draw")
+_AHEAD_BYTES = 1 << 28
 
 
 @dataclass
@@ -127,7 +131,7 @@ class Crew:
         self._first: TrialSpec | None = None
         self._program: Program | None = None
         self._desk = Desk()
-        self._draw = ThreadPoolExecutor(max_workers=4, thread_name_prefix="capax-draw")
+        self._drawn: set[Future] = set()
         self._threads: list[threading.Thread] = []
         self._room = hardware.max_slots * len(hardware.worker_devices())
         self._ahead = 0
@@ -145,7 +149,7 @@ class Crew:
         check_fits(trial, self._first)
         self._plan(trial)
         number, self._count = self._count, self._count + 1
-        training = self._draw.submit(training_for, trial.run(0))
+        training = self._in_background(training_for, trial.run(0))
         self.open_trials[number] = _Open(trial, training)
         self._queue(number, trial.run(0), training)
 
@@ -179,8 +183,14 @@ class Crew:
         The pool serves in order, so a training set is begun before the seed that waits for it.
         """
         assert self._program is not None  # planned before anything is queued
-        seed = self._draw.submit(seed_after, run, training, self._program)
+        seed = self._in_background(seed_after, run, training, self._program)
         self._desk.put(Job(number, run, training, seed))
+
+    def _in_background(self, work: Callable[..., Any], *arguments: Any) -> Future:
+        future = _DRAWING.submit(work, *arguments)
+        self._drawn.add(future)
+        future.add_done_callback(self._drawn.discard)
+        return future
 
     def tally(self) -> Tally:
         """Counts so far."""
@@ -191,7 +201,8 @@ class Crew:
     def close(self) -> None:
         """Stop the workers after the chunk they are in."""
         self._desk.close()
-        self._draw.shutdown(wait=False, cancel_futures=True)
+        for future in tuple(self._drawn):
+            future.cancel()
         for thread in self._threads:
             thread.join()
 
@@ -204,6 +215,14 @@ class Crew:
             self._program = wider
             if not self._threads:
                 self._room = slots * len(self.hardware.worker_devices())
+                self._ahead = self._drawn_ahead(wider)
+
+    def _drawn_ahead(self, program: Program) -> int:
+        """Trials whose data may wait for a slot: drawn while programs are compiled, it is no longer
+        in the way of the threads that serve a device. A CPU has no time to spare."""
+        if self.hardware.platform == "cpu":
+            return 0
+        return _AHEAD_BYTES // (program.rows * program.path.spec.T)
 
     def _start(self) -> None:
         if self._threads or self._first is None or self._program is None:
@@ -224,7 +243,6 @@ class Crew:
             self.examine_from,
         )
         self._room = width * len(devices)
-        self._ahead = self._room // 4 if width >= MANY else 0
         for device in devices:
             thread = threading.Thread(target=work, args=(orders, device, self._desk), daemon=True)
             thread.start()

@@ -1,0 +1,50 @@
+"""What the reference cards that travel with the package say, against what is known."""
+
+import pytest
+
+from capax.cards.plan import REFERENCE
+from capax.cards.reference import reference_card
+from capax.learners.names import entry_of, known_names
+
+
+@pytest.fixture(scope="module")
+def card():
+    return reference_card()
+
+
+def law(card, learner, accuracy, target="and3"):
+    at = (learner, target, accuracy)
+    return next(w for w in card.laws if (w.learner, w.target, w.accuracy) == at)
+
+
+def test_l1_regression_needs_log_T_examples(card):
+    """Ng (2004), at 95 % accuracy; to be right on every input takes more than that."""
+    found = law(card, "lasso", 0.95)
+    assert found.law == "log"
+    assert {"constant", "linear"} <= set(found.ruled_out)
+
+
+@pytest.mark.parametrize("accuracy", [0.99, 0.95])
+def test_an_mlp_needs_more_than_log_T_examples(card, accuracy):
+    assert {"constant", "log"} <= set(law(card, "mlp", accuracy).ruled_out)
+
+
+def test_the_version_space_learner_stands_on_the_floor(card):
+    rows = [r for r in card.rows if r.learner == "version_space" and r.target in ("and3", "or3")]
+    assert len(rows) == 2 * len(REFERENCE.T) * len(REFERENCE.accuracies)
+    for row in rows:
+        assert (row.low or 1) <= row.floor <= (row.high or row.floor), row
+
+
+def test_nobody_does_with_fewer_examples_than_the_best_learner(card):
+    """The floor is for finding the rule with one guess; below 100 % accuracy less may do."""
+    whole = [r for r in card.rows if r.accuracy == 1.0 and r.high is not None]
+    assert len(whole) > 50
+    assert not [r for r in whole if r.high < r.floor]
+
+
+def test_it_knows_its_learners_and_its_rules(card):
+    assert set(card.names) <= set(known_names())
+    for row in card.rows:
+        assert REFERENCE.asks(entry_of(row.learner), row.target, row.T)
+    assert "H200" in card.protocol["device"]
