@@ -148,6 +148,8 @@ def standard_facts(
     longest = settings.options.context or next(
         (settings.config[key] for key in limit if type(settings.config.get(key)) is int), None
     )
+    fits = longest is None or 1 <= longest < 2**31
+    require(fits, "context", "a length from 1 to 2^31 - 1", longest)
     return Facts(
         family, settings.whole("layers", *layers), H, G, k, width, chosen, positions, norm,
         longest, notes, settings.sources,
