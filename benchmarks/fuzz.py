@@ -21,6 +21,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "src")]
 os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
+os.environ["MALLOC_ARENA_MAX"] = "2"  # threads reserve addresses, which are limited below
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "capax-fuzz-jax")
 )
@@ -28,7 +29,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 STUCK = 150.0  # seconds after which a worker that does not come back is ended and its case kept
-TURN = 2000  # cases of one process: what JAX compiled for them is forgotten with it
+TURN = 1000  # cases of one process: what JAX compiled for them is forgotten with it
 
 
 def main() -> int:
@@ -164,9 +165,12 @@ def _warm(name: str) -> Any:
 
 
 def _limit() -> None:
-    """Two gigabytes on top of what is in use: who wants more is refused by the system."""
+    """Who asks for far more than two gigabytes is refused by the system.
+
+    The judge measures memory in use; addresses are reserved more freely, by every thread.
+    """
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + 2 * 2**30, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (size + 8 * 2**30, resource.RLIM_INFINITY))
 
 
 class Tally:

@@ -199,9 +199,11 @@ def test_contiguous_supports_are_neighbours_that_start_anywhere():
     assert all(abs(a - b) == 1 for a, b in placed) and len(placed) == 12  # both orders, 6 places
 
 
-@pytest.mark.parametrize("function", ["and3", "maj3", "x0 & ~x1", "parity2"])
-def test_a_glance_at_long_inputs_changes_no_draw(function, monkeypatch):
-    spec = TaskSpec(function=function, T=211, m=14, validation_size=0, seed=3)
+@pytest.mark.parametrize(
+    "function, m", [("and3", 46), ("maj3", 34), ("x0 | ~x1", 40), ("parity2", 20)]
+)
+def test_a_glance_at_long_inputs_changes_no_draw(function, m, monkeypatch):
+    spec = TaskSpec(function=function, T=211, m=m, p=0.6, validation_size=0, seed=3)
     whole = draw_training(spec)
     monkeypatch.setattr("capax.data.task._GLANCE", 17)
     glanced = draw_training(spec)

@@ -33,7 +33,7 @@ def seams() -> Iterator[None]:
     import typer.main
 
     import capax.analysis.reference
-    import capax.cards.card
+    import capax.cards.cluster
     import capax.cards.reference
     import capax.cards.running
     import capax.cli.doctor
@@ -53,7 +53,7 @@ def seams() -> Iterator[None]:
             (capax.cards.running, "concurrently", _no_outcomes),
             (capax.cards.running, "preparing", _nothing),
             (capax.sweep.cluster, "run_on_ray", _stopped),
-            (capax.cards.card, "on_ray", _stopped),
+            (capax.cards.cluster, "Cluster", _stopped),
             (capax.training.one_model, "train", _stopped),
             (capax.training.benchmark, "benchmark", _stopped),
             (capax.cards.reference, "write_reference", _nothing),

@@ -16,7 +16,7 @@ from capax.errors import InputError, require
 from capax.files import write_atomically
 from capax.sweep.spec import nearest
 from capax.sweep.store import Store
-from capax.sweep.store_file import address
+from capax.sweep.store_file import address, explained
 
 FOLDER = Path(str(files("capax") / "reference"))
 _ID_LENGTH = 16
@@ -78,8 +78,9 @@ def add_reference(
     target = folder / f"{name}.sqlite"
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "copy.sqlite"
-        _copied(store, copy)
-        _distil(copy, command)
+        with explained(store):  # an index may be damaged that nobody had to read before
+            _copied(store, copy)
+            _distil(copy, command)
         write_atomically(target, lambda file: file.write(copy.read_bytes()))
     return _described(target)
 

@@ -1,6 +1,6 @@
 """What every function of this folder asks of its numbers, in one place and one wording."""
 
-import math
+import sys
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +10,8 @@ from capax.errors import require
 
 def check_positive(name: str, value: float | int) -> None:
     """Raise `InputError` unless `value` is finite and > 0 (a radius, a margin, a scale)."""
-    require(math.isfinite(value) and value > 0, name, "a finite number > 0", value)
+    largest = sys.float_info.max  # an integer may be larger, and would not fit any formula
+    require(0 < value <= largest, name, "a finite number > 0", value)
 
 
 def check_nonnegative(name: str, value: float | int) -> None:
@@ -26,6 +27,7 @@ def check_probability(name: str, value: float | int) -> None:
 def check_count(name: str, value: int, at_least: int = 1) -> None:
     """Raise `InputError` unless `value` >= `at_least` (a number of points, functions, outputs)."""
     require(value >= at_least, name, f"an integer >= {at_least}", value)
+    require(value <= sys.float_info.max, name, "a number that a formula can hold", value)
 
 
 def check_finite(name: str, values: Float[np.ndarray, "..."]) -> None:

@@ -60,7 +60,7 @@ def audit(
     norm: Annotated[
         str | None, typer.Option(help="torch.nn files: norms `first`, `last`, or `none` to fold.")
     ] = None,
-    context: Annotated[int | None, typer.Option(help="Longest context, likewise.")] = None,
+    context: Annotated[int | None, typer.Option(min=1, help="Longest context, likewise.")] = None,
     init_std: Annotated[
         float | None, typer.Option(help="Size of normal initial weights, for the comparison.")
     ] = None,

@@ -51,7 +51,7 @@ def decompile_command(
     explain: Annotated[
         Path | None, typer.Option(help="Draw heads and created variables: .png, .svg or .pdf.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the questions that are asked.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the questions that are asked.")] = 0,
     json: JsonFlag = False,
 ) -> None:
     """Read the formula off a trained network: which bits, which function, proved or refuted.

@@ -1,6 +1,7 @@
 """How commands speak: results on stdout, everything else on stderr, JSON on request."""
 
 import json
+import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -32,9 +33,20 @@ def note(text: str) -> None:
 def emit(payload: Any, as_json: bool, render: Callable[[Console], None]) -> None:
     """Print `payload` as JSON, or let `render` draw the same content for a person."""
     if as_json:
-        typer.echo(json.dumps(payload, indent=2, allow_nan=False, default=plain))
+        typer.echo(json.dumps(_finite(payload), indent=2, allow_nan=False, default=plain))
     else:
         render(stdout())
+
+
+def _finite(payload: Any) -> Any:
+    """JSON has no infinity: numbers beyond its reach are null."""
+    if isinstance(payload, float):
+        return payload if math.isfinite(payload) else None
+    if isinstance(payload, dict):
+        return {key: _finite(value) for key, value in payload.items()}
+    if isinstance(payload, list | tuple):
+        return [_finite(value) for value in payload]
+    return _finite(plain(payload)) if hasattr(payload, "tolist") else payload
 
 
 def plain(value: Any) -> Any:

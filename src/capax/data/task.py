@@ -56,8 +56,8 @@ class TaskSpec(Spec):
     noise: float = Field(default=0.0, ge=0.0, lt=0.5)
     validation_size: int = Field(default=10_000, ge=0, lt=2**31)
     reject_ambiguous: bool = True
-    max_tries: int = Field(default=1000, ge=1)
-    seed: int = Field(default=0, ge=0)
+    max_tries: int = Field(default=1000, ge=1, lt=2**31)
+    seed: int = Field(default=0, ge=0, lt=2**63)
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> "TaskSpec":

@@ -34,7 +34,7 @@ def card_page(card: Card, command: str) -> Page:
 
 def _accuracy(card: Card) -> float:
     """The accuracy that is drawn: the highest."""
-    return max(row.accuracy for row in card.rows)
+    return max((row.accuracy for row in card.rows), default=0.0)
 
 
 def _findings(card: Card) -> tuple[Finding, ...]:

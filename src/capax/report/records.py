@@ -50,4 +50,4 @@ def _versions(store: Store) -> dict[str, str]:
             known = seen.setdefault(name, [])
             if version not in known:
                 known.append(version)
-    return {name: ", then ".join(values) for name, values in seen.items()}
+    return {name: ", then ".join(map(str, values)) for name, values in seen.items()}

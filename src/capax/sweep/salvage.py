@@ -18,6 +18,8 @@ from capax.reading import existing
 from capax.sweep.store_file import address, problem_of
 from capax.sweep.store_schema import APPLICATION_ID, SCHEMA_VERSION
 
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # messages quote damaged bytes
+
 
 @dataclass(frozen=True)
 class Left:
@@ -65,7 +67,7 @@ def examine(path: Path | str) -> Remains:
             kind, schema = _kind(connection)
             left = [_counted(connection, name) for name in _tables(connection)]
             return Remains(file, kind, schema, _problem(connection, kind, schema), tuple(left))
-    except sqlite3.Error as error:
+    except _UNREADABLE as error:
         reason = one_line(str(error), 120)
         return Remains(file, "no SQLite database that can be opened", None, reason)
 
@@ -77,7 +79,7 @@ def _problem(connection: sqlite3.Connection, kind: str, schema: int | None) -> s
         return f"schema version {schema}, this Capax reads {SCHEMA_VERSION}"
     try:
         return problem_of(connection) or ""
-    except sqlite3.DatabaseError as error:
+    except _UNREADABLE as error:
         return one_line(str(error), 120)
 
 
@@ -106,7 +108,7 @@ def _kind(connection: sqlite3.Connection) -> tuple[str, int | None]:
 def _tables(connection: sqlite3.Connection) -> list[str]:
     """Plain tables that have row numbers, in the order they were made."""
     found = []
-    with suppress(sqlite3.Error):
+    with suppress(*_UNREADABLE):
         for name, sql in connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
         ):
@@ -117,7 +119,7 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
 
 def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
     quoted = _quoted(table)
-    with suppress(sqlite3.Error):
+    with suppress(*_UNREADABLE):
         return tuple(row[1] for row in connection.execute(f"PRAGMA table_info({quoted})"))
     return ()
 
@@ -127,7 +129,7 @@ def _counted(connection: sqlite3.Connection, table: str) -> Left:
     problems: list[str] = []
     numbers = {number for number, _ in _readable(connection, table, columns, problems)}
     known = max(numbers, default=0) if table != "jobs" else 0  # rows of jobs are replaced
-    with suppress(sqlite3.Error):
+    with suppress(*_UNREADABLE):
         known = max(known if problems else 0, _indexed(connection, table))
     lost = max(0, known - len(numbers)) if problems else 0
     return Left(table, columns, len(numbers), lost, one_line("; ".join(problems), 120))
@@ -159,10 +161,10 @@ def _readable(
             low = number
         else:
             return
-    except (sqlite3.Error, MemoryError) as error:
+    except (*_UNREADABLE, MemoryError) as error:
         said.append(str(error) or "a value that does not fit into memory")
     high: int | None = None
-    with suppress(sqlite3.Error, MemoryError):
+    with suppress(*_UNREADABLE, MemoryError):
         for number, *values in connection.execute(f"{query} DESC"):
             if (high is not None and number >= high) or (low is not None and number <= low):
                 return

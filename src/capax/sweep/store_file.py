@@ -53,8 +53,9 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.IntegrityError as error:
         raise StoreError(f"{path}: refused a run it already has ({error})") from error
-    except sqlite3.DatabaseError as error:
-        text = str(error)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        # SQLite quotes the damaged schema in its message: bytes of any kind
+        text = one_line(str(error), 200)
         if "readonly" in text:
             raise StoreError(f"{path}: could not be written ({text})") from error
         if "full" in text or "disk I/O" in text:

@@ -1,6 +1,7 @@
 """Heads, widths, scale, positions, norm: read from the configuration or given, never guessed."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,7 +89,7 @@ class Settings:
         found = self._first(keys)
         if found is not None:
             sound = isinstance(found[1], int | float) and not isinstance(found[1], bool)
-            sound = sound and math.isfinite(found[1])
+            sound = sound and abs(found[1]) <= sys.float_info.max
             require(sound, f"{self.origin}: {found[0]}", "a finite number", found[1])
             self.sources[name] = f"{self.origin}: {found[0]}"
             return float(found[1])
@@ -148,6 +149,8 @@ def standard_facts(
     longest = settings.options.context or next(
         (settings.config[key] for key in limit if type(settings.config.get(key)) is int), None
     )
+    fits = longest is None or 1 <= longest < 2**31
+    require(fits, "context", "a length from 1 to 2^31 - 1", longest)
     return Facts(
         family, settings.whole("layers", *layers), H, G, k, width, chosen, positions, norm,
         longest, notes, settings.sources,
