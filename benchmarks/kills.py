@@ -27,6 +27,13 @@ from pathlib import Path
 
 IN_TURN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+# The `capax` command, hearing Ctrl-C also where a shell started us in the background without it.
+CAPAX = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from capax.cli.entry import main
+main()
+"""
 SWEEP = """
 name = "sweep"
 function = "and3"
@@ -58,7 +65,7 @@ eval_every = 20
 restarts = 2
 [panels.threshold]
 T = [5, 7, 9]
-search = { method = "grid", m = [10, 20, 40], trials = 6 }
+search = { m_low = 8, m_high = 60, batch = 8, min_trials = 16, max_trials = 16 }
 [panels.curves]
 T = [6]
 search = { method = "grid", m = [30], trials = 6 }
@@ -115,7 +122,7 @@ class Workplace:
         self._environment = {**os.environ, "CAPAX_CACHE": str(folder / "cache")}
 
     def start(self, *words: object) -> "subprocess.Popen[str]":
-        command = [self._python, "-m", "capax.cli", *map(str, words)]
+        command = [self._python, "-c", CAPAX, *map(str, words)]
         return subprocess.Popen(
             command,
             cwd=self.folder,

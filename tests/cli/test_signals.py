@@ -10,7 +10,8 @@ import pytest
 # A command line whose command is given, under the real entry point. It says when it is ready, and
 # then spends its time in a way that Ctrl-C does not like.
 FRAME = """
-import atexit, os, sys, time
+import atexit, os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 import capax.cli.entry as entry, capax.cli.signals as signals
 
 class Command:
