@@ -70,7 +70,7 @@ def watch_everything() -> None:
     spans(compiled._Compiler, "_compiled", lambda *a: f"{at(*a)} compiled")
     spans(kernel, "to_ptx", lambda *_: "NVRTC")
     spans(step, "_trouble", lambda *_: "kernel tried on one example")
-    spans(engine, "validation_inputs", lambda T, *_: f"T = {T}: validation pool drawn")
+    spans(engine, "pool_for", lambda task, *_: f"T = {task.T}: validation pool drawn")
     spans(engine, "training_for", total="training sets drawn")
     spans(seeds, "seed_for", total="lanes made")
     spans(slots.Slots, "admit", total="runs admitted (calls)")
