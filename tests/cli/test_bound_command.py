@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from capax.attention import DeterministicPositions, Transformer, TransformerSpec, save
 from capax.attention.readout import ClsScalar
+from capax.capacity.certificates import model_files
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 from capax.cli import bound, theorems
@@ -93,7 +94,7 @@ def test_transformer_checkpoint(tmp_path):
     assert "NOT TRUE" in run(tmp_path / "model.safetensors")
 
 
-def test_gpt2_file(tmp_path):
+def test_gpt2_file(tmp_path, monkeypatch):
     rng, d = np.random.default_rng(0), 6
     shapes = {
         "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d), "mlp.c_fc": (d, 9), "mlp.c_proj": (9, d),
@@ -108,6 +109,10 @@ def test_gpt2_file(tmp_path):
     payload = json.loads(run(tmp_path / "gpt2.safetensors", "--heads", 2, "--json"))
     assert [row["head"] for row in payload["heads"]] == [0, 1]
     assert payload["heads"][0].keys() >= {"W_QK_F", "W_VO_21", "log10_capacity"}
+    # thousands of heads are counted once, not once for every m that might do
+    monkeypatch.setattr(model_files, "MOST_HEADS", 1)
+    deep = json.loads(run(tmp_path / "gpt2.safetensors", "--heads", 2, "--json"))
+    assert payload["m_needed"] and not deep["m_needed"] and deep["value"] == payload["value"]
 
 
 def test_pictures(tmp_path):
