@@ -189,7 +189,7 @@ def kill_sweep(
     per_life = len(wanted["trials"]) / (1.4 * kills)
     count: Counter = Counter()
     while count["cut"] + count["early"] < kills:
-        number = turn[sum(count.values()) % len(turn)]
+        number = turn[(count["cut"] + count["early"]) % len(turn)]
         enough = num_trials(store) + dice.uniform(0, 2) * per_life
         before = beside(store)
         patience = dice.uniform(0, 1.5) if dice.random() < 0.3 else 600.0
@@ -242,7 +242,7 @@ def kill_writer(
     new = content(target)
     count: Counter = Counter()
     while count["cut"] + count["early"] < kills:
-        number = IN_TURN[sum(count.values()) % len(IN_TURN)]
+        number = IN_TURN[(count["cut"] + count["early"]) % len(IN_TURN)]
         target.unlink(missing_ok=True)
         if dice.random() < 0.5:
             target.write_bytes(old)
