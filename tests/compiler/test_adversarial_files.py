@@ -21,7 +21,7 @@ from capax.compiler.proof import worst_case
 from capax.compiler.verifying import Verification
 from capax.errors import CapaxError
 
-FILES = 110
+FILES = 66
 BASES = (
     ("x1 & x4 & ~x6", 9, {}),
     ("x1 | x4", 8, {}),
