@@ -135,7 +135,7 @@ def test_files(tmp_path):
     nan["transformer.h.0.attn.c_attn.weight"][0, 0] = np.nan
     for call, message in [
         (lambda: read_tensors(tmp_path / "none.safetensors"), "nothing there"),
-        (lambda: read_tensors(tmp_path / "broken.safetensors"), "not readable as a safetensors file"),
+        (lambda: read_tensors(tmp_path / "broken.safetensors"), "not readable as a safetensors"),
         (lambda: checkpoint_blocks({"foo": np.ones(3)}), "wanted GPT-2 or BERT"),
         (lambda: checkpoint_blocks(gpt2(6, 11, 1)), "heads: wanted their number"),
         (lambda: checkpoint_blocks(gpt2(6, 11, 1), 4), "heads: wanted a divisor of d = 6"),
