@@ -129,6 +129,24 @@ def test_a_lost_interruption_is_never_exit_code_0(how):
     assert ended(process) == (130, "", "error: interrupted\n")
 
 
+def test_an_import_that_has_begun_is_finished(tmp_path):
+    module = (
+        "from __main__ import ready, spend\nready()\nspend(0.3)\nimport os\nos.write(1, b'whole')\n"
+    )
+    (tmp_path / "slow_import.py").write_text(module)
+    process = start(
+        f"""
+        sys.path.insert(0, {str(tmp_path)!r})
+        def command():
+            import slow_import
+            spend(20)
+            return 0
+        """
+    )
+    process.send_signal(signal.SIGINT)
+    assert ended(process) == (130, "whole", "error: interrupted\n")
+
+
 def test_a_second_one_later_does_not_wait():
     body = "signals.ECHO = 0.1" + CLEANS_UP.replace(
         "spend(0.3)", 'os.write(1, b"now\\n"); spend(20)'

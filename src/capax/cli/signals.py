@@ -1,11 +1,11 @@
 """Ctrl-C, `kill` and a closed terminal: cleaned up, one line, and never exit code 0.
 
-The first signal raises KeyboardInterrupt in the main thread, so that every `finally` runs. Python
-may lose this exception (in a finaliser, or in an import that turns it into another error), print it
-(extensions do when an import of theirs fails) and may come to raise it late (in compiled code). So
-nothing depends on it: the signal is remembered and decides the exit code, a lost one is sent again,
-nothing else is said, and a process that still lives GRACE seconds later is ended. Files and stores
-are safe against that at every moment.
+The first signal raises KeyboardInterrupt in the main thread, so that every `finally` runs. Not in
+an import, which many extensions do not survive (they print it, turn it into another error, crash),
+but right after it. Python may lose this exception (in a finaliser, to somebody who catches
+everything) and may come to raise it late (in compiled code). So nothing depends on it: the signal
+is remembered and decides the exit code, a lost one is sent again, nothing else is said, and a
+process that still lives GRACE seconds later is ended. Files and stores are safe against that.
 """
 
 import os
@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 GRACE = 10.0  # seconds to clean up in
@@ -32,7 +33,7 @@ class Signals:
     def __init__(self) -> None:
         self.number = 0
         self._since = 0.0
-        self._lost = self._closing = self._said = False
+        self._due = self._closing = self._said = False  # due: to be raised when it is sent again
 
     def catch(self) -> None:
         """Handle signals from here on; those that we were started to ignore stay ignored."""
@@ -58,15 +59,15 @@ class Signals:
                 os.write(2, line.encode())
         return 128 + self.number
 
-    def _arrived(self, number: int, _: object) -> None:
-        now = time.monotonic()
-        again = bool(self.number) and not self._lost
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        again = bool(self.number) and not self._due
         self.number = self.number or number
-        if self._closing or (again and now - self._since > ECHO):
+        if self._closing or (again and time.monotonic() - self._since > ECHO):
             os._exit(self.say())
         if not again:
-            self._since, self._lost = now, False
-            raise KeyboardInterrupt
+            self._since, self._due = time.monotonic(), _importing(frame)
+            if not self._due:
+                raise KeyboardInterrupt
 
     def _not_lost(self, before: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Python prints and forgets what is raised in a finaliser: there it is sent again."""
@@ -75,15 +76,9 @@ class Signals:
             if not issubclass(unraisable.exc_type, KeyboardInterrupt):
                 before(unraisable)
                 return
-            threading.Timer(0.05, self._send_again).start()
+            self._due = True
 
         return hook
-
-    def _send_again(self) -> None:
-        self._lost = True
-        main = threading.main_thread().ident
-        if main is not None:
-            signal.pthread_kill(main, self.number)
 
     def _unless_cut(self, before: Callable[..., Any]) -> Callable[..., Any]:
         """Tracebacks for errors alone, not for what an interruption broke."""
@@ -96,6 +91,7 @@ class Signals:
 
     def _watch(self) -> None:
         """A thread that hears of every signal, whatever the main thread is doing."""
+        self._main = threading.get_ident()
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -104,8 +100,21 @@ class Signals:
     def _end_late(self, reader: int) -> None:
         while (number := os.read(reader, 1)[0]) not in WORDS:
             pass
-        time.sleep(GRACE / 2)
+        began, swallowed = time.monotonic(), False
+        while (spent := time.monotonic() - began) < GRACE:
+            time.sleep(0.02)
+            if not swallowed and spent > GRACE / 2:
+                self._due = swallowed = True
+            if self._due:
+                signal.pthread_kill(self._main, number)
         self.number = self.number or number
-        self._send_again()
-        time.sleep(GRACE / 2)
         os._exit(self.say())
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether an import is under way below this frame."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
