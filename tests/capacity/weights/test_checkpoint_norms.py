@@ -140,7 +140,7 @@ def test_files(tmp_path):
         (lambda: checkpoint_blocks(gpt2(6, 11, 1)), "heads: wanted their number"),
         (lambda: checkpoint_blocks(gpt2(6, 11, 1), 4), "heads: wanted a divisor of d = 6"),
         (lambda: checkpoint_blocks(incomplete, 2), "c_proj.weight: wanted a tensor"),
-        (lambda: checkpoint_blocks(nan, 2), "finite entries"),
+        (lambda: checkpoint_blocks(nan, 2), "wanted finite numbers"),
     ]:
         with pytest.raises(InputError) as caught:
             call()
