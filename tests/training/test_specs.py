@@ -9,7 +9,7 @@ import pytest
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InfeasibleError, InputError
 from capax.training import Hardware, OptimiserSpec, RunSpec
-from capax.training.engine import Tally
+from capax.training.crew import Tally
 from capax.training.memory import block_rows, num_parameters, plan, slot_bytes
 from capax.training.objective import accuracy, cross_entropy
 from capax.training.optimiser import rule_of, transformation

@@ -7,7 +7,7 @@ and on the naive model elsewhere (`paths`); runs pass through the slots of worke
 spec alone.
 """
 
-from capax.training.engine import Tally as Tally
+from capax.training.crew import Tally as Tally
 from capax.training.engine import train as train
 from capax.training.hardware import Hardware as Hardware
 from capax.training.results import RunResult as RunResult
