@@ -25,10 +25,10 @@ from capax.cards.sizes import sizes
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, TrialSpec
-from capax.training.benchmark import capax_seconds
 from capax.training.memory import num_parameters
 from capax.training.objective import cross_entropy
-from capax.training.roofline import best_of, measure
+from capax.training.speed.benchmark import capax_seconds
+from capax.training.speed.roofline import best_of, measure
 
 NAMES = ("mlp", "deep_sets", "linear_attention", "cnn", "lstm", "gru", "ssm", "mixer")
 

@@ -16,10 +16,10 @@ from capax.attention.readout import ClsScalar
 from capax.capacity.certificates import model_files
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
-from capax.cli import bound, theorems
+from capax.cli.theory import bound, theorems
 from capax.errors import InputError
-from capax.figures.bound_curves import conjunction_curves, selection_head
-from capax.figures.slack_waterfall import waterfall_steps
+from capax.figures.theory.bound_curves import conjunction_curves, selection_head
+from capax.figures.theory.slack_waterfall import waterfall_steps
 
 app = typer.Typer()
 bound.register(app)
@@ -197,7 +197,7 @@ def test_unknown_statement():
 
 def test_what_capax_data_writes_is_what_capax_bound_reads(tmp_path):
     """One file, both parts: noise and tries travel with it; a plain file with X and y does too."""
-    from capax.cli import data as data_command
+    from capax.cli.experiments import data as data_command
 
     tool = typer.Typer()
     data_command.register(tool)

@@ -26,7 +26,7 @@ from capax.attention import (
 )
 from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.weights.model_bounds import measure
-from capax.cli import bound
+from capax.cli.theory import bound
 from capax.errors import InputError
 
 app = typer.Typer()

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from capax.boolean.functions import SparseFunction
+from capax.decompile.bounds.training_data import TrainingData
 from capax.decompile.decompiled import Decompiled
 from capax.decompile.decompiling import decompile
-from capax.decompile.training_data import TrainingData
 
 Kind = Literal[
     "target",

@@ -7,16 +7,16 @@ import numpy as np
 
 from capax.boolean.functions import SparseFunction
 from capax.capacity.certificates.tails import binomial_upper
-from capax.decompile.all_inputs import AllInputs, on_all_inputs
-from capax.decompile.certificate import Evidence, FormulaCertificate, formula_bound
+from capax.decompile.bounds.certificate import Evidence, FormulaCertificate, formula_bound
+from capax.decompile.bounds.description import description_bits
+from capax.decompile.bounds.other_routes import Prior, other_routes
+from capax.decompile.bounds.training_data import TrainingData, acceptance
 from capax.decompile.decompiled import Agreement, Decompiled, Influence
-from capax.decompile.description import description_bits
-from capax.decompile.formula import shortest_formula
-from capax.decompile.influence import Candidates, find_candidates, influences, random_bits
-from capax.decompile.oracle import CELLS, Oracle, attention_of, oracle
-from capax.decompile.other_routes import Prior, other_routes
-from capax.decompile.training_data import TrainingData, acceptance
-from capax.decompile.truth_table import TruthTable, read_table
+from capax.decompile.proof.all_inputs import AllInputs, on_all_inputs
+from capax.decompile.reading.formula import shortest_formula
+from capax.decompile.reading.influence import Candidates, find_candidates, influences, random_bits
+from capax.decompile.reading.oracle import CELLS, Oracle, attention_of, oracle
+from capax.decompile.reading.truth_table import TruthTable, read_table
 from capax.errors import require
 
 MAX_SUPPORT = 12
