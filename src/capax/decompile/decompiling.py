@@ -69,7 +69,7 @@ def decompile(
         asked, rng, p=chance, pairs=pairs, limit=max_support, hints=_attended(asked, rng, chance)
     )
     table, f = _function(asked, rng, found, chance, fillers)
-    counts, n = influences(asked, rng, f.support, p=chance, n=min(1000, pairs))
+    counted = _influences(asked, rng, f, chance, pairs)
     whole = AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
     if prove and f.s <= MAX_PROVED_SUPPORT:
         whole = on_all_inputs(asked, f, rng, p=chance, cells=cells)
@@ -85,9 +85,7 @@ def decompile(
         function=f,
         table=table,
         candidates=found,
-        influences=tuple(
-            Influence(bit, int(k), n) for bit, k in zip(f.support, counts, strict=True)
-        ),
+        influences=counted,
         agreement=agreement,
         training=training,
         all_inputs=whole,
@@ -164,6 +162,13 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
     equal = [float((decided == (table.majority_on(bits, p)(X) > 0.5)).mean()) for bits in prefixes]
     best = max(equal)
     return next(b for b, e in zip(prefixes, equal, strict=True) if e >= best - TOLERANCE)
+
+
+def _influences(
+    asked: Oracle, rng: np.random.Generator, f: SparseFunction, p: float, pairs: int
+) -> tuple[Influence, ...]:
+    counts, n = influences(asked, rng, f.support, p=p, n=min(1000, pairs))
+    return tuple(Influence(bit, int(k), n) for bit, k in zip(f.support, counts, strict=True))
 
 
 def _evidence(

@@ -5,13 +5,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from capax.cli.experiments import card_options as options
 from capax.cli.experiments.card_table import show_card
-from capax.cli.experiments.sweep import Where
+from capax.cli.experiments.where import Address, On, Where, check_address
+from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note, stderr, stdout
+from capax.cli.speaking.shared_options import LabelNoise
 from capax.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,49 +22,24 @@ if TYPE_CHECKING:
 
 
 def card(
-    learners: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names of the zoo, or file.py:name; five of them by default."),
-    ] = None,
-    T: Annotated[str, typer.Option("--T", help="Lengths, separated by commas.")] = "20,50,100",
-    target: Annotated[
-        str,
-        typer.Option(
-            help="Targets, separated by commas: and3, or3, maj5, xor2, parity3, "
-            "staircase, shuffled, mixed, or any formula."
-        ),
-    ] = "and3",
-    mine: Annotated[
-        str | None, typer.Option(help="Your learner, file.py:name, among the reference ones.")
-    ] = None,
-    store: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="SQLite file, resumed if it exists; in the cache if not. --distil takes several."
-        ),
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one HTML page.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
-    support: Annotated[str, typer.Option(help="random or contiguous.")] = "random",
-    noise: Annotated[float, typer.Option(help="Chance that a training label is flipped.")] = 0.0,
-    m_high: Annotated[int, typer.Option(help="Largest number of examples.")] = 640,
-    trials: Annotated[int, typer.Option(help="Most trials per threshold.")] = 40,
-    time_limit: Annotated[float, typer.Option(help="Seconds per fit of your learner.")] = 60.0,
-    jobs: Annotated[int, typer.Option(min=1, help="Measured at once.")] = 1,
-    minutes: Annotated[
-        float | None, typer.Option(help="Stop after so long; the same command goes on.")
-    ] = None,
-    on: Annotated[Where, typer.Option(help="Train here or on a Ray cluster.")] = Where.here,
-    address: Annotated[
-        str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
-    ] = None,
-    reference: Annotated[
-        bool, typer.Option("--reference", help="Train the reference set (hours on a CPU).")
-    ] = False,
-    distil: Annotated[
-        bool,
-        typer.Option("--distil", help="With --reference: train nothing, write the package's file."),
-    ] = False,
+    learners: options.Learners = None,
+    T: options.Lengths = "20,50,100",
+    target: options.Targets = "and3",
+    mine: options.Mine = None,
+    store: options.CardStores = None,
+    html: options.PageFile = None,
+    csv: options.TableFile = None,
+    support: options.Support = "random",
+    noise: LabelNoise = 0.0,
+    m_high: options.MostExamples = 640,
+    trials: options.MostTrials = 40,
+    time_limit: options.TimeLimit = 60.0,
+    jobs: options.AtOnce = 1,
+    minutes: options.Minutes = None,
+    on: On = Where.here,
+    address: Address = None,
+    reference: options.ReferenceFlag = False,
+    distil: options.DistilFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """How many examples does a learner need, and how does that grow with T?
@@ -73,13 +51,8 @@ def card(
 
     Example: `capax card --mine mine.py:build`
     """  # fmt: skip
-    from capax.files import check_writable
-
-    if address is not None and on is not Where.ray:
-        raise InputError("address: wanted together with --on ray, got it without")
-    for path in (html, csv):
-        if path is not None:
-            check_writable(path)
+    check_address(on, address)
+    check_destinations(html, csv)
     if reference:
         if not distil:
             _train_reference(learners or (), _only(store), jobs, minutes)

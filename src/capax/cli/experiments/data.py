@@ -7,20 +7,21 @@ import typer
 from rich.console import Console
 
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import Formula, InputLength, LabelNoise, NumExamples
 from capax.errors import InputError
 
 
 def data(
-    formula: Annotated[str, typer.Argument(help="Formula on 0-based positions, or and3, maj5, ..")],
-    T: Annotated[int, typer.Option("-T", help="Input length: bits x0 .. x{T-1}.")],
-    m: Annotated[int, typer.Option("-m", help="Number of training examples.")],
+    formula: Formula,
+    T: InputLength,
+    m: NumExamples,
     out: Annotated[Path | None, typer.Option(help="File to write: .npz, .csv or .parquet.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed, another draw.")] = 0,
     p: Annotated[str, typer.Option(help="P(bit = 1), or 'balanced': P(y = 1) = 1/2.")] = "balanced",
     support: Annotated[
         str, typer.Option(help="'formula', 'random', 'contiguous', or positions such as 2,3,10.")
     ] = "formula",
-    noise: Annotated[float, typer.Option(help="Chance that a training label is flipped.")] = 0.0,
+    noise: LabelNoise = 0.0,
     validation_size: Annotated[int, typer.Option(help="Number of validation examples.")] = 10_000,
     keep_ambiguous: Annotated[
         bool, typer.Option("--keep-ambiguous", help="Do not redraw ambiguous training sets.")

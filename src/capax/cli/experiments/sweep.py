@@ -1,12 +1,12 @@
 """`capax sweep`: run an experiment file into a store; again to resume."""
 
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capax.cli.experiments.where import Address, On, Where, check_address
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.watching import Report, watching
 
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from capax.sweep.running.job import Status
+    from capax.sweep.spec import Experiment
+    from capax.sweep.storage.store import Unfinished
 
 
-class Where(StrEnum):
-    """Where the training runs."""
-
-    here = "here"
-    ray = "ray"
+ExperimentName = Annotated[
+    str, typer.Argument(help="Experiment file (TOML), or the name of one that ships.")
+]
+Scale = Annotated[
+    str | None, typer.Option(help="One of the file's scales; its first one by default.")
+]
+StoreFile = Annotated[
+    Path | None, typer.Option(help="SQLite file; out/NAME-SCALE.sqlite by default.")
+]
+FreshSeed = Annotated[
+    int | None,
+    typer.Option(min=0, help="Repeat the experiment with fresh data; the file's by default."),
+]
+AtOnce = Annotated[int, typer.Option(min=1, help="Values of T in work at once (here only).")]
 
 
 def sweep(
-    experiment: Annotated[
-        str, typer.Argument(help="Experiment file (TOML), or the name of one that ships.")
-    ],
-    scale: Annotated[
-        str | None, typer.Option(help="One of the file's scales; its first one by default.")
-    ] = None,
-    store: Annotated[
-        Path | None, typer.Option(help="SQLite file; out/NAME-SCALE.sqlite by default.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Repeat the experiment with fresh data; the file's by default."),
-    ] = None,
-    on: Annotated[Where, typer.Option(help="Train here or on a Ray cluster.")] = Where.here,
-    address: Annotated[
-        str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Values of T in work at once (here only).")] = 1,
+    experiment: ExperimentName,
+    scale: Scale = None,
+    store: StoreFile = None,
+    seed: FreshSeed = None,
+    on: On = Where.here,
+    address: Address = None,
+    jobs: AtOnce = 1,
     as_json: JsonFlag = False,
 ) -> None:
     """Train what an experiment asks for, and keep every run in one SQLite file.
@@ -52,15 +52,13 @@ def sweep(
 
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
-    from capax.errors import InputError
     from capax.sweep.families import check_experiment
     from capax.sweep.running.runner import run_sweep
     from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment
     from capax.sweep.storage.store import Store
 
-    if address is not None and on is not Where.ray:
-        raise InputError("address: wanted together with --on ray, got it without")
+    check_address(on, address)
     plan = load_experiment(experiment_path(experiment), scale, seed=seed)
     check_experiment(plan)
     repeat = f"-seed{seed}" if seed else ""
@@ -74,16 +72,7 @@ def sweep(
         else:
             status = run_sweep(plan, opened, jobs_at_once=jobs, report=report)
         unfinished = opened.unfinished()
-    summary: dict[str, object] = {
-        "experiment": plan.name,
-        "scale": plan.scale,
-        "store": str(path),
-        "trials": status.trials,
-        "solved": status.solved,
-        "runs": status.runs,
-        "resumed_trials": report.resumed,
-        "unfinished": [asdict(job) for job in unfinished],
-    }
+    summary = _summary(plan, path, status, report.resumed, unfinished)
     if report.resumed:
         note(f"{report.resumed} trials were in the store already")
     for job in unfinished:
@@ -91,6 +80,25 @@ def sweep(
     emit(summary, as_json, lambda console: _show(console, summary))
     if status.finished_jobs and any(job.note.startswith("stopped") for job in unfinished):
         raise typer.Exit(2)
+
+
+def _summary(
+    plan: "Experiment",
+    path: Path,
+    status: "Status",
+    resumed: int | None,
+    unfinished: "tuple[Unfinished, ...]",
+) -> dict[str, object]:
+    return {
+        "experiment": plan.name,
+        "scale": plan.scale,
+        "store": str(path),
+        "trials": status.trials,
+        "solved": status.solved,
+        "runs": status.runs,
+        "resumed_trials": resumed,
+        "unfinished": [asdict(job) for job in unfinished],
+    }
 
 
 def _default_store(name: str) -> Path:

@@ -1,11 +1,11 @@
 """`capax thresholds`: m*(T) of a store with intervals, and the law behind it."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit
+from capax.cli.speaking.shared_options import StoreFiles
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def thresholds(
-    stores: Annotated[list[Path], typer.Argument(help="Stores made by `capax sweep`.")],
+    stores: StoreFiles,
     panel: Annotated[
         str | None, typer.Option(help="Only the panels of this name; all that search over m.")
     ] = None,

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import PriorFile, PriorSize
 from capax.errors import InputError, require
 
 if TYPE_CHECKING:
@@ -16,42 +18,50 @@ if TYPE_CHECKING:
     from capax.decompile.decompiled import Decompiled
 
 
+ModelFile = Annotated[
+    Path, typer.Argument(help="A Capax .safetensors file, or a store with --run.")
+]
+RunId = Annotated[
+    str | None, typer.Option(help="Run id (or its beginning) of a store with kept models.")
+]
+TrainingFile = Annotated[
+    Path | None, typer.Option(help="Training data (.npz): a certificate is given.")
+]
+BitProbability = Annotated[
+    float | None, typer.Option(help="P[bit = 1] of the inputs. Default: the data's, or 1/2.")
+]
+FailureProbability = Annotated[float, typer.Option(help="Failure probability of every interval.")]
+MostBits = Annotated[int, typer.Option(help="Most bits a formula may have.")]
+MostCells = Annotated[
+    int, typer.Option(help="Effort of the proof: cells of inputs that are enclosed at most.")
+]
+LensFile = Annotated[
+    Path | None,
+    typer.Option("--transformer-lens", help="Write the model under TransformerLens names."),
+]
+CompiledFile = Annotated[
+    Path | None, typer.Option(help="Compile the formula into certified weights.")
+]
+PictureFile = Annotated[
+    Path | None, typer.Option(help="Draw heads and created variables: .png, .svg or .pdf.")
+]
+QuestionSeed = Annotated[int, typer.Option(min=0, help="Seed of the questions that are asked.")]
+
+
 def decompile_command(
-    model: Annotated[
-        Path, typer.Argument(help="A Capax .safetensors file, or a store with --run.")
-    ],
-    run: Annotated[
-        str | None, typer.Option(help="Run id (or its beginning) of a store with kept models.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Training data (.npz): a certificate is given.")
-    ] = None,
-    prior: Annotated[
-        Path | None,
-        typer.Option(help="Checkpoint trained on the first --prior-size examples: PAC-Bayes."),
-    ] = None,
-    prior_size: Annotated[
-        int, typer.Option(help="Training examples that the prior has seen, from the first on.")
-    ] = 0,
-    p: Annotated[
-        float | None, typer.Option(help="P[bit = 1] of the inputs. Default: the data's, or 1/2.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Failure probability of every interval.")] = 0.05,
-    max_support: Annotated[int, typer.Option(help="Most bits a formula may have.")] = 10,
-    cells: Annotated[
-        int, typer.Option(help="Effort of the proof: cells of inputs that are enclosed at most.")
-    ] = 512,
-    lens: Annotated[
-        Path | None,
-        typer.Option("--transformer-lens", help="Write the model under TransformerLens names."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Compile the formula into certified weights.")
-    ] = None,
-    explain: Annotated[
-        Path | None, typer.Option(help="Draw heads and created variables: .png, .svg or .pdf.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the questions that are asked.")] = 0,
+    model: ModelFile,
+    run: RunId = None,
+    data: TrainingFile = None,
+    prior: PriorFile = None,
+    prior_size: PriorSize = 0,
+    p: BitProbability = None,
+    delta: FailureProbability = 0.05,
+    max_support: MostBits = 10,
+    cells: MostCells = 512,
+    lens: LensFile = None,
+    out: CompiledFile = None,
+    explain: PictureFile = None,
+    seed: QuestionSeed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Read the formula off a trained network: which bits, which function, proved or refuted.
@@ -61,14 +71,7 @@ def decompile_command(
 
     Example: `capax decompile model.safetensors --data train.npz`
     """
-    for path in filter(None, (out, lens)):
-        from capax.files import check_writable
-
-        check_writable(path)
-    if explain is not None:
-        from capax.figures.style import check_destination
-
-        check_destination(explain)
+    check_destinations(out, lens, picture=explain)
     from capax.decompile.decompiling import decompile
 
     module, known = _loaded(model, run)

@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import (
+    Formula,
+    InputLength,
+    LabelNoise,
+    NumExamples,
+    TokenWidth,
+)
 
 if TYPE_CHECKING:
     from capax.training.one_model import Trained
 
 
 def train(
-    formula: Annotated[str, typer.Argument(help="Formula on 0-based positions, or and3, maj5, ..")],
-    T: Annotated[int, typer.Option("-T", help="Input length: bits x0 .. x{T-1}.")] = 50,
-    m: Annotated[int, typer.Option("-m", help="Number of training examples.")] = 300,
+    formula: Formula,
+    T: InputLength = 50,
+    m: NumExamples = 300,
     out: Annotated[Path | None, typer.Option(help="Write the weights here (.safetensors).")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Write its data here (.npz), for bound and decompile.")
@@ -26,8 +34,8 @@ def train(
     lr: Annotated[float, typer.Option(help="Step size of Adam(W).")] = 1e-3,
     layers: Annotated[int, typer.Option(help="Layers; one layer trains fastest.")] = 1,
     heads: Annotated[int, typer.Option(help="Heads per layer; a divisor of d.")] = 16,
-    d: Annotated[int, typer.Option("-d", help="Width of a token.")] = 64,
-    noise: Annotated[float, typer.Option(help="Chance that a training label is flipped.")] = 0.0,
+    d: TokenWidth = 64,
+    noise: LabelNoise = 0.0,
     json: JsonFlag = False,
 ) -> None:
     """Train a Transformer on a sparse Boolean function, as in the paper, and keep its weights.
@@ -36,12 +44,10 @@ def train(
 
     Example: `capax train "x2 & x3 & x10" -T 50 -m 300 --out model.safetensors --data data.npz`
     """
-    from capax.files import check_writable
     from capax.training.one_model import train_model
     from capax.training.progress import live_bar
 
-    for path in filter(None, (out, data)):
-        check_writable(path)
+    check_destinations(out, data)
     with live_bar() as bar:
         trained = train_model(
             formula,

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit
+from capax.cli.speaking.shared_options import StoreFiles
 
 
 def report(
-    stores: Annotated[list[Path], typer.Argument(help="Stores made by `capax sweep`.")],
+    stores: StoreFiles,
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
         "report.html"
     ),

@@ -1,11 +1,13 @@
 """`capax bound`: how much can this head, layer or model hold, and how many samples does it need?"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit, note, stdout
+from capax.cli.speaking.shared_options import DarkFlag, PriorFile, PriorSize, TokenWidth
+from capax.cli.theory import bound_options as options
 from capax.cli.theory.bound_table import render
 from capax.errors import require
 
@@ -17,67 +19,30 @@ DEFAULT_T = 1000
 
 
 def bound(
-    model: Annotated[
-        Path | None, typer.Argument(help="A .safetensors file: Capax, GPT-2 or BERT.")
-    ] = None,
-    norms: Annotated[
-        str | None,
-        typer.Option(help="Norms instead of a model: W_QK=3.2,W_V=1.5,W_V_21=4,w=1 (v: linear)."),
-    ] = None,
-    T: Annotated[
-        int | None,
-        typer.Option("-T", help="Context length, without [CLS] (default 1000, or the model's)."),
-    ] = None,
-    m: Annotated[int, typer.Option("-m", help="Number of training sequences.")] = 5000,
-    d: Annotated[int, typer.Option("-d", help="Width of a token.")] = 64,
-    k: Annotated[int | None, typer.Option("-k", help="Width of a head (default d).")] = None,
-    layers: Annotated[int, typer.Option(help="Equal layers in the paper's form.")] = 1,
-    heads: Annotated[
-        int | None, typer.Option(help="Heads of a GPT-2 or BERT file: such a file does not say.")
-    ] = None,
-    B_X: Annotated[
-        float | None,
-        typer.Option("--B_X", help="Longest token, for a file without an encoding."),
-    ] = None,
-    margin: Annotated[float, typer.Option(help="Margin gamma on the training sequences.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Probability that the bound fails.")] = 0.05,
-    target: Annotated[float, typer.Option(help="Error for which m is solved.")] = 0.1,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Training data (from `capax data --out`, or .npz with X and y)."),
-    ] = None,
-    holdout: Annotated[
-        Path | None,
-        typer.Option(help="Data the model never saw (validation part, or .npz with X and y)."),
-    ] = None,
-    looks: Annotated[
-        int, typer.Option(help="How many models the hold-out data has judged, this one included.")
-    ] = 1,
-    family: Annotated[
-        str | None,
-        typer.Option(help="Also bound placements of this formula (and3, maj5, ..) on the data."),
-    ] = None,
-    frozen: Annotated[
-        bool, typer.Option("--frozen", help="Only the linear read-out was trained on the data.")
-    ] = False,
-    prior: Annotated[
-        Path | None,
-        typer.Option(help="Checkpoint trained on the first --prior-size examples: PAC-Bayes."),
-    ] = None,
-    prior_size: Annotated[
-        int, typer.Option(help="Training examples that the prior has seen, from the first on.")
-    ] = 0,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="The formula with its numbers, term by term.")
-    ] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="The same in LaTeX.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw samples needed against T to this file.")
-    ] = None,
-    waterfall: Annotated[
-        Path | None, typer.Option(help="Draw where the slack of the bound sits (AND of 3 bits).")
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw for a dark page.")] = False,
+    model: options.ModelFile = None,
+    norms: options.Norms = None,
+    T: options.ContextLength = None,
+    m: options.NumSequences = 5000,
+    d: TokenWidth = 64,
+    k: options.HeadWidth = None,
+    layers: options.NumLayers = 1,
+    heads: options.ForeignHeads = None,
+    B_X: options.LongestToken = None,
+    margin: options.Margin = 1.0,
+    delta: options.FailureProbability = 0.05,
+    target: options.TargetError = 0.1,
+    data: options.TrainingFile = None,
+    holdout: options.HoldoutFile = None,
+    looks: options.Looks = 1,
+    family: options.Family = None,
+    frozen: options.FrozenFlag = False,
+    prior: PriorFile = None,
+    prior_size: PriorSize = 0,
+    explain: options.ExplainFlag = False,
+    latex: options.LatexFlag = False,
+    plot: options.PlotFile = None,
+    waterfall: options.WaterfallFile = None,
+    dark: DarkFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """A generalization bound with every constant: its value, what dominates it, the m it needs.
@@ -101,20 +66,18 @@ def bound(
         _only_pictures(plot, waterfall, T or DEFAULT_T, m, target, delta, dark, json)
         return
     _check_sources(model, norms, plot, waterfall)
-    asked = [name for name, value in (("--data", data), ("--holdout", holdout), ("--prior", prior),
-             ("--family", family), ("--frozen", frozen or None)) if value is not None]  # fmt: skip
-    require(norms is None or not asked, "--norms", "no data (nothing is trained)", ", ".join(asked))
+    files = {"data": data, "holdout": holdout, "prior": prior}
+    chosen = {"looks": looks, "family": family, "frozen": frozen, "prior_size": prior_size}
     goal = {"margin": margin, "delta": delta, "target": target}
+    extra: dict[str, Any] = {}
     if norms is not None:
-        require(B_X is None, "--B_X", "B_X inside --norms", B_X)
-        answer, extra = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal), {}
+        _check_nothing_trained(files, chosen, B_X)
+        answer = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal)
+        if plot is not None:
+            extra = {"plot": str(_draw(norms, m, d, k, goal, plot, dark))}
     else:
-        files = {"data": data, "holdout": holdout, "prior": prior}
-        chosen = {"looks": looks, "family": family, "frozen": frozen, "prior_size": prior_size}
         evidence = {"files": files, "chosen": chosen}
         answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, evidence, goal)
-    if plot is not None and norms is not None:
-        extra["plot"] = str(_draw(norms, m, d, k, goal, plot, dark))
     _show(answer, {**answer.to_json(), **extra, "target": target}, explain, latex, json)
 
 
@@ -134,6 +97,16 @@ def _check_sources(
 
         require(norms is not None, "--plot", "--norms (a file fixes its own T)", "a model file")
         check_destination(plot)
+
+
+def _check_nothing_trained(
+    files: dict[str, Path | None], chosen: dict[str, Any], B_X: float | None
+) -> None:
+    """Norms alone go with no data, and have their own B_X."""
+    given = {**files, "family": chosen["family"], "frozen": chosen["frozen"] or None}
+    asked = [f"--{name}" for name, value in given.items() if value is not None]
+    require(not asked, "--norms", "no data (nothing is trained)", ", ".join(asked))
+    require(B_X is None, "--B_X", "B_X inside --norms", B_X)
 
 
 def _from_norms(

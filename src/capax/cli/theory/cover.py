@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import DarkFlag
 from capax.errors import require
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def cover(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the balls (with --curve: the curve) to this file.")
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw for a dark page.")] = False,
+    dark: DarkFlag = False,
     time_limit: Annotated[
         float, typer.Option(help="Seconds for each exact computation; then an interval.")
     ] = 30.0,

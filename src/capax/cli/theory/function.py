@@ -7,12 +7,13 @@ from rich.console import Console
 from rich.table import Table
 
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import Formula
 
 _MOST_COEFFICIENTS = 32
 
 
 def function(
-    formula: Annotated[str, typer.Argument(help="Formula on 0-based positions, or and3, maj5, ..")],
+    formula: Formula,
     T: Annotated[int | None, typer.Option("-T", help="Input length; positions must fit.")] = None,
     p: Annotated[float, typer.Option(help="P(bit = 1) for the bias.")] = 0.5,
     json: JsonFlag = False,

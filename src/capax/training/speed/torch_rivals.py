@@ -49,7 +49,11 @@ def single_step(
 ) -> Callable[[], None]:
     """A function that does one training step of one model."""
     torch.manual_seed(0)
-    model = OneLayer(T, d, heads, width, only_cls)
+    return adamw_step(OneLayer(T, d, heads, width, only_cls), T, m)
+
+
+def adamw_step(model: nn.Module, T: int, m: int) -> Callable[[], None]:
+    """A function that does one step of `model` on m examples of an AND of three bits."""
     optimiser = torch.optim.AdamW(model.parameters(), **RATES)
     bits = (torch.rand(m, T) < 0.79).long()
     y = bits[:, :3].prod(1).float()
