@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import typer
-from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from capax.attention import DeterministicPositions, Transformer, TransformerSpec, save
@@ -95,24 +94,13 @@ def test_transformer_checkpoint(tmp_path):
     assert "NOT TRUE" in run(tmp_path / "model.safetensors")
 
 
-def test_gpt2_file(tmp_path, monkeypatch):
-    rng, d = np.random.default_rng(0), 6
-    shapes = {
-        "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d), "mlp.c_fc": (d, 9), "mlp.c_proj": (9, d),
-    }  # fmt: skip
-    weights = {}
-    for name, shape in shapes.items():
-        weights[f"h.0.{name}.weight"] = rng.normal(size=shape)
-        weights[f"h.0.{name}.bias"] = rng.normal(size=shape[1])
-    for name in ("ln_1", "ln_2"):
-        weights[f"h.0.{name}.weight"], weights[f"h.0.{name}.bias"] = np.ones(d), np.zeros(d)
-    save_file(weights, tmp_path / "gpt2.safetensors")
-    payload = json.loads(run(tmp_path / "gpt2.safetensors", "--heads", 2, "--json"))
+def test_gpt2_file(gpt2_file, monkeypatch):
+    payload = json.loads(run(gpt2_file, "--heads", 2, "--json"))
     assert [row["head"] for row in payload["heads"]] == [0, 1]
     assert payload["heads"][0].keys() >= {"W_QK_F", "W_VO_21", "log10_capacity"}
     # thousands of heads are counted once, not once for every m that might do
     monkeypatch.setattr(model_files, "MOST_HEADS", 1)
-    deep = json.loads(run(tmp_path / "gpt2.safetensors", "--heads", 2, "--json"))
+    deep = json.loads(run(gpt2_file, "--heads", 2, "--json"))
     assert payload["m_needed"] and not deep["m_needed"]
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
 
 if TYPE_CHECKING:
@@ -60,11 +61,8 @@ def _check_outputs(out: Path | None, lens: Path | None, plot: Path | None) -> No
     """Fail before any work when a file could not be written, or is not ours to overwrite."""
     from capax.compiler.weights_file import is_compiled_file
     from capax.errors import InputError
-    from capax.files import check_writable
 
-    for path in (out, lens, plot):
-        if path is not None:
-            check_writable(path)
+    check_destinations(out, lens, plot)
     if out is not None and out.exists() and not is_compiled_file(out):
         raise InputError(f"{out}: exists and was not written by capax compile; choose another -o")
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
