@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from capax.training.record import has_memorised
 
 

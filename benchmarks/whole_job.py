@@ -61,7 +61,8 @@ def spans(owner: object, name: str, what=None, total: str = "") -> None:
 
 def watch_everything() -> None:
     """Wrap what a job spends its time on."""
-    from capax.sweep import store, transformer_family
+    from capax.sweep import transformer_family
+    from capax.sweep.storage import store
     from capax.training import compiled, crew, seeds, slots
     from capax.training.fused import kernel, step
 
@@ -107,10 +108,10 @@ def job(experiment: str, scale: str | None, jobs: int) -> dict:
     devices = jax.devices()
     note(f"backend ready: {devices[0].device_kind}", began)
     began = now()
-    from capax.sweep.runner import run_sweep
+    from capax.sweep.running.runner import run_sweep
     from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment
-    from capax.sweep.store import Store
+    from capax.sweep.storage.store import Store
 
     watch_everything()
     note("capax imported", began)

@@ -9,7 +9,7 @@ from capax.sweep.families import check_experiment, family_of, register_family
 from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
 from capax.sweep.spec import Panel, build_experiment, laid_over, load_experiment
-from capax.sweep.store_identity import difference
+from capax.sweep.storage.identity import difference
 from capax.sweep.trial import Trial
 
 
