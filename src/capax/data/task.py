@@ -11,6 +11,7 @@ Validation inputs depend on (T, p, size) only, so that all runs of one T and p s
 """
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,15 +22,15 @@ from pydantic import Field, model_validator
 from capax.boolean.bias import balancing_probability
 from capax.boolean.functions import SparseFunction, check_support
 from capax.boolean.parser import parse
-from capax.boolean.random_functions import random_support
+from capax.boolean.random_functions import Key, random_support
 from capax.boolean.single_swaps import has_single_swap
 from capax.boolean.version_space import is_unique
-from capax.data.distributions import bernoulli_columns, bernoulli_rows
+from capax.data.distributions import bernoulli_rows
+from capax.data.glance import without_seen_rival
 from capax.data.specs import Spec
 from capax.errors import InfeasibleError, InputError, require
 from capax.identity import key_words
 
-_GLANCE = 4096  # columns
 _DATA_FIELDS = ("function", "T", "m", "p", "support", "noise", "seed")
 
 
@@ -142,9 +143,7 @@ def draw_training(spec: TaskSpec) -> Training:
     """
     f = parsed(spec.function).on(draw_support(spec), spec.T)
     key = key_words(_data_fields(spec), "train")
-    for tries in range(spec.max_tries):
-        if spec.reject_ambiguous and spec.T > 4 * _GLANCE and _is_seen_to_fail(spec, f, tries):
-            continue
+    for tries in _candidates(spec, f, key):
         X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
         y = labels(f, X)
         if not spec.reject_ambiguous or _is_unambiguous(f, X, y):
@@ -156,13 +155,11 @@ def draw_training(spec: TaskSpec) -> Training:
     )
 
 
-def _is_seen_to_fail(spec: TaskSpec, f: SparseFunction, tries: int) -> bool:
-    """Do a few columns show a rival? Then the other columns of a long input need no drawing."""
-    key = key_words(_data_fields(spec), "train")
-    X = bernoulli_columns(
-        spec.m, spec.T, spec.probability, f.support, _GLANCE, key=key, stream=tries
-    )
-    return has_single_swap(f.on(range(f.s), X.shape[1]), X)
+def _candidates(spec: TaskSpec, f: SparseFunction, key: Key) -> Iterable[int]:
+    """The sets worth drawing whole, in order."""
+    if not spec.reject_ambiguous:
+        return range(spec.max_tries)
+    return without_seen_rival(f, spec.T, spec.m, spec.probability, spec.max_tries, key=key)
 
 
 def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:
