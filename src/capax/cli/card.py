@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capax.cli.card_table import show_card
-from capax.cli.output import JsonFlag, emit, note, stderr, stdout
+from capax.cli.output import JsonFlag, emit, note, stderr
 from capax.cli.sweep import Where
 from capax.errors import InputError
 
@@ -82,7 +82,7 @@ def card(
             check_writable(path)
     if reference:
         if not distil:
-            _train_reference(learners or (), _only(store), jobs, minutes)
+            _train_reference(learners or (), _only(store), jobs, minutes, as_json)
             return
         made = _distilled(learners or (), store or ())
     else:
@@ -130,7 +130,11 @@ def _measured(
 
 
 def _train_reference(
-    learners: "list[str] | tuple[str, ...]", store: Path | None, jobs: int, minutes: float | None
+    learners: "list[str] | tuple[str, ...]",
+    store: Path | None,
+    jobs: int,
+    minutes: float | None,
+    as_json: bool,
 ) -> None:
     """The whole reference set into a store; nothing is read from it yet."""
     from capax.cards.plan import REFERENCE
@@ -143,7 +147,9 @@ def _train_reference(
         whole = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
         (row,) = opened.select("SELECT count(*) AS trials FROM trials")
     state = "complete" if whole else "the time is over, the same command goes on"
-    stdout().print(f"{path}: {row['trials']} trials; {state}", markup=False, soft_wrap=True)
+    line = f"{path}: {row['trials']} trials; {state}"
+    payload = {"store": path, "trials": row["trials"], "complete": whole}
+    emit(payload, as_json, lambda console: console.print(line, markup=False, soft_wrap=True))
 
 
 def _distilled(
