@@ -47,7 +47,17 @@ def test_failed_runs_say_what_they_learnt_instead(tmp_path):
         found = failed_runs(store, most=1)
     assert found.kept == 2 and found.tally()[0][:2] == ("constant", 1)
     assert "1 of them" in failure_section(found, anchor="a").html
-    hostile = dataclasses.replace(found.runs[0].anatomy, formula="<b>" + "x1 & " * 40)
-    run = dataclasses.replace(found.runs[0], anatomy=hostile)
-    html = failure_section(dataclasses.replace(found, runs=(run,)), anchor="a").html
-    assert "<b>" not in html and "..." in html
+    html = section_of(found, formula="<b>x1")
+    assert "<b>" not in html and "&lt;b&gt;x1" in html
+    assert "a function of 3 bits: <code>x2, x7, x10</code>" in section_of(
+        found, formula="<b>" + "x10 & ~x2 | ~x7 & " * 9
+    )
+    html = section_of(found, formula="x3", kind="no short formula", agreement=0.812)
+    assert "the nearest agrees on 81%" in html and html.count("<code>x3") == 1  # in its row
+
+
+def section_of(found, **changes):
+    """The section of one run whose anatomy is changed."""
+    anatomy = dataclasses.replace(found.runs[0].anatomy, **changes)
+    run = dataclasses.replace(found.runs[0], anatomy=anatomy)
+    return failure_section(dataclasses.replace(found, runs=(run,)), anchor="a").html

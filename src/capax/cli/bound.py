@@ -129,6 +129,10 @@ def _check_sources(
     """One source of norms, and pictures that can be drawn from it."""
     require((model is None) != (norms is None), "bound", "a model file or --norms", "both or none")
     require(waterfall is None, "--waterfall", "neither a model nor --norms", "one of them")
+    if model is not None:
+        from capax.reading import existing
+
+        existing(model, "a safetensors file")
     if plot is not None:
         from capax.figures.style import check_destination
 

@@ -113,6 +113,12 @@ def _measured(
     protocol: dict[str, Any],
     with_references: bool,
 ) -> "Card":
+    from capax.learners.names import entry_of
+    from capax.learners.references import is_reference
+
+    for name in names:
+        if not is_reference(name):
+            entry_of(name)  # an unknown one is told before the heavy imports
     from capax.cards.card import card as measure
 
     with _progress() as told:
