@@ -71,6 +71,10 @@ def figure(
     """
     known = ", ".join(map(str, sorted(FIGURES)))
     require(number in FIGURES, "number", f"a figure among {known}", number)
+    from capax.reading import existing_store
+
+    for path in store or ():
+        existing_store(path)
     from capax.figures.style import check_destination, save
 
     check_destination(out)
@@ -84,9 +88,14 @@ def figure(
     else:
         require(not own, next(iter(own), ""), "Figure 1 (this one is drawn from a store)", number)
         picture, numbers = make(store or [], dark, panel)
-    path = save(picture, out)
-    payload = {"figure": number, "title": FIGURES[number].title, "out": str(path), "data": numbers}
-    text = f"Figure {number} ({payload['title']}) written to {path}"
+    written = save(picture, out)
+    payload = {
+        "figure": number,
+        "title": FIGURES[number].title,
+        "out": str(written),
+        "data": numbers,
+    }
+    text = f"Figure {number} ({payload['title']}) written to {written}"
     emit(payload, json, lambda console: console.print(text, markup=False))
 
 
