@@ -129,15 +129,15 @@ def _check_sources(
     """One source of norms, and pictures that can be drawn from it."""
     require((model is None) != (norms is None), "bound", "a model file or --norms", "both or none")
     require(waterfall is None, "--waterfall", "neither a model nor --norms", "one of them")
-    if model is not None:
-        from capax.reading import existing
-
-        existing(model, "a safetensors file")
     if plot is not None:
         from capax.figures.style import check_destination
 
         require(norms is not None, "--plot", "--norms (a file fixes its own T)", "a model file")
         check_destination(plot)
+    if model is not None:
+        from capax.reading import existing
+
+        existing(model, "a safetensors file")
 
 
 def _from_norms(
