@@ -73,6 +73,7 @@ def figure(
     require(number in FIGURES, "number", f"a figure among {known}", number)
     from capax.reading import existing_store
 
+    require(number != 1 or not store, "store", "nothing: Figure 1 needs no results", store)
     for path in store or ():
         existing_store(path)
     from capax.figures.style import check_destination, save
@@ -83,7 +84,6 @@ def figure(
     own = {"function": function, "bits": bits, "T": T}
     own = {name: value for name, value in own.items() if value is not None}
     if number == 1:
-        require(not store, "store", "nothing: Figure 1 needs no results", store)
         picture, numbers = make(**own, dark=dark)
     else:
         require(not own, next(iter(own), ""), "Figure 1 (this one is drawn from a store)", number)
