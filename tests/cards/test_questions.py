@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from capax.boolean.bias import balancing_probability
+from capax.boolean.traits.bias import balancing_probability
 from capax.cards.families import _largest_first
 from capax.cards.jobs import jobs_of
 from capax.cards.plan import PROBES, REFERENCE, TUNING_SEEDS, CardSearch, Plan
@@ -11,7 +11,7 @@ from capax.cards.scores import Look, chosen_rate, look_at, open_range
 from capax.cards.targets import target_of
 from capax.learners.names import entry_of, known_names
 from capax.sweep.counts import Counts
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 
 

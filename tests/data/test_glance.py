@@ -5,7 +5,7 @@ import pytest
 
 from capax.boolean import parse
 from capax.boolean.random_functions import WordStream, words_at
-from capax.boolean.single_swaps import has_single_swap
+from capax.boolean.traits.single_swaps import has_single_swap
 from capax.data import TaskSpec, bernoulli_rows, draw_training
 from capax.data.distributions import bernoulli_at, bernoulli_stretch
 from capax.data.glance import without_seen_rival

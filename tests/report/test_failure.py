@@ -14,7 +14,7 @@ from capax.attention.transformer import Transformer, TransformerSpec
 from capax.report.build import build_page
 from capax.report.failure import failure_section
 from capax.report.page import render_page
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 T = 11
 

@@ -3,7 +3,7 @@
 Every bit of a set depends on its place alone, so a few can be drawn without the others. The s
 columns of the support say, for each variable i, the examples S_i that are sensitive at i, and with
 them the chance q_i that a column elsewhere equals column I_i on S_i: a rival by a single swap
-(`capax.boolean.single_swaps`). Two glances follow.
+(`capax.boolean.traits.single_swaps`). Two glances follow.
 
     chance   No column of T - s is a rival with probability (1 - max_i q_i)^(T - s). Where that is
              below 2^-100, as the chance that two hashes agree, the set is ambiguous.
@@ -19,7 +19,7 @@ import numpy as np
 
 from capax.boolean.functions import SparseFunction
 from capax.boolean.random_functions import Key
-from capax.boolean.single_swaps import sensitive_examples
+from capax.boolean.traits.single_swaps import sensitive_examples
 from capax.data.distributions import bernoulli_at, bernoulli_stretch, word_threshold
 
 SHORT = 1024  # inputs up to this length are drawn whole
