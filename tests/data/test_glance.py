@@ -74,3 +74,9 @@ def test_a_million_hopeless_bits_are_not_drawn(monkeypatch):
     with pytest.raises(InfeasibleError, match="1000 training sets of m = 20"):
         draw_training(TaskSpec(function="and2", T=10**6, m=20, support="formula"))
     assert sum(drawn) < 10**8
+
+
+def test_what_no_memory_holds_is_refused_before_a_glance(monkeypatch):
+    monkeypatch.setattr("capax.data.task.without_seen_rival", None)
+    with pytest.raises(InfeasibleError, match="T: 500000 inputs of length 2147483647"):
+        draw_training(TaskSpec(function="and2", T=2**31 - 1, m=500_000))

@@ -7,7 +7,7 @@ them the chance q_i that a column elsewhere equals column I_i on S_i: a rival by
 
     chance   No column of T - s is a rival with probability (1 - max_i q_i)^(T - s). Where that is
              below 2^-100, as the chance that two hashes agree, the set is ambiguous.
-    look     Otherwise one is looked for among the other columns, 2 / q_i of them at a time. Only
+    look     Otherwise one is looked for among the other columns, 1 / q_i of them at a time. Only
              the examples S_i are drawn, the least likely values first: nearly every column differs
              in one of the first few, and the rest is drawn for the others alone.
 """
@@ -79,7 +79,7 @@ class _Look:
         rare = 1 if self.p < 0.5 else 0
         rows = np.flatnonzero(sensitive)
         rows = rows[np.argsort(values[rows] != rare, kind="stable")]
-        width = int(min(max(2 * np.exp(-log_q), 512), _WIDEST, self.T))
+        width = int(min(max(np.exp(-log_q), 4096), _WIDEST, self.T))
         starts = range(0, self.T, width)
         return any(self._among(start, min(width, self.T - start), rows, values) for start in starts)
 

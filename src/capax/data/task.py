@@ -30,6 +30,7 @@ from capax.data.glance import without_seen_rival
 from capax.data.specs import Spec
 from capax.errors import InfeasibleError, InputError, require
 from capax.identity import key_words
+from capax.machine import check_memory
 
 _DATA_FIELDS = ("function", "T", "m", "p", "support", "noise", "seed")
 
@@ -141,6 +142,7 @@ def draw_training(spec: TaskSpec) -> Training:
     Ambiguity is judged on the labels before noise. Raises `InfeasibleError` when `max_tries` sets
     in a row were ambiguous, or when the version space is too large to search.
     """
+    check_memory(2 * spec.m * spec.T, f"T: {spec.m} inputs of length {spec.T}")
     f = parsed(spec.function).on(draw_support(spec), spec.T)
     key = key_words(_data_fields(spec), "train")
     for tries in _candidates(spec, f, key):
