@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
+unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes that read the same modules
 
 .PHONY: reproduce test check wheel fuzz format bench clean
 .DEFAULT_GOAL := help

@@ -5,6 +5,11 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores already
+# Programs of the tests compile for seconds and run for milliseconds: plain code, in a third of the
+# time. A JAX that does not know these flags says so and ends; the constraints name one that does.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
 
 import shutil
 import tempfile
