@@ -67,7 +67,7 @@ def play(T: list[int], trials: int, slots: int, chunk: float, jobs: int) -> dict
     """Run the paper's protocol at some T on the played device; seconds and the device's share."""
     worker_module.Slots = PlayedSlots
     PlayedSlots.chunk_seconds = chunk / 1000
-    transformer_family._hardware = lambda _: Hardware(slots=slots, workers=1)
+    transformer_family._hardware = lambda *_: Hardware(slots=slots, workers=1)
     plan = load_experiment(experiment_path("figure2"), "paper")
     search = plan.panels[0].search.model_copy(update={"trials": trials})
     panel = plan.panels[0].model_copy(update={"T": tuple(T), "search": search})

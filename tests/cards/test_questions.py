@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from capax.cards.families import _by_size, lanes_of, row_sizes
+from capax.cards.families import _largest_first
 from capax.cards.plan import PROBES, REFERENCE, TUNING_SEEDS, CardSearch, Plan
 from capax.cards.question import Question
 from capax.cards.scores import Look, chosen_rate, look_at, open_range
@@ -103,25 +103,19 @@ def test_a_grid_is_asked_for_once_after_the_scouts():
     assert len(rounds[1]) == 3 * len(values)
 
 
-def test_on_a_gpu_trials_share_programs_of_few_sizes():
-    """Every trial once, in the smallest program that holds it, round by round."""
-    seen = []
+def test_on_a_gpu_trials_are_trained_by_their_size_as_far_as_they_are_known():
+    rounds = []
 
-    def learner(rows):
-        def learn(trials):
-            for trial in trials:
-                seen.append((rows, trial.m))
-                yield Outcome(trial, True, ())
+    def learn(trials):
+        trials = list(trials)
+        rounds.append([trial.m for trial in trials])
+        return (outcome(trial, 1.0) for trial in trials)
 
-        return learn
-
-    sizes = row_sizes(2048)
     trials = [Trial("p", 11, m, 0, str(m), None) for m in (5, 2048, 256, 257, 99)]
     source = iter([*trials[:3], None, *trials[3:]])
-    done = list(_by_size(source, {rows: learner(rows) for rows in sizes}))
-    assert [o.trial.m for o in done] == [5, 256, 2048, 99, 257]
-    assert seen == [(256, 5), (256, 256), (2048, 2048), (256, 99), (2048, 257)]
-    assert [lanes_of(rows) for rows in (16, *sizes)] == [64, 32, 8]
+    done = list(_largest_first(source, learn))
+    assert rounds == [[2048, 256, 5], [257, 99]]
+    assert [o.trial.m for o in done] == [2048, 256, 5, 257, 99]
 
 
 def test_the_reference_says_what_it_leaves_out():

@@ -1,5 +1,7 @@
 """The engine against a plain loop, and against itself in other slots, orders and company."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from capax.data.task import draw_task
 from capax.errors import InfeasibleError, InputError
 from capax.identity import key_from
 from capax.training import Hardware, train
+from capax.training.slots import Slots
 from plain_programs import plain_jit
 
 
@@ -148,6 +151,37 @@ def test_restarts_are_lazy_and_use_the_same_data(trial_of, four_slots):
     assert [run.spec.restart for run in results[1].runs] == [0, 1, 2]
     assert not results[1].solved
     assert len({run.evals["loss"][0] for run in results[1].runs}) == 3
+
+
+def test_restarts_ahead_of_time_change_no_result(trial_of, four_slots):
+    trials = [trial_of(seed, m=13, function="or1", steps=60, restarts=4, task={"p": 0.5})
+              for seed in range(3)]  # fmt: skip
+    trials.append(trial_of(3, m=3, steps=60, restarts=4, task={"p": 0.5}))
+    plain, ahead = (
+        by_seed(train(trials, hardware=dataclasses.replace(four_slots, ahead=ahead), max_m=13))
+        for ahead in (False, True)
+    )
+    for seed, result in plain.items():
+        assert same_bits(result, ahead[seed])
+        assert result.solved == ahead[seed].solved
+    counts = sorted(len(result.runs) for result in plain.values())
+    assert counts[0] < 4 and counts[-1] == 4  # some restarts were not needed, some were
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_idle_slots_train_later_restarts(trial_of, four_slots, monkeypatch, ahead):
+    busy, advance = [], Slots.advance
+
+    def counted(slots, active):
+        busy.append(len(active))
+        return advance(slots, active)
+
+    monkeypatch.setattr(Slots, "advance", counted)
+    hopeless = trial_of(1, m=3, steps=20, restarts=4, task={"p": 0.5})
+    hardware = dataclasses.replace(four_slots, ahead=ahead)
+    (result,) = train([hopeless], hardware=hardware, max_m=13)
+    assert [run.spec.restart for run in result.runs] == [0, 1, 2, 3]
+    assert busy == ([4] * 2 if ahead else [1] * 8)
 
 
 @pytest.mark.parametrize("hardware", ["one_by_one", "four_slots"])

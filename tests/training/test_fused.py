@@ -78,6 +78,18 @@ def test_the_library_says_what_it_refuses():
         nvrtc.to_ptx("this is not C++", {}, [])  # no library here, or a syntax error
 
 
+def test_the_shipped_kernel_is_that_of_the_source_and_for_machines_that_can_read_it(monkeypatch):
+    macros = kernel.macros_of(TransformerSpec(T=300), OptimiserSpec())
+    name = f"{kernel.identity(*kernel.whole_source(macros))}.ptx"  # else: ship_kernel.py
+    monkeypatch.setattr(kernel, "version", lambda: (12, 9))
+    assert kernel._shipped(name) is None
+    monkeypatch.setattr(kernel, "version", lambda: (13, 1))
+    text = kernel._shipped(name)
+    assert text is not None and ".entry step" in text
+    assert f"release {'.'.join(map(str, kernel.SHIPPED_BY))}" in text
+    assert kernel._shipped("0" * 32 + ".ptx") is None
+
+
 def test_every_include_and_macro_of_the_source_is_given():
     folder = resources.files("capax.training.fused") / "cuda"
     files = {entry.name: entry.read_text() for entry in folder.iterdir()}

@@ -24,9 +24,10 @@ from capax.training import (
     compile_ahead,
     train,
 )
-from capax.training.fused.step import compile_in_background
+from capax.training.fused.step import compile_in_background, not_covered
 from capax.training.hardware import MANY, MAX_SLOTS
 
+_AT_ONCE = 256  # models that the kernel trains side by side: two on every multiprocessor, nearly
 _SET_BY_THE_SWEEP = {
     "task": ("T", "m", "seed"),
     "model": ("T",),
@@ -74,8 +75,9 @@ class TransformerFamily:
         return smallest_m(task), None
 
     def hardware(self, panel: Panel) -> Hardware:
-        """Where the panel is trained."""
-        return _hardware(panel)
+        """Where the panel is trained; its longest inputs decide."""
+        T = max(panel.T)
+        return _hardware(panel, self.trial(panel, T, largest_m(panel, T), 0).spec)
 
     def learner(self, panel: Panel, T: int) -> Learner:
         """The engine, told in our words what to do and heard in our words what came out."""
@@ -114,20 +116,30 @@ class TransformerFamily:
         compile_in_background(spec.model, spec.optimiser, spec.task.m)
 
 
-def _hardware(panel: Panel) -> Hardware:
-    """On a GPU fewer slots than a round has trials: half as many, or a quarter of a small round.
+def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
+    """Slots on a GPU, for a round of trials and their restarts.
 
-    Most trials are solved early; the few that fail run all their restarts one after the other.
-    With a slot for every trial, the slots of the early ones would idle through that tail. In a
-    small program an idle slot costs as much as a busy one, and a quarter keeps them busy until the
-    end; from `MANY` slots on, models run side by side, and an idle one costs little.
+    Where the kernel serves, models run side by side, and as many as the GPU has room for take as
+    long as one: slots for the trials of a round with all their restarts, which idle slots train
+    ahead of time. In a program that XLA compiles a slot costs the same busy or idle: a quarter as
+    many as a small round has trials, which keeps them busy until the end, and half of a large one.
     """
     found = Hardware()
     if found.platform == "cpu":
         return found
     whole = (panel.search.round_size - 1).bit_length()
     half, quarter = 1 << max(3, whole - 1), 1 << max(3, whole - 2)
+    every = min(_AT_ONCE, 1 << ((panel.search.round_size * panel.restarts).bit_length() - 1))
+    if _has_kernel(spec, every):
+        return Hardware(slots=every)
     return Hardware(slots=min(MAX_SLOTS, half if half >= MANY else quarter))
+
+
+def _has_kernel(spec: TrialSpec, width: int) -> bool:
+    model = spec.model
+    if not isinstance(model, TransformerSpec):
+        return False
+    return not_covered(model, spec.optimiser, spec.task.m, width) is None
 
 
 def _specs(trials: Iterator[Trial | None], waiting: dict[str, Trial]) -> Iterator[TrialSpec | None]:

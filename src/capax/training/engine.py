@@ -3,22 +3,29 @@
 Trials are pulled from their source only when a slot is free; a trial's next restart starts only if
 the earlier ones failed; finished runs leave, waiting ones enter. What a run computes depends on its
 spec alone, never on its slot, its neighbours or the order.
+
+On a GPU a slot that would idle trains a later restart of an open trial ahead of time: a chain of
+restarts then takes as long as one of them. A trial still counts its restarts up to the first that
+solves it; those after it leave their slots and are forgotten, so its result is the same.
 """
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from capax.errors import InfeasibleError, require
+from capax.training.drawing import in_background
 from capax.training.hardware import Hardware, enable_cache
 from capax.training.program import Program
 from capax.training.results import RunResult, TrialResult
 from capax.training.seeds import pool_for, seed_after, training_for
 from capax.training.shape import check_fits, memory_of, program_of, with_rows
-from capax.training.specs import RunSpec, TrialSpec
+from capax.training.specs import TrialSpec
 from capax.training.worker import Desk, Job, Orders, work
 
 
@@ -87,6 +94,7 @@ def _drive(
             if isinstance(trial, TrialSpec):
                 crew.submit(trial)
         if crew.open_trials:
+            crew.use_idle_slots()
             result = crew.next_event()
             progress(crew.tally())
             if result is not None:
@@ -98,18 +106,42 @@ def _drive(
 
 
 _END = object()
-# Most of drawing is Python: more threads do not draw faster, they only keep others waiting longer.
-_DRAWING = ThreadPoolExecutor(max_workers=2, thread_name_prefix="capax-draw")
 _AHEAD_BYTES = 1 << 28
+_numbers = itertools.count()  # calls of `train`, in their order
 
 
 @dataclass
 class _Open:
-    """A trial in work: its finished runs and its training set."""
+    """A trial in work: its training set, how many runs were started, those that are finished."""
 
     spec: TrialSpec
     training: Future
-    runs: list[RunResult] = field(default_factory=list)
+    started: int = 0
+    ahead: dict[int, RunResult] = field(default_factory=dict)  # finished before an earlier restart
+    runs: list[RunResult] = field(default_factory=list)  # those that count, without a gap
+
+    @property
+    def running(self) -> int:
+        """Runs in a slot or waiting for one."""
+        return self.started - len(self.runs) - len(self.ahead)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a run has solved it, or all have failed."""
+        solved = bool(self.runs) and self.runs[-1].outcome == "solved"
+        return solved or len(self.runs) == self.spec.restarts
+
+    def add(self, result: RunResult) -> list[RunResult]:
+        """The runs that count from now on."""
+        before = len(self.runs)
+        self.ahead[result.spec.restart] = result
+        while not self.is_complete and len(self.runs) in self.ahead:
+            self.runs.append(self.ahead.pop(len(self.runs)))
+        return self.runs[before:]
+
+
+def _has_more(trial: _Open) -> bool:
+    return trial.started < trial.spec.restarts
 
 
 class Crew:
@@ -128,6 +160,7 @@ class Crew:
         self.hardware, self.keep, self.max_m = hardware, keep, max_m
         self.early_exit, self.examine_from = early_exit, examine_from
         self.open_trials: dict[int, _Open] = {}
+        self._number = next(_numbers)
         self._first: TrialSpec | None = None
         self._program: Program | None = None
         self._desk = Desk()
@@ -135,7 +168,7 @@ class Crew:
         self._threads: list[threading.Thread] = []
         self._room = hardware.max_slots * len(hardware.worker_devices())
         self._ahead = 0
-        self._began, self._count = time.perf_counter(), 0
+        self._began, self._count, self._running = time.perf_counter(), 0, 0
         self._done, self._solved, self._trials, self._steps = 0, 0, 0, 0
 
     def has_room(self) -> bool:
@@ -151,7 +184,17 @@ class Crew:
         number, self._count = self._count, self._count + 1
         training = self._in_background(training_for, trial.run(0))
         self.open_trials[number] = _Open(trial, training)
-        self._queue(number, trial.run(0), training)
+        self._start_run(number)
+
+    def use_idle_slots(self) -> None:
+        """Later restarts ahead of time: first of trials with the fewest runs in work."""
+        if not self.hardware.trains_ahead:
+            return
+        while self._running < self._room:
+            waiting = [(t.running, n) for n, t in self.open_trials.items() if _has_more(t)]
+            if not waiting:
+                return
+            self._start_run(min(waiting)[1])
 
     def next_event(self) -> TrialResult | None:
         """Wait for a run to finish: the trial's result, or None if it goes on."""
@@ -160,34 +203,44 @@ class Crew:
         if isinstance(event, BaseException):
             raise event
         job, result = event
-        if isinstance(result, InfeasibleError):
-            spec = self.open_trials.pop(job.trial).spec
-            self._trials += 1
-            return TrialResult(spec.trial_id, spec, False, (), reason=str(result))
-        self._done, self._steps = self._done + 1, self._steps + result.steps
-        self._solved += result.outcome == "solved"
-        trial = self.open_trials[job.trial]
-        trial.runs.append(result)
-        solved = result.outcome == "solved"
-        if not solved and len(trial.runs) < trial.spec.restarts:
-            run = trial.spec.run(len(trial.runs))
-            self._queue(job.trial, run, trial.training)
+        trial = self.open_trials.get(job.trial)
+        if trial is None:  # a later restart of a trial that has its result
             return None
-        del self.open_trials[job.trial]
-        self._trials += 1
+        if isinstance(result, InfeasibleError):
+            self._close_trial(job.trial)
+            return TrialResult(trial.spec.trial_id, trial.spec, False, (), reason=str(result))
+        self._running -= 1
+        counted = trial.add(result)
+        self._done += len(counted)
+        self._steps += sum(run.steps for run in counted)
+        if not trial.is_complete:
+            if trial.running == 0:
+                self._start_run(job.trial)
+            return None
+        self._close_trial(job.trial)
+        solved = trial.runs[-1].outcome == "solved"
+        self._solved += solved
         return TrialResult(trial.spec.trial_id, trial.spec, solved, tuple(trial.runs))
 
-    def _queue(self, number: int, run: RunSpec, training: Future) -> None:
-        """Let a run wait for a slot while what enters it is made in the background.
+    def _close_trial(self, number: int) -> None:
+        self._running -= self.open_trials.pop(number).running
+        self._desk.forget(number)
+        self._trials += 1
 
-        The pool serves in order, so a training set is begun before the seed that waits for it.
+    def _start_run(self, number: int) -> None:
+        """Let a trial's next run wait for a slot while what enters it is made in the background.
+
+        Threads serve a call in order, so a training set is begun before the seed that waits for it.
         """
         assert self._program is not None  # planned before anything is queued
-        seed = self._in_background(seed_after, run, training, self._program)
-        self._desk.put(Job(number, run, training, seed))
+        trial = self.open_trials[number]
+        run = trial.spec.run(trial.started)
+        trial.started, self._running = trial.started + 1, self._running + 1
+        seed = self._in_background(seed_after, run, trial.training, self._program)
+        self._desk.put(Job(number, run, trial.training, seed))
 
     def _in_background(self, work: Callable[..., Any], *arguments: Any) -> Future:
-        future = _DRAWING.submit(work, *arguments)
+        future = in_background(self._number, partial(work, *arguments))
         self._drawn.add(future)
         future.add_done_callback(self._drawn.discard)
         return future

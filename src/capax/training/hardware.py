@@ -26,7 +26,8 @@ class Hardware:
     `devices`: JAX devices (default: all of the default backend); `workers`: CPU threads (default:
     the cores this process may use); `slots`: runs at once on each worker; `memory_bytes`: limit
     per device; `cache_dir`: compiled programs are kept there (default: the user's cache folder),
-    `use_cache=False` keeps none.
+    `use_cache=False` keeps none; `ahead`: slots that would idle train later restarts ahead of time
+    (default: on a GPU, where an idle slot costs nearly as much as a busy one).
     """
 
     devices: tuple[jax.Device, ...] | None = None
@@ -35,6 +36,7 @@ class Hardware:
     memory_bytes: int | None = None
     cache_dir: Path | None = None
     use_cache: bool = True
+    ahead: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("workers", "slots", "memory_bytes"):
@@ -64,6 +66,11 @@ class Hardware:
     def max_slots(self) -> int:
         """Slots of a worker, before memory is looked at."""
         return self.slots or (1 if self.platform == "cpu" else MAX_SLOTS)
+
+    @property
+    def trains_ahead(self) -> bool:
+        """Whether idle slots train restarts that may turn out not to be needed."""
+        return self.platform != "cpu" if self.ahead is None else self.ahead
 
     def compiler_options(self) -> dict[str, Any]:
         """Options of every program.

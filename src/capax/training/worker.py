@@ -55,6 +55,7 @@ class Desk:
         self._jobs: deque[Job] = deque()
         self._change = threading.Condition()
         self._closed = False
+        self._forgotten: set[int] = set()
 
     def put(self, job: Job) -> None:
         """Let a job wait for a slot; a restart goes first, for others may have to follow it."""
@@ -77,6 +78,16 @@ class Desk:
             for job in taken:
                 self._jobs.remove(job)
             return taken
+
+    def forget(self, trial: int) -> None:
+        """Runs of this trial are not wanted any more: waiting ones go, others leave their slots."""
+        with self._change:
+            self._forgotten.add(trial)
+            self._jobs = deque(job for job in self._jobs if job.trial != trial)
+
+    def is_wanted(self, job: Job) -> bool:
+        """Whether somebody still waits for this job."""
+        return job.trial not in self._forgotten
 
     def close(self) -> None:
         """No more jobs; workers leave after the chunk they are in."""
@@ -161,6 +172,9 @@ def _retire(
     slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders, desk: Desk
 ) -> None:
     for slot, (job, record) in list(active.items()):
+        if not desk.is_wanted(job):
+            del active[slot]
+            continue
         if orders.keep == "best" and record.improved():
             record.best = (record.rows[-1][3], slots.model(slot))
         if record.over(orders.early_exit):

@@ -6,6 +6,7 @@ CUDA graph. Parameters and moments are updated in place: outputs alias inputs.
 
 import functools
 import hashlib
+import lzma
 import threading
 from contextlib import suppress
 from importlib import resources
@@ -20,7 +21,7 @@ from capax.attention.scores import attention_scale
 from capax.attention.transformer import TransformerSpec
 from capax.errors import InputError
 from capax.files import cache_folder, write_atomically
-from capax.training.fused.nvrtc import to_ptx
+from capax.training.fused.nvrtc import to_ptx, version
 from capax.training.specs import OptimiserSpec
 
 WIDTH, HEADS = 64, 16  # the model width and the number of heads that the kernel is written for
@@ -28,6 +29,7 @@ _THREADS = 256
 _SHARED_BYTES = 112 * 1024  # two blocks share the 228 KB of a multiprocessor
 _BLOCK = 64  # examples at a time
 
+SHIPPED_BY = (13, 0)  # the CUDA version of the PTX in `ptx/`; older ones cannot read it
 _one_compiles = threading.Lock()
 
 Leaves = list[Float32[Array, "B ..."]]  # parameter, first and second moment of every leaf
@@ -35,6 +37,11 @@ Leaves = list[Float32[Array, "B ..."]]  # parameter, first and second moment of 
 
 def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> str:
     """The kernel for models of `spec`, the same for every T, under `rule`."""
+    return _compiled(macros_of(spec, rule))
+
+
+def macros_of(spec: TransformerSpec, rule: OptimiserSpec) -> tuple[str, ...]:
+    """What the source leaves open."""
     macros = {
         "HIDDEN": spec.mlp_width,
         "SCALE": f"{float(attention_scale(spec.head_width, spec.scale))!r}f",
@@ -44,7 +51,7 @@ def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> str:
         "ADAM_EPSILON": f"{rule.eps!r}f",
         "SHARED_BYTES": _SHARED_BYTES,
     }
-    return _compiled(tuple(f"-D{name}={value}" for name, value in macros.items()))
+    return tuple(f"-D{name}={value}" for name, value in macros.items())
 
 
 def _compiled(macros: tuple[str, ...]) -> str:
@@ -55,12 +62,11 @@ def _compiled(macros: tuple[str, ...]) -> str:
 
 @functools.cache
 def _compiled_once(macros: tuple[str, ...]) -> str:
-    options = ["--gpu-architecture=compute_90", "--std=c++17", *macros]
-    folder = resources.files("capax.training.fused") / "cuda"
-    files = {entry.name: entry.read_text() for entry in folder.iterdir()}
-    source = files.pop("step.cu")
-    identity = hashlib.sha256(repr((source, sorted(files.items()), options)).encode())
-    name = f"{identity.hexdigest()[:32]}.ptx"
+    source, files, options = whole_source(macros)
+    name = f"{identity(source, files, options)}.ptx"
+    text = _shipped(name)
+    if text is not None:
+        return text
     # No home, or one that is read-only, only costs compilation time.
     with suppress(OSError, InputError):
         return (cache_folder() / "kernels" / name).read_text()
@@ -70,6 +76,29 @@ def _compiled_once(macros: tuple[str, ...]) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / name, lambda file: file.write(text.encode()))
     return text
+
+
+def whole_source(macros: tuple[str, ...]) -> tuple[str, dict[str, str], list[str]]:
+    """`step.cu`, what it includes by name, and the options of the compiler."""
+    folder = resources.files("capax.training.fused") / "cuda"
+    files = {entry.name: entry.read_text() for entry in folder.iterdir()}
+    return files.pop("step.cu"), files, ["--gpu-architecture=compute_90", "--std=c++17", *macros]
+
+
+def identity(source: str, files: dict[str, str], options: list[str]) -> str:
+    text = repr((source, sorted(files.items()), options))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _shipped(name: str) -> str | None:
+    """PTX that travels with the package, of this very source, where the machine can read it.
+
+    It saves the six seconds of NVRTC at the start of a job. `benchmarks/ship_kernel.py` makes it.
+    """
+    file = resources.files("capax.training.fused") / "ptx" / f"{name}.xz"
+    if not file.is_file() or version() < SHIPPED_BY:
+        return None
+    return lzma.decompress(file.read_bytes()).decode()
 
 
 def _scratch_floats(m: int, hidden: int) -> int:

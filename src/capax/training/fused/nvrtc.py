@@ -37,6 +37,16 @@ def _library() -> ctypes.CDLL:
     raise NvrtcError("NVRTC (libnvrtc.so) was not found; JAX's CUDA packages contain it")
 
 
+def version() -> tuple[int, int]:
+    """(major, minor) of the library; (0, 0) where there is none."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    try:
+        _check(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "version")
+    except NvrtcError:
+        return 0, 0
+    return major.value, minor.value
+
+
 def _check(code: int, what: str, log: str = "") -> None:
     if code != 0:
         raise NvrtcError(f"NVRTC: {what} failed with code {code}{log and ': ' + log}")

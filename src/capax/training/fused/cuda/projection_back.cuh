@@ -62,15 +62,17 @@ __device__ __forceinline__ void unproject(Square rows, Square W, Vectors& v, con
       keys[k].fetch(p.W_K, (k * H + h) * 32 + at.lane),
           queries[k].fetch(p.W_Q, (k * H + h) * 32 + at.lane);
     float2 U = none;
+    float q[K];
 #pragma unroll
-    for (int k = 0; k < K; k++) U = U + (SCALE * v.q[k * H + h]) * keys[k].p;
+    for (int k = 0; k < K; k++) q[k] = SCALE * v.q[k * H + h], U = U + q[k] * keys[k].p;
+    __syncwarp();  // all lanes have read q: below, one of them puts its gradient there
     float2 dU = unproject_row(s, v, rows, W, cls, E0, E1, gain, U, D + h, at.lane);
 #pragma unroll
     for (int k = 0; k < K; k++) {
       int j = k * H + h;
       float dq = SCALE * over_warp(keys[k].p * dU);
       s.x = s.x + dq * queries[k].p;
-      learn(v.rates, p.W_K, j * 32 + at.lane, keys[k], (SCALE * v.q[j]) * dU);
+      learn(v.rates, p.W_K, j * 32 + at.lane, keys[k], q[k] * dU);
       learn(v.rates, p.W_Q, j * 32 + at.lane, queries[k], dq * cls.x);
       if (at.lane == 0) v.q[j] = dq;
     }
