@@ -18,7 +18,7 @@ from functools import wraps
 from inspect import isclass
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
-from typing import Any, ForwardRef, get_args, get_type_hints
+from typing import Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
 
 import jax
 import jaxtyping
@@ -41,6 +41,8 @@ def has_shapes(annotation):
         return True
     if isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
         return True
+    if get_origin(annotation) is Literal:  # its words are no names
+        return False
     return any(has_shapes(part) for part in get_args(annotation))
 
 
