@@ -11,6 +11,7 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
 
+import gc
 import shutil
 import tempfile
 from dataclasses import is_dataclass
@@ -84,6 +85,20 @@ def check_arrays(function):
     return call
 
 
+SEEN_INSIDE = set()
+
+
+def was_checked(function):
+    """Whether a function inside a function was decorated before: each call makes a new one, and to
+    write and compile its checks takes a thousand times as long as most of them run."""
+    code = getattr(function, "__code__", None)
+    if code is None or "<locals>" not in function.__qualname__:
+        return False
+    before = code in SEEN_INSIDE
+    SEEN_INSIDE.add(code)
+    return before
+
+
 def check_calls(*, typechecker):
     """In place of `jaxtyping.jaxtyped`: beartype alone where no array is named."""
     del typechecker
@@ -95,6 +110,8 @@ def check_calls(*, typechecker):
             return decorated
         if typer.Context in getattr(decorated, "__annotations__", {}).values():
             return decorated  # Typer asks for this annotation and passes a Context of Click
+        if was_checked(decorated):
+            return decorated
         return check_types(decorated) if is_plain(decorated) else check_arrays(decorated)
 
     return decorate
@@ -144,6 +161,17 @@ def pytest_collection_modifyitems(config, items):
         if item.slow and f"tests/{path}" not in asked:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: not item.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays: it is not looked through again and again for what could go."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="module")
