@@ -108,7 +108,7 @@ def solved(folder, number, workers, names=("t50", "t50exit", "t300"), cells=0):
 def one_failed(path):
     """A run below the threshold: what had it learnt?"""
     from capax.decompile.anatomy import quick_anatomy
-    from capax.decompile.training_data import TrainingData, draw_training
+    from capax.decompile.bounds.training_data import TrainingData, draw_training
 
     model, task, outcome = read(path)
     if outcome != "failed":
@@ -159,8 +159,8 @@ def enclosures(folder, number, workers, inputs=MILLION):
 
 def certificates(_folder, number, _workers):
     """500 training sets at T = 20, m = 30: is the true error ever above the certificate?"""
+    from capax.decompile.bounds.training_data import TrainingData, draw_training
     from capax.decompile.decompiling import decompile
-    from capax.decompile.training_data import TrainingData, draw_training
     from capax.training import TrialSpec, train
 
     X = (np.arange(1 << 20)[:, None] >> np.arange(20) & 1).astype(np.uint8)
@@ -173,7 +173,7 @@ def certificates(_folder, number, _workers):
         )
         for i in range(number or 500)
     )  # fmt: skip
-    from capax.decompile.oracle import oracle
+    from capax.decompile.reading.oracle import oracle
 
     violated, values, errors = 0, [], []
     for result in train(trials, keep="final", max_m=30, early_exit=False):

@@ -7,10 +7,10 @@ random smaller cells (fixed fillers, an interval of ones) are tried with inputs 
 
 import numpy as np
 
-from capax.decompile.enclosure import enclose
-from capax.decompile.head_sets import Cells, HeadSets
-from capax.decompile.head_tables import head_tables
-from capax.decompile.table_forward import TableForward
+from capax.decompile.proof.enclosure import enclose
+from capax.decompile.proof.head_sets import Cells, HeadSets
+from capax.decompile.proof.head_tables import head_tables
+from capax.decompile.proof.table_forward import TableForward
 
 BLOCK = 10_000
 SMALL_CELLS, IN_SMALL = 64, 1000

@@ -14,7 +14,7 @@ from pathlib import Path
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
-from capax.training.benchmark import LENGTHS, benchmark
+from capax.training.speed.benchmark import LENGTHS, benchmark
 
 CURVES = {
     "torch_full_ms": "PyTorch, all tokens",

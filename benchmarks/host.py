@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from capax.sweep import transformer_family
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from capax.training import Hardware
 from capax.training import worker as worker_module
 from capax.training.program import Measured

@@ -25,10 +25,11 @@ from capax.cards.sizes import sizes
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, TrialSpec
-from capax.training.benchmark import capax_seconds
 from capax.training.memory import num_parameters
 from capax.training.objective import cross_entropy
-from capax.training.roofline import best_of, measure
+from capax.training.speed.benchmark import capax_seconds
+from capax.training.speed.roofline import best_of, measure
+from capax.training.speed.torch_rivals import adamw_step
 
 NAMES = ("mlp", "deep_sets", "linear_attention", "cnn", "lstm", "gru", "ssm", "mixer")
 
@@ -173,15 +174,7 @@ def torch_seconds(name: str, T: int, m: int, fields: dict, budget: float) -> tup
     """Seconds per step of one model, and its number of parameters."""
     torch.manual_seed(0)
     model = twin(name, T, fields)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-4)
-    bits = (torch.rand(m, T) < 0.79).long()
-    y = bits[:, :3].prod(1).float()
-
-    def step() -> None:
-        optimiser.zero_grad(set_to_none=True)
-        F.binary_cross_entropy_with_logits(model(bits), y).backward()
-        optimiser.step()
-
+    step = adamw_step(model, T, m)
     step()
     return best_of(step, budget), sum(p.numel() for p in model.parameters())
 

@@ -61,8 +61,9 @@ def spans(owner: object, name: str, what=None, total: str = "") -> None:
 
 def watch_everything() -> None:
     """Wrap what a job spends its time on."""
-    from capax.sweep import store, transformer_family
-    from capax.training import compiled, engine, seeds, slots
+    from capax.sweep import transformer_family
+    from capax.sweep.storage import store
+    from capax.training import compiled, crew, seeds, slots
     from capax.training.fused import kernel, step
 
     at = lambda self, name, *_: f"T = {self.program.path.spec.T}: {name}"  # noqa: E731
@@ -70,8 +71,8 @@ def watch_everything() -> None:
     spans(compiled._Compiler, "_compiled", lambda *a: f"{at(*a)} compiled")
     spans(kernel, "to_ptx", lambda *_: "NVRTC")
     spans(step, "_trouble", lambda *_: "kernel tried on one example")
-    spans(engine, "pool_for", lambda task, *_: f"T = {task.T}: validation pool drawn")
-    spans(engine, "training_for", total="training sets drawn")
+    spans(crew, "pool_for", lambda task, *_: f"T = {task.T}: validation pool drawn")
+    spans(crew, "training_for", total="training sets drawn")
     spans(seeds, "seed_for", total="lanes made")
     spans(slots.Slots, "admit", total="runs admitted (calls)")
     spans(slots.Slots, "examine", total="whole pools examined (calls)")
@@ -107,10 +108,10 @@ def job(experiment: str, scale: str | None, jobs: int) -> dict:
     devices = jax.devices()
     note(f"backend ready: {devices[0].device_kind}", began)
     began = now()
-    from capax.sweep.runner import run_sweep
+    from capax.sweep.running.runner import run_sweep
     from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment
-    from capax.sweep.store import Store
+    from capax.sweep.storage.store import Store
 
     watch_everything()
     note("capax imported", began)

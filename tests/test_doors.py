@@ -74,10 +74,10 @@ def test_importing_loads_nothing_heavy():
 
 def test_a_folder_that_is_also_a_verb_can_be_called():
     probe = """
-import capax.sweep.store
+import capax.sweep.storage.store
 import capax
-assert callable(capax.sweep) and capax.sweep.store.Store
-from capax.sweep import store
+assert callable(capax.sweep) and capax.sweep.storage.store.Store
+from capax.sweep.storage import store
 assert capax.sweep is sys.modules["capax.sweep"]
 """
     verbs = [name for name in capax._FOLDERS if name in capax.__all__]

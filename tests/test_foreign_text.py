@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from capax.cli.watching import InLines
+from capax.cli.speaking.watching import InLines
 from capax.errors import InputError, require
 from capax.foreign import one_line, printable
 from capax.notebook import html_table, latex_text

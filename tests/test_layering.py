@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "capax"
 # The house from left to right. A folder with rooms lists them in order; "." is the folder's own
 # files: the ground that its rooms stand on, or the roof above them.
 HOUSE: dict[str, tuple[str, ...]] = {
-    "boolean": (".",),
+    "boolean": (".", "traits", "consistent", "best_possible"),
     "data": (".",),
     "attention": (".",),
     "capacity": (
@@ -22,16 +22,16 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "certificates",
     ),
     "compiler": ("construction", "proof", "."),
-    "training": (".",),
+    "training": (".", "speed"),
     "learners": (".",),
-    "decompile": (".",),
-    "sweep": (".",),
+    "decompile": ("reading", "proof", "bounds", "."),
+    "sweep": (".", "storage", "running"),
     "analysis": (".",),
     "cards": (".",),
     "audit": ("reading", "layouts", "heads", "text", "."),
-    "figures": (".",),
+    "figures": (".", "theory", "heads", "experiments", "stored", "paper"),
     "report": (".",),
-    "cli": (".",),
+    "cli": ("speaking", "theory", "networks", "experiments", "publishing", "machine", "."),
 }
 ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
 # Folders that hold one piece of their layer and stand in no order to the files beside them.
@@ -103,7 +103,7 @@ def test_imports_only_leftwards(path):
 @pytest.mark.parametrize(
     "where, planted, wrong",
     [
-        (("data", "."), "from capax.sweep.store import Store", {"sweep.store"}),
+        (("data", "."), "from capax.sweep.storage.store import Store", {"sweep.storage.store"}),
         (("data", "."), "import capax.boolean", set()),
         (("capacity", "covers"), "from capax.capacity.linear.pieces import Piece",
          {"capacity.linear.pieces"}),

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from capax.decompile.decompiling import decompile as decompile
     from capax.errors import CapaxError as CapaxError
     from capax.errors import InputError as InputError
-    from capax.figures.figure import figure as figure
+    from capax.figures.paper.figure import figure as figure
     from capax.report.build import report as report
-    from capax.sweep.sweeping import sweep as sweep
+    from capax.sweep.running.sweeping import sweep as sweep
     from capax.training.one_model import Trained as Trained
     from capax.training.one_model import train_model as train  # noqa: F401
 
@@ -49,9 +49,9 @@ _DOORS: dict[str, str] = {
     "bound": "capax.capacity.certificates.bounding:bound",
     "certify": "capax.capacity.certificates.certificate:certify",
     "draw_task": "capax.data.task:draw_task",
-    "sweep": "capax.sweep.sweeping:sweep",
+    "sweep": "capax.sweep.running.sweeping:sweep",
     "thresholds": "capax.analysis.reading:thresholds_of",
-    "figure": "capax.figures.figure:figure",
+    "figure": "capax.figures.paper.figure:figure",
     "report": "capax.report.build:report",
     "train": "capax.training.one_model:train_model",
     "audit": "capax.audit.auditing:audit",

@@ -1,4 +1,4 @@
-"""Folders that can be called: `capax.sweep(...)` runs a sweep, `capax.sweep.store` is a module.
+"""Folders that can be called: `capax.sweep(...)` runs a sweep, `capax.sweep.spec` is a module.
 
 Some verbs of the product are also names of its folders. Importing a folder binds its name in
 `capax`, so the verb must live on the folder itself: a module whose calls go to one function.

@@ -10,10 +10,10 @@ from capax.analysis.curves import threshold_curves
 from capax.analysis.reference import add_reference, reference, references
 from capax.analysis.threshold import thresholds
 from capax.errors import InputError
-from capax.figures.reference_band import context_of
+from capax.figures.experiments.reference_band import context_of
 from capax.identity import digest
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 
 LENGTHS, SIZES = (50, 100, 200, 400, 800), (30, 40, 50, 60, 70, 80, 90, 120)

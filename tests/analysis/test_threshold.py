@@ -11,16 +11,16 @@ from capax.analysis.floor import Protocol, floor
 from capax.analysis.frames import curves_frame, export, runs_frame, trials_frame
 from capax.analysis.summary import answer, summarise
 from capax.analysis.threshold import panel_floor, threshold_of, threshold_panel, thresholds
-from capax.boolean.best_learner import best_learner
-from capax.boolean.limits import fano
+from capax.boolean.best_possible.best_learner import best_learner
+from capax.boolean.best_possible.limits import fano
 from capax.boolean.parser import parse
 from capax.errors import InputError
 from capax.sweep.counts import Counts
 from capax.sweep.curve import CurveGrid, estimate
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.simulated import SimulatedSpec
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 LEARNER = {"threshold": 9.0, "growth": 7.0, "spread": 0.2}
 FIELDS = {

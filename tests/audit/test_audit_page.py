@@ -5,7 +5,7 @@ import numpy as np
 from capax.audit.auditing import Audit
 from capax.audit.comparing import against_random, compare
 from capax.audit.layouts.facts import Facts
-from capax.figures.audit_heatmaps import available, draw_head_maps, grid_of
+from capax.figures.heads.audit_heatmaps import available, draw_head_maps, grid_of
 from capax.report.audit_page import audit_page, write_audit_page
 
 HOSTILE = "</script><img src=x onerror=window.broken=1>"

@@ -5,8 +5,10 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import struct
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import tiny_models
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from capax.audit.auditing import audit
 from capax.audit.reading.torch_pickle import Machine
@@ -99,9 +101,18 @@ def test_plain_values_come_back_as_python_reads_them(value, protocol):
     assert Machine().run(io.BytesIO(pickle.dumps(value, protocol))) == value
 
 
-def saved(tmp_path, name="llama"):
-    tiny_models.build(name).save_pretrained(tmp_path)
-    return tmp_path / "model.safetensors"
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a checkpoint that nobody touches."""
+    folder = tmp_path_factory.mktemp("whole")
+    tiny_models.build("llama").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def checkpoint(whole, tmp_path):
+    """The weights of a copy of it, to be spoilt."""
+    return Path(shutil.copytree(whole, tmp_path / "copy")) / "model.safetensors"
 
 
 def refused(path, pattern):
@@ -112,12 +123,11 @@ def refused(path, pattern):
     assert peak() - before < 100 * MEGABYTE
 
 
-def test_safetensors_cut_anywhere_is_refused(tmp_path):
-    path = saved(tmp_path)
-    whole = path.read_bytes()
-    for kept in (0, 3, 8, 40, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:kept])
-        refused(path, "truncated|safetensors|unreadable")
+@pytest.mark.parametrize("kept", [0, 3, 8, 40, "half", -1])
+def test_safetensors_cut_anywhere_is_refused(kept, checkpoint):
+    raw = checkpoint.read_bytes()
+    checkpoint.write_bytes(raw[: len(raw) // 2 if kept == "half" else kept])
+    refused(checkpoint, "truncated|safetensors|unreadable")
 
 
 @pytest.mark.parametrize(
@@ -142,39 +152,58 @@ def test_a_lying_table_of_contents_is_refused(entry, tmp_path):
     refused(path, "a")
 
 
-def test_a_header_of_brackets_and_a_header_of_sixteen_exabytes(tmp_path):
+@pytest.mark.parametrize(
+    "size, header, pattern",
+    [(200_000, b"[" * 200_000, "unreadable"), (2**63, b"{}", "wanted a safetensors file")],
+    ids=["brackets", "sixteen exabytes"],
+)
+def test_a_header_that_nobody_can_read_is_refused(size, header, pattern, tmp_path):
     path = tmp_path / "x.safetensors"
-    path.write_bytes(struct.pack("<Q", 200_000) + b"[" * 200_000)
-    refused(path, "unreadable")
-    path.write_bytes(struct.pack("<Q", 2**63) + b"{}")
-    refused(path, "wanted a safetensors file")
+    path.write_bytes(struct.pack("<Q", size) + header)
+    refused(path, pattern)
 
 
-def test_nan_and_numbers_too_large_are_named(tmp_path):
-    path = saved(tmp_path)
-    state = dict(tiny_models.build("llama").state_dict())
-    name = "layers.0.self_attn.q_proj.weight"
-    bad = state[name].clone()
-    bad[0, 0] = float("nan")
-    save_file(state | {name: bad}, path)
-    refused(path, rf"{name}: wanted finite numbers, got 1 NaN")
-    save_file(state | {name: state[name].double() * 1e200}, path)
-    refused(path, "norms within the range of float64")
+def one_nan(weight):
+    weight[0, 0] = float("nan")
+    return weight
 
 
-def test_shards_outside_the_folder_are_not_opened(tmp_path):
-    outside = tmp_path / "secret.safetensors"
-    save_file({"a": torch.ones(2)}, outside)
+QUERY = "layers.0.self_attn.q_proj.weight"
+
+
+@pytest.mark.parametrize(
+    "spoilt, pattern",
+    [
+        (one_nan, rf"{QUERY}: wanted finite numbers, got 1 NaN"),
+        (lambda weight: weight.double() * 1e200, "norms within the range of float64"),
+    ],
+    ids=["nan", "too large"],
+)
+def test_nan_and_numbers_too_large_are_named(spoilt, pattern, checkpoint):
+    state = load_file(checkpoint)
+    save_file(state | {QUERY: spoilt(state[QUERY])}, checkpoint)
+    refused(checkpoint, pattern)
+
+
+@pytest.mark.parametrize(
+    "index, pattern",
+    [
+        ({"weight_map": {"a": "../secret.safetensors"}}, "shards in its own folder"),
+        ({"weight_map": {"a": "OUTSIDE/secret.safetensors"}}, "shards in its own folder"),
+        ({"weight_map": {"a": ".."}}, "shards in its own folder"),
+        ({"weight_map": {"a": ""}}, "shards in its own folder"),
+        ({"weight_map": {"a": "absent.safetensors"}}, "absent.safetensors beside it"),
+        ({}, "weight_map"),
+    ],
+    ids=["up", "absolute", "folder", "empty", "absent", "none"],
+)
+def test_shards_outside_the_folder_are_not_opened(index, pattern, tmp_path):
+    save_file({"a": torch.ones(2)}, tmp_path / "secret.safetensors")
     folder = tmp_path / "model"
     folder.mkdir()
-    index = folder / "model.safetensors.index.json"
-    for shard in ("../secret.safetensors", str(outside), "..", ""):
-        index.write_text(json.dumps({"weight_map": {"a": shard}}))
-        refused(folder, "shards in its own folder")
-    index.write_text(json.dumps({"weight_map": {"a": "absent.safetensors"}}))
-    refused(folder, "absent.safetensors beside it")
-    index.write_text("{}")
-    refused(folder, "weight_map")
+    text = json.dumps(index).replace("OUTSIDE", str(tmp_path))
+    (folder / "model.safetensors.index.json").write_text(text)
+    refused(folder, pattern)
 
 
 def gguf_bytes(*, keys=b"", num_keys=0, tensors=b"", num_tensors=0, version=3):
@@ -217,18 +246,26 @@ def test_bytes_that_are_no_onnx_are_refused(raw, tmp_path):
     refused(path, "ONNX")
 
 
-def test_compressed_and_lying_archives_are_refused(tmp_path):
+def test_a_compressed_archive_is_refused(tmp_path):
     path = tmp_path / "x.pt"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x/data.pkl", bytes(300 * MEGABYTE))  # a bomb: 300 kB on the disk
     refused(path, "stored, not compressed")
+
+
+def test_half_an_archive_is_refused(tmp_path):
+    path = tmp_path / "x.pt"
     torch.save({"a": torch.ones(4)}, path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
     refused(path, "x.pt")
-    for junk in (b"", b"hello", b"\x80\x02K\x01."):
-        path.write_bytes(junk)
-        refused(path, "x.pt")
+
+
+@pytest.mark.parametrize("junk", [b"", b"hello", b"\x80\x02K\x01."])
+def test_bytes_that_are_no_archive_are_refused(junk, tmp_path):
+    path = tmp_path / "x.pt"
+    path.write_bytes(junk)
+    refused(path, "x.pt")
 
 
 @pytest.mark.parametrize(
@@ -264,26 +301,37 @@ def test_names_with_markup_are_printed_as_they_are(tmp_path):
     assert "[red]attn[/red]" in done.stderr
 
 
-def test_zero_weights_are_measured(tmp_path):
-    path = saved(tmp_path)
-    state = {name: torch.zeros_like(value) for name, value in
-             tiny_models.build("llama").state_dict().items()}  # fmt: skip
-    save_file(state, path)
-    rows = audit(path).rows
+def test_zero_weights_are_measured(checkpoint):
+    state = load_file(checkpoint)
+    save_file({name: torch.zeros_like(value) for name, value in state.items()}, checkpoint)
+    rows = audit(checkpoint).rows
     assert {row["W_QK_F"] for row in rows} == {0.0}
     assert {row["capacity_share"] for row in rows} == {0.0}
     assert np.isfinite([row["stable_rank"] for row in rows]).all()
 
 
-def test_configurations_that_are_no_configuration(tmp_path):
-    path = saved(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    for change in ({"num_attention_heads": "4"}, {"num_attention_heads": 0}, {"hidden_size": 2**60},
-                   {"num_attention_heads": True}, {"rope_parameters": {"rope_theta": "x"}},
-                   {"rope_parameters": []}, {"num_key_value_heads": 3}, {"model_type": ["llama"]},
-                   {"model_type": "\x1b[31m"}, {"head_dim": 7},
-                   {"sliding_window": {}, "num_hidden_layers": 10**9}):  # fmt: skip
-        (tmp_path / "config.json").write_text(json.dumps(config | change))
-        refused(path, "wanted|names fit")
-    (tmp_path / "config.json").write_text("[" * 10**5)
-    refused(path, "unreadable")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_attention_heads": "4"},
+        {"num_attention_heads": 0},
+        {"num_attention_heads": True},
+        {"hidden_size": 2**60},
+        {"rope_parameters": {"rope_theta": "x"}},
+        {"rope_parameters": []},
+        {"num_key_value_heads": 3},
+        {"model_type": ["llama"]},
+        {"model_type": "\x1b[31m"},
+        {"head_dim": 7},
+        {"sliding_window": {}, "num_hidden_layers": 10**9},
+    ],
+)
+def test_configurations_that_are_no_configuration(change, checkpoint):
+    path = checkpoint.with_name("config.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    refused(checkpoint, "wanted|names fit")
+
+
+def test_a_configuration_of_brackets(checkpoint):
+    checkpoint.with_name("config.json").write_text("[" * 10**5)
+    refused(checkpoint, "unreadable")

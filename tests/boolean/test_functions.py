@@ -22,8 +22,8 @@ from capax.boolean import (
     symmetric,
     threshold,
 )
-from capax.boolean.bias import bias
-from capax.boolean.fourier import (
+from capax.boolean.traits.bias import bias
+from capax.boolean.traits.fourier import (
     degree,
     fourier_coefficients,
     influences,

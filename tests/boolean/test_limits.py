@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.boolean import conjunction, disjunction, from_table, majority, parity, parse, survivors
-from capax.boolean.best_learner import best_learner
-from capax.boolean.disagreement import (
+from capax.boolean.best_possible.best_learner import best_learner
+from capax.boolean.best_possible.disagreement import (
     disagreement,
     expected_wrong_survivors,
     log_binomial,
@@ -19,7 +19,7 @@ from capax.boolean.disagreement import (
     rivals,
     union_sample_size,
 )
-from capax.boolean.limits import (
+from capax.boolean.best_possible.limits import (
     counting,
     expected_consistent_juntas,
     fano,
@@ -27,7 +27,7 @@ from capax.boolean.limits import (
     num_full_functions,
     parity_ambiguity,
 )
-from capax.boolean.one_rule_left import (
+from capax.boolean.best_possible.one_rule_left import (
     expected_samples_until_one_left,
     no_swap_probability,
     probability_one_left,

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from capax.boolean.consistent.version_space import is_unique
 from capax.boolean.parser import parse
-from capax.boolean.single_swaps import has_single_swap, most_unambiguous
-from capax.boolean.version_space import is_unique
+from capax.boolean.traits.single_swaps import has_single_swap, most_unambiguous
 from capax.data.feasible import smallest_m
 from capax.data.task import TaskSpec
 

@@ -18,10 +18,10 @@ from capax.boolean import (
     survivors,
     symmetric,
 )
-from capax.boolean.conjunctions import conjunction_placements
-from capax.boolean.search import consistent_placements
-from capax.boolean.symmetries import num_automorphisms, swap_classes
-from capax.boolean.version_space import count_up_to
+from capax.boolean.consistent.conjunctions import conjunction_placements
+from capax.boolean.consistent.search import consistent_placements
+from capax.boolean.consistent.version_space import count_up_to
+from capax.boolean.traits.symmetries import num_automorphisms, swap_classes
 from capax.errors import InfeasibleError, InputError
 
 FORMULAS = [

@@ -17,7 +17,7 @@ from capax.cards.running import run_card
 from capax.cards.sizes import parameters_of
 from capax.errors import InputError
 from capax.learners.names import entry_of
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from typed_command import typed
 
 KEYS = ["learner", "target", "T", "accuracy", "m_star", "low", "high", "floor", "solved_share",

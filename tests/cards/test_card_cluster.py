@@ -8,8 +8,8 @@ import capax
 from capax.cards.cluster import on_ray
 from capax.errors import InputError
 from capax.learners.names import entry_of
-from capax.sweep import cluster
-from capax.sweep.store import Store
+from capax.sweep.running import cluster
+from capax.sweep.storage.store import Store
 
 
 def inline_ray(chunks):

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from capax.boolean.fourier import fourier_coefficients
-from capax.boolean.leap import biased_coefficients, leap
 from capax.boolean.parser import parse
+from capax.boolean.traits.fourier import fourier_coefficients
+from capax.boolean.traits.leap import biased_coefficients, leap
 from capax.cards.targets import TARGETS, target_of
 from capax.errors import InputError
 

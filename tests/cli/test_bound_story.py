@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import typer
-from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from capax.attention import (
@@ -26,7 +25,7 @@ from capax.attention import (
 )
 from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.weights.model_bounds import measure
-from capax.cli import bound
+from capax.cli.theory import bound
 from capax.errors import InputError
 
 app = typer.Typer()
@@ -173,19 +172,8 @@ def test_a_model_that_fixes_T_or_its_tokens_contradicts_another(files):
         run(path, "--B_X", 1)
 
 
-def test_every_printed_bound_says_what_it_is(files, tmp_path):
-    rng, d = np.random.default_rng(0), 6
-    shapes = {
-        "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d), "mlp.c_fc": (d, 9), "mlp.c_proj": (9, d),
-    }  # fmt: skip
-    weights = {}
-    for name, shape in shapes.items():
-        weights[f"h.0.{name}.weight"] = rng.normal(size=shape)
-        weights[f"h.0.{name}.bias"] = rng.normal(size=shape[1])
-    for name in ("ln_1", "ln_2"):
-        weights[f"h.0.{name}.weight"], weights[f"h.0.{name}.bias"] = np.ones(d), np.zeros(d)
-    save_file(weights, tmp_path / "gpt2.safetensors")
-    foreign = (tmp_path / "gpt2.safetensors", "--heads", 2)
+def test_every_printed_bound_says_what_it_is(files, gpt2_file):
+    foreign = (gpt2_file, "--heads", 2)
     assert json.loads(run(*foreign, "--json"))["status"] == "comparison"
     for arguments, status in (
         (foreign, "comparison"),

@@ -17,7 +17,7 @@ import pytest
 from capax.compiler import compile, save_compiled
 from capax.errors import InputError
 from capax.files import cache_folder, write_atomically
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from typed_command import typed
 
 EXPERIMENT = """

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from capax.cli.thresholds import _show
+from capax.cli.experiments.thresholds import _show
 
 
 def test_an_open_interval_in_the_verdict_is_not_taken_for_a_style():

@@ -7,9 +7,9 @@ import time
 import pytest
 from rich.console import Console
 
-from capax.cli import watching as module
-from capax.cli.watching import InBars, InLines, _bars
-from capax.sweep.job import Status
+from capax.cli.speaking import watching as module
+from capax.cli.speaking.watching import InBars, InLines, _bars
+from capax.sweep.running.job import Status
 from capax.training.progress import Stopwatch, clock, every_minute
 
 

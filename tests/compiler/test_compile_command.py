@@ -11,8 +11,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
-from capax.cli import compile as compile_command
-from capax.cli import verify as verify_command
+from capax.cli.networks import compile as compile_command
+from capax.cli.networks import verify as verify_command
 from capax.errors import CapaxError
 
 app = typer.Typer()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from capax.boolean import parse
-from capax.cli.data import _probability, _support
-from capax.cli.function import describe
+from capax.cli.experiments.data import _probability, _support
+from capax.cli.theory.function import describe
 from capax.errors import InputError
 from typed_command import typed
 

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from capax.attention.transformer import Transformer, assemble, transformer_spec
-from capax.decompile.head_tables import head_tables
-from capax.decompile.table_forward import TableForward
+from capax.decompile.proof.head_tables import head_tables
+from capax.decompile.proof.table_forward import TableForward
 
 
 def random_transformer(seed: int, T: int = 7, scale: float = 0.3, **fields) -> Transformer:

@@ -15,11 +15,16 @@ from capax.boolean import SparseFunction, parse
 from capax.compiler import ENCODINGS, compile, save_compiled
 from capax.data import TaskSpec
 from capax.decompile.anatomy import classify, tally
-from capax.decompile.certificate import Evidence, formula_bound
+from capax.decompile.bounds.certificate import Evidence, formula_bound
+from capax.decompile.bounds.training_data import (
+    TrainingData,
+    acceptance,
+    from_task,
+    read_training_data,
+)
 from capax.decompile.decompiling import agreement_of, decompile
-from capax.decompile.influence import bisect, find_candidates
-from capax.decompile.oracle import oracle
-from capax.decompile.training_data import TrainingData, acceptance, from_task, read_training_data
+from capax.decompile.reading.influence import bisect, find_candidates
+from capax.decompile.reading.oracle import oracle
 from capax.errors import InputError
 from typed_command import typed
 
@@ -133,7 +138,7 @@ def test_a_transformer_of_two_layers_is_open():
 
 
 def test_a_counterexample_is_confirmed_and_decides():
-    from capax.decompile.all_inputs import on_all_inputs
+    from capax.decompile.proof.all_inputs import on_all_inputs
 
     model = random_transformer(4, T=9, scale=1.0)
     asked = oracle(model)

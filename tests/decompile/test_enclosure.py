@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.boolean import parse
-from capax.decompile.branching import branch
-from capax.decompile.enclosure import enclose
-from capax.decompile.head_sets import Cells, HeadSets, extremes
-from capax.decompile.head_tables import head_tables
-from capax.decompile.relaxation import relaxed
+from capax.decompile.proof.branching import branch
+from capax.decompile.proof.enclosure import enclose
+from capax.decompile.proof.head_sets import Cells, HeadSets, extremes
+from capax.decompile.proof.head_tables import head_tables
+from capax.decompile.proof.relaxation import relaxed
 
 
 def cells_of(X, fixed, rows, first, last):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from capax.boolean import SparseFunction, parse
 from capax.capacity.certificates.tails import occam_tail_bound
-from capax.decompile.description import description_bits
-from capax.decompile.formula import shortest_formula
-from capax.decompile.sum_of_products import minimal_sum, prime_implicants, xor_normal_form
+from capax.decompile.bounds.description import description_bits
+from capax.decompile.reading.formula import shortest_formula
+from capax.decompile.reading.sum_of_products import minimal_sum, prime_implicants, xor_normal_form
 
 
 def value(cubes, row, join):

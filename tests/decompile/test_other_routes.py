@@ -14,11 +14,11 @@ from decompile_cases import random_transformer
 from capax.boolean import parse
 from capax.capacity.certificates.pac_bayes import pac_bayes_bound
 from capax.compiler import compile
+from capax.decompile.bounds.description import description_bits
+from capax.decompile.bounds.other_routes import Prior, around_weights, other_routes
+from capax.decompile.bounds.training_data import TrainingData
 from capax.decompile.decompiling import decompile
-from capax.decompile.description import description_bits
-from capax.decompile.oracle import oracle
-from capax.decompile.other_routes import Prior, around_weights, other_routes
-from capax.decompile.training_data import TrainingData
+from capax.decompile.reading.oracle import oracle
 from capax.errors import InputError
 
 

@@ -5,16 +5,16 @@ import hashlib
 import numpy as np
 
 from capax.analysis.laws import Parameter
-from capax.figures.attention_weights import AttentionMap
-from capax.figures.learning_curves import LearningCurve, LearningCurves
-from capax.figures.parity_transition import ParityPanel, ParityRun, ParityTransition
-from capax.figures.threshold_scaling import (
+from capax.figures.experiments.learning_curves import LearningCurve, LearningCurves
+from capax.figures.experiments.parity_transition import ParityPanel, ParityRun, ParityTransition
+from capax.figures.experiments.threshold_scaling import (
     FittedLaw,
     ReferenceCurve,
     SuccessRates,
     ThresholdPoint,
     ThresholdScaling,
 )
+from capax.figures.heads.attention_weights import AttentionMap
 
 LENGTHS = (53, 101, 307, 809)
 SIZES = (17, 31, 47, 61, 79, 97)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import figure_cases as cases
 
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import Experiment, build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 
 TASK = {"function": "and3", "p": "balanced"}

@@ -9,13 +9,13 @@ from matplotlib.colors import to_rgb
 
 from capax.boolean import parse
 from capax.errors import InputError
-from capax.figures.attention_diagram import (
+from capax.figures.heads.attention_diagram import (
     OUTPUT,
     TOKEN,
     draw_attention_diagram,
     edge_color,
 )
-from capax.figures.attention_examples import attention_panels, bits_from, cls_scalar
+from capax.figures.heads.attention_examples import attention_panels, bits_from, cls_scalar
 from capax.figures.style import DARK, LIGHT, check_destination, palette_for, save, styled
 from typed_command import typed
 

@@ -8,9 +8,9 @@ from capax.capacity.covers.cover_curve import covering_curve
 from capax.capacity.covers.covering_sets import covering_number
 from capax.capacity.covers.metrics import space_from_distances, space_from_points
 from capax.errors import InputError
-from capax.figures.cover_balls import draw_cover, draw_warm_up
-from capax.figures.cover_curve import draw_curve
-from capax.figures.cover_slack import draw_slack, linear_stages
+from capax.figures.theory.cover_balls import draw_cover, draw_warm_up
+from capax.figures.theory.cover_curve import draw_curve
+from capax.figures.theory.cover_slack import draw_slack, linear_stages
 
 POINTS = np.random.default_rng(0).random((17, 2))
 

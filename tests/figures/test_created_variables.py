@@ -5,7 +5,7 @@ import numpy as np
 
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.boolean import parse
-from capax.figures.created_variables import draw_created_variables, measure_heads
+from capax.figures.heads.created_variables import draw_created_variables, measure_heads
 
 
 def test_all_layers_are_measured_and_drawn(tmp_path):

@@ -10,12 +10,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
 from capax.errors import InputError
-from capax.figures.attention_weights import draw_attention_weights, image_of_weights
-from capax.figures.curves_and_attention import draw_curves_and_attention
-from capax.figures.learning_curves import draw_learning_curves
-from capax.figures.parity_transition import ParityPanel, ParityTransition, draw_parity_transition
+from capax.figures.experiments.curves_and_attention import draw_curves_and_attention
+from capax.figures.experiments.learning_curves import draw_learning_curves
+from capax.figures.experiments.parity_transition import (
+    ParityPanel,
+    ParityTransition,
+    draw_parity_transition,
+)
+from capax.figures.experiments.threshold_scaling import draw_threshold_scaling
+from capax.figures.heads.attention_weights import draw_attention_weights, image_of_weights
 from capax.figures.style import DARK, LIGHT
-from capax.figures.threshold_scaling import draw_threshold_scaling
 
 MAPS = (cases.attention_map(6, 5), cases.attention_map(1, 7))
 DRAWINGS = {

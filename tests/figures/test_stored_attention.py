@@ -10,15 +10,15 @@ import store_cases
 from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InputError
-from capax.figures.attention_weights import draw_attention_weights
-from capax.figures.head_dependence import (
+from capax.figures.heads.attention_weights import draw_attention_weights
+from capax.figures.heads.head_dependence import (
     cross_entropy,
     head_dependence,
     head_writes,
     share_on,
 )
-from capax.figures.stored_attention import attention_maps, head_name, stored_model
-from capax.sweep.store import Store
+from capax.figures.stored.attention import attention_maps, head_name, stored_model
+from capax.sweep.storage.store import Store
 
 T, HEADS = 11, 3
 SPEC = TransformerSpec(T=T, d=12, heads=HEADS, mlp_width=7, init_scale=0.8)

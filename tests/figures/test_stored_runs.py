@@ -4,9 +4,9 @@ import pytest
 import store_cases
 
 from capax.errors import InputError
-from capax.figures.stored_curves import learning_curves, parity_transition
-from capax.figures.stored_runs import describe_task, panel_kind, panels_of, stored_runs
-from capax.sweep.store import Store
+from capax.figures.stored.curves import learning_curves, parity_transition
+from capax.figures.stored.runs import describe_task, panel_kind, panels_of, stored_runs
+from capax.sweep.storage.store import Store
 
 
 @pytest.mark.parametrize(

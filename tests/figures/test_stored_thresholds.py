@@ -8,11 +8,11 @@ from figure_cases import LENGTHS
 from capax.analysis.floor import Floor
 from capax.analysis.summary import summarise
 from capax.analysis.threshold import thresholds
-from capax.boolean.disagreement import union_sample_size
+from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.parser import parse
-from capax.figures.stored_thresholds import threshold_scaling
-from capax.figures.threshold_scaling import draw_threshold_scaling
-from capax.sweep.store import Store
+from capax.figures.experiments.threshold_scaling import draw_threshold_scaling
+from capax.figures.stored.thresholds import threshold_scaling
+from capax.sweep.storage.store import Store
 
 
 def test_a_simulated_sweep_becomes_figure_2(tmp_path):

@@ -122,9 +122,9 @@ def experiments() -> dict[str, str]:
 @functools.cache
 def store() -> bytes:
     """A finished sweep of a simulated learner, with one model kept."""
-    from capax.sweep.runner import run_sweep
+    from capax.sweep.running.runner import run_sweep
     from capax.sweep.spec import build_experiment
-    from capax.sweep.store import Store
+    from capax.sweep.storage.store import Store
 
     fields: dict[str, Any] = {
         "name": "toy",

@@ -36,11 +36,11 @@ def seams() -> Iterator[None]:
     import capax.cards.cluster
     import capax.cards.reference
     import capax.cards.running
-    import capax.cli.doctor
-    import capax.sweep.cluster
-    import capax.sweep.runner
-    import capax.training.benchmark
+    import capax.cli.machine.doctor
+    import capax.sweep.running.cluster
+    import capax.sweep.running.runner
     import capax.training.one_model
+    import capax.training.speed.benchmark
 
     built = functools.cache(typer.main.get_command)  # the same commands for every case
     from pathlib import Path
@@ -48,17 +48,17 @@ def seams() -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name, value in (
             (typer.main, "get_command", built),
-            (capax.sweep.runner, "concurrently", _no_outcomes),
-            (capax.sweep.runner, "preparing", _nothing),
+            (capax.sweep.running.runner, "concurrently", _no_outcomes),
+            (capax.sweep.running.runner, "preparing", _nothing),
             (capax.cards.running, "concurrently", _no_outcomes),
             (capax.cards.running, "preparing", _nothing),
-            (capax.sweep.cluster, "run_on_ray", _stopped),
+            (capax.sweep.running.cluster, "run_on_ray", _stopped),
             (capax.cards.cluster, "Cluster", _stopped),
             (capax.training.one_model, "train", _stopped),
-            (capax.training.benchmark, "benchmark", _stopped),
+            (capax.training.speed.benchmark, "benchmark", _stopped),
             (capax.cards.reference, "write_reference", _nothing),
             (capax.analysis.reference, "FOLDER", Path("references")),
-            (capax.cli.doctor, "EXTRAS", {}),
+            (capax.cli.machine.doctor, "EXTRAS", {}),
         ):
             stack.enter_context(patch.object(owner, name, value))
         yield

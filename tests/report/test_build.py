@@ -13,12 +13,12 @@ import store_cases
 
 from capax.analysis.floor import Floor
 from capax.errors import InputError
-from capax.figures.stored_runs import stored_runs
+from capax.figures.stored.runs import stored_runs
 from capax.report.build import _law_finding, build_page, write_report
 from capax.report.reproduction import experiment_file
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from typed_command import typed
 
 

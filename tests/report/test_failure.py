@@ -12,7 +12,7 @@ from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.report.build import build_page
 from capax.report.failure import failure_section
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 T = 11
 

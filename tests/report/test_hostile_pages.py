@@ -9,7 +9,7 @@ import test_card_page
 from matplotlib.figure import Figure
 
 from capax.audit.comparing import against_random, compare
-from capax.figures.paper_figures import figure_2
+from capax.figures.paper.from_stores import figure_2
 from capax.figures.style import save, styled
 from capax.foreign import html_text, printable
 from capax.report.audit_page import write_audit_page
@@ -17,9 +17,9 @@ from capax.report.build import TITLE, write_report
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 from capax.report.vector import inline_svg
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 ACTS = "document.title = 'taken'; window.broken = 1; alert(1)"
 HOSTILE = (

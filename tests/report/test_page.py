@@ -9,8 +9,8 @@ import report_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capax.figures.experiments.threshold_scaling import draw_threshold_scaling
 from capax.figures.style import LIGHT
-from capax.figures.threshold_scaling import draw_threshold_scaling
 from capax.foreign import printable, script_json
 from capax.report.charts import threshold_chart
 from capax.report.page import render_page

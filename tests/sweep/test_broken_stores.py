@@ -8,11 +8,11 @@ from contextlib import closing
 import pandas as pd
 import pytest
 
-from capax.sweep.runner import run_sweep
-from capax.sweep.salvage import examine
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store, StoreError
-from capax.sweep.store_schema import COLUMNS, SCHEMA
+from capax.sweep.storage.salvage import examine
+from capax.sweep.storage.schema import COLUMNS, SCHEMA
+from capax.sweep.storage.store import Store, StoreError
 from typed_command import typed
 
 FIELDS = {

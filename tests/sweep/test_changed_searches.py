@@ -3,11 +3,11 @@
 import pytest
 from experiments_for_tests import fields
 
-from capax.sweep.job import in_range, jobs_of
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.job import in_range, jobs_of
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.search import AdaptiveSearch, GridSearch, Progress
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 
 def asking(T=(7, 31), **search):

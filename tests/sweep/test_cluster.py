@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from capax.errors import InputError
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 ray_is_missing = importlib.util.find_spec("ray") is None
 pytestmark = pytest.mark.skipif(ray_is_missing, reason="the extra capax[ray] is not installed")
@@ -49,7 +49,7 @@ def test_a_worker_that_dies_only_delays_its_chunk(tmp_path, monkeypatch):
     monkeypatch.setenv(mark := f"capax_{os.getpid()}", "1")  # inherited by our own workers
     from ray.cluster_utils import Cluster
 
-    from capax.sweep.cluster import run_on_ray
+    from capax.sweep.running.cluster import run_on_ray
 
     experiment = build_experiment(FIELDS)
     with Store.create_or_resume(tmp_path / "here.sqlite", experiment) as store:
@@ -77,7 +77,7 @@ def test_a_worker_that_dies_only_delays_its_chunk(tmp_path, monkeypatch):
 
 
 def test_no_cluster_at_the_address(tmp_path, experiment):
-    from capax.sweep.cluster import run_on_ray
+    from capax.sweep.running.cluster import run_on_ray
 
     with (
         Store.create_or_resume(tmp_path / "s.sqlite", experiment) as store,

@@ -6,9 +6,9 @@ import pytest
 
 from capax.errors import InputError
 from capax.sweep.families import check_experiment, family_of
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 BAD = Path(__file__).parents[1] / "learners" / "bad_learners.py"
 

@@ -8,10 +8,10 @@ from capax.analysis.curves import threshold_curves
 from capax.boolean.parser import parse
 from capax.errors import InputError
 from capax.sweep.families import check_experiment
-from capax.sweep.job import in_range
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.job import in_range
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import load_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from capax.training import train
 
 T, N = 11, 300

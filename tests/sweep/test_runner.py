@@ -6,10 +6,10 @@ import pytest
 
 from capax.errors import InputError
 from capax.sweep import families
-from capax.sweep.job import jobs_of
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.job import jobs_of
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.simulated import SimulatedLearner
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 
 def contents(store):

@@ -8,8 +8,8 @@ from capax.sweep.axes import OPTIMISER_FIELDS, TRAINING_FIELDS, place
 from capax.sweep.families import check_experiment, family_of, register_family
 from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
-from capax.sweep.spec import build_experiment, laid_over, load_experiment
-from capax.sweep.store_identity import difference
+from capax.sweep.spec import Panel, build_experiment, laid_over, load_experiment
+from capax.sweep.storage.identity import difference
 from capax.sweep.trial import Trial
 
 
@@ -190,3 +190,13 @@ def test_simulated_learners_reach_the_target_at_their_threshold(shape, lapse):
     assert m == 49  # 40 + 3 ln 17 = 48.5
     assert learner.success(m - 1, 17) < 0.8 <= learner.success(m, 17)
     assert learner.success(10**6, 17) == pytest.approx(1 - lapse)
+
+
+def test_stores_made_before_runs_could_stop_are_still_continued():
+    """What is not chosen is not said, so nothing that has an identity gets another one."""
+    plain = Panel(name="a", T=(5,))
+    assert "stop_memorised" not in plain.identity
+    assert Panel(name="a", T=(5,), stop_memorised=True).identity == {
+        **plain.identity,
+        "stop_memorised": True,
+    }

@@ -13,8 +13,8 @@ from capax.errors import InputError
 from capax.sweep.families import family_of
 from capax.sweep.simulated import SimulatedLearner
 from capax.sweep.spec import build_experiment
-from capax.sweep.store import Store, StoreError
-from capax.sweep.store_identity import difference
+from capax.sweep.storage.identity import difference
+from capax.sweep.storage.store import Store, StoreError
 from capax.sweep.trial import Outcome, Run, Trial
 
 
@@ -112,7 +112,7 @@ def test_a_store_closes_twice_and_when_it_was_damaged_meanwhile(tmp_path, experi
 def test_a_lock_left_by_a_dead_process_does_not_hold(tmp_path, experiment):
     path = tmp_path / "s.sqlite"
     program = (
-        "import os, sys; from pathlib import Path; from capax.sweep.lock import Lock; "
+        "import os, sys; from pathlib import Path; from capax.sweep.storage.lock import Lock; "
         "Lock(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
     )
     died = subprocess.run([sys.executable, "-c", program, path], check=False)

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from capax.training import benchmark as bench
-from capax.training.roofline import Ceilings, least_seconds
+from capax.training.speed import benchmark as bench
+from capax.training.speed.roofline import Ceilings, least_seconds
 
 KEYS = {
     "naive_jax_ms",

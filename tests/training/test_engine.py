@@ -13,6 +13,7 @@ from capax.data.task import draw_task
 from capax.errors import InfeasibleError, InputError
 from capax.identity import key_from
 from capax.training import Hardware, train
+from capax.training.record import has_memorised
 from capax.training.slots import Slots
 from plain_programs import plain_jit
 
@@ -127,6 +128,31 @@ def test_early_exit_changes_the_time_not_the_solved_set(trial_of, four_slots):
         assert early[seed].solved == late[seed].solved
         assert early[seed].runs[0].solved_step == late[seed].runs[0].solved_step
         assert late[seed].runs[0].steps == 200
+
+
+def test_a_run_that_memorised_its_sample_leaves_as_failed(trial_of, four_slots):
+    """Its evaluations are the first ones of the run that stays; who is solved is solved."""
+    common = {"steps": 200, "eval_every": 20, "task": {"p": 0.5}}
+    few = [trial_of(seed, m=7, function="parity3", **common) for seed in range(1, 4)]
+    easy = trial_of(0, m=31, function="or1", restarts=3, **common)
+    stay, leave = (
+        by_seed(train([*few, easy], hardware=four_slots, stop_memorised=stop, max_m=31))
+        for stop in (False, True)
+    )
+    assert stay[0].solved and leave[0].solved
+    for seed in range(1, 4):
+        (whole,), (cut,) = stay[seed].runs, leave[seed].runs
+        n = len(cut.evals["loss"])
+        memorised = [
+            has_memorised(loss, right)
+            for loss, right in zip(
+                whole.evals["loss"], whole.evals["validation_accuracy"], strict=True
+            )
+        ]
+        assert memorised.index(True) == n - 1 < len(memorised) - 1
+        assert (cut.outcome, cut.steps) == ("failed", 20 * n)
+        for name, column in cut.evals.items():
+            np.testing.assert_array_equal(column, whole.evals[name][:n])
 
 
 def test_solved_means_the_whole_validation_set(trial_of, one_by_one):

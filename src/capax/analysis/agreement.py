@@ -23,7 +23,7 @@ from capax.analysis.threshold import searches_for_threshold, thresholds
 from capax.errors import CapaxError
 from capax.sweep.families import family_of
 from capax.sweep.spec import Panel
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 _Z = NormalDist().inv_cdf(0.975)
 _NOT_IDENTITY = {"task": ("T", "m", "seed", "max_tries"), "model": ("T",)}

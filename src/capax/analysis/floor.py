@@ -27,11 +27,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from capax.boolean.best_learner import best_learner
-from capax.boolean.disagreement import union_sample_size
+from capax.boolean.best_possible.best_learner import best_learner
+from capax.boolean.best_possible.disagreement import union_sample_size
+from capax.boolean.best_possible.limits import counting_sample_size, fano
+from capax.boolean.best_possible.one_rule_left import probability_as_conjunction
 from capax.boolean.functions import SparseFunction
-from capax.boolean.limits import counting_sample_size, fano
-from capax.boolean.one_rule_left import probability_as_conjunction
 from capax.boolean.parser import parse
 from capax.errors import InputError, require
 from capax.identity import key_words

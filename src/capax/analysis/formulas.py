@@ -9,8 +9,8 @@ from typing import Any
 from capax.attention.checkpoint import load
 from capax.data.task import TaskSpec
 from capax.decompile.anatomy import Anatomy, Kind, quick_anatomy, tally
-from capax.decompile.training_data import TrainingData, draw_training
-from capax.sweep.store import Store
+from capax.decompile.bounds.training_data import TrainingData, draw_training
+from capax.sweep.storage.store import Store
 
 _KEPT = (
     "SELECT run_id, trials.T AS T, trials.m AS m, spec FROM runs JOIN parameters USING (run_id) "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from capax.errors import InputError
 from capax.files import check_writable, write_atomically
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import thresholds
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 
 def thresholds_of(store: str | Path, panel: str | None = None) -> Answer:

@@ -15,8 +15,8 @@ from pathlib import Path
 from capax.errors import InputError, require
 from capax.files import write_atomically
 from capax.sweep.spec import nearest
-from capax.sweep.store import Store
-from capax.sweep.store_file import address, explained
+from capax.sweep.storage.file import address, explained
+from capax.sweep.storage.store import Store
 
 FOLDER = Path(str(files("capax") / "reference"))
 _ID_LENGTH = 16

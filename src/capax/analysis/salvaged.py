@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capax.errors import InputError
-from capax.sweep.salvage import Remains, rows_left
+from capax.sweep.storage.salvage import Remains, rows_left
 
 if TYPE_CHECKING:
     import pandas as pd

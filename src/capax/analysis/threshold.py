@@ -18,7 +18,7 @@ from capax.sweep.counts import TARGET, Counts, isotonic_threshold
 from capax.sweep.curve import CurveGrid, Estimate, estimate
 from capax.sweep.search import AdaptiveSearch
 from capax.sweep.spec import Experiment, Panel
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 _LEAST_VALUES = 4
 """A grid with fewer values of m is a set of curves, not a search for a threshold."""

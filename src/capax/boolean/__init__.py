@@ -1,19 +1,30 @@
 """The targets: sparse Boolean functions, their properties, and how much data pins one down.
 
 A target looks at s of T bits. `functions` holds it as a support and a truth table, `families` and
-`parser` build it, `fourier` and `bias` say what it is like, `version_space` lists the placements
-that a sample has not refuted (`conjunctions` for AND and OR, `search` for the rest). How many
-examples anyone needs: `disagreement` (wrong survivors), `limits` (converse bounds), `one_rule_left`
-(when one placement is left) and `best_learner` (the floor under every learning curve).
+`parser` build it. `traits` says what it is like (`fourier`, `bias`, `symmetries`), `consistent`
+which placements a sample has not refuted (`version_space`; `conjunctions` for AND and OR, `search`
+for the rest), `best_possible` how many examples anyone needs: `disagreement` (wrong survivors),
+`limits` (converse bounds), `one_rule_left` (when one placement is left) and `best_learner` (the
+floor under every learning curve).
 """
 
-from capax.boolean.best_learner import BestLearner as BestLearner
-from capax.boolean.bias import balancing_probabilities as balancing_probabilities
-from capax.boolean.bias import balancing_probability as balancing_probability
-from capax.boolean.bias import bias as bias
-from capax.boolean.disagreement import expected_wrong_survivors as expected_wrong_survivors
-from capax.boolean.disagreement import log_num_placements as log_num_placements
-from capax.boolean.disagreement import union_sample_size as union_sample_size
+from capax.boolean.best_possible.best_learner import BestLearner as BestLearner
+from capax.boolean.best_possible.disagreement import (
+    expected_wrong_survivors as expected_wrong_survivors,
+)
+from capax.boolean.best_possible.disagreement import log_num_placements as log_num_placements
+from capax.boolean.best_possible.disagreement import union_sample_size as union_sample_size
+from capax.boolean.best_possible.limits import counting as counting
+from capax.boolean.best_possible.limits import fano as fano
+from capax.boolean.best_possible.one_rule_left import Sandwich as Sandwich
+from capax.boolean.best_possible.one_rule_left import (
+    expected_samples_until_one_left as expected_samples_until_one_left,
+)
+from capax.boolean.best_possible.one_rule_left import no_swap_probability as no_swap_probability
+from capax.boolean.best_possible.one_rule_left import probability_one_left as probability_one_left
+from capax.boolean.consistent.version_space import VersionSpace as VersionSpace
+from capax.boolean.consistent.version_space import is_unique as is_unique
+from capax.boolean.consistent.version_space import survivors as survivors
 from capax.boolean.families import conjunction as conjunction
 from capax.boolean.families import constant as constant
 from capax.boolean.families import disjunction as disjunction
@@ -24,23 +35,15 @@ from capax.boolean.families import monotone_symmetric as monotone_symmetric
 from capax.boolean.families import parity as parity
 from capax.boolean.families import symmetric as symmetric
 from capax.boolean.families import threshold as threshold
-from capax.boolean.fourier import Properties as Properties
-from capax.boolean.fourier import fourier_coefficients as fourier_coefficients
-from capax.boolean.fourier import influences as influences
-from capax.boolean.fourier import properties as properties
 from capax.boolean.functions import MAX_SPARSITY as MAX_SPARSITY
 from capax.boolean.functions import SparseFunction as SparseFunction
-from capax.boolean.limits import counting as counting
-from capax.boolean.limits import fano as fano
-from capax.boolean.one_rule_left import Sandwich as Sandwich
-from capax.boolean.one_rule_left import (
-    expected_samples_until_one_left as expected_samples_until_one_left,
-)
-from capax.boolean.one_rule_left import no_swap_probability as no_swap_probability
-from capax.boolean.one_rule_left import probability_one_left as probability_one_left
 from capax.boolean.parser import parse as parse
 from capax.boolean.random_functions import random_function as random_function
 from capax.boolean.random_functions import random_support as random_support
-from capax.boolean.version_space import VersionSpace as VersionSpace
-from capax.boolean.version_space import is_unique as is_unique
-from capax.boolean.version_space import survivors as survivors
+from capax.boolean.traits.bias import balancing_probabilities as balancing_probabilities
+from capax.boolean.traits.bias import balancing_probability as balancing_probability
+from capax.boolean.traits.bias import bias as bias
+from capax.boolean.traits.fourier import Properties as Properties
+from capax.boolean.traits.fourier import fourier_coefficients as fourier_coefficients
+from capax.boolean.traits.fourier import influences as influences
+from capax.boolean.traits.fourier import properties as properties

@@ -14,7 +14,7 @@ from capax.cards.results import Card
 from capax.cards.running import Report, default_store, run_card
 from capax.errors import InputError
 from capax.learners.names import Entry, entry_of
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 FIVE = ("transformer", "linear_attention", "deep_sets", "mlp", "lasso")
 """The learners of a card when none is named."""

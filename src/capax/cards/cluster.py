@@ -6,8 +6,8 @@ from capax.cards.families import card_family
 from capax.cards.jobs import CardJob
 from capax.errors import InputError
 from capax.learners.names import Entry, entry_of
-from capax.sweep.cluster import Cluster
 from capax.sweep.learner_family import PlainFamily
+from capax.sweep.running.cluster import Cluster
 from capax.sweep.spec import Panel
 from capax.sweep.trial import Outcome, Trial
 

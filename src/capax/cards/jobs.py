@@ -10,8 +10,8 @@ from capax.cards.scores import stored_looks, tuning_name
 from capax.cards.targets import target_of
 from capax.errors import InfeasibleError
 from capax.learners.names import Entry
-from capax.sweep.job import Stopped
-from capax.sweep.store import Store
+from capax.sweep.running.job import Stopped
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Trial
 
 

@@ -14,7 +14,7 @@ from capax.cards.sizes import parameters_of
 from capax.cards.targets import target_of
 from capax.learners.names import Entry
 from capax.sweep.counts import Counts
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 _CURVES = 2  # sample sizes per learner and target whose learning curves are shown
 

@@ -10,8 +10,8 @@ from capax.cards.plan import Plan
 from capax.files import cache_folder
 from capax.identity import digest
 from capax.learners.names import Entry
-from capax.sweep.runner import concurrently, preparing
-from capax.sweep.store import Store
+from capax.sweep.running.runner import concurrently, preparing
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome
 
 

@@ -5,7 +5,7 @@ import math
 from typing import NamedTuple
 
 from capax.sweep.search import Cell
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome
 
 Rate = float | None

@@ -7,10 +7,10 @@ on (leap 1). Its twin hides the first step behind a parity, so that two bits mus
 
 from dataclasses import dataclass
 
-from capax.boolean.bias import balancing_probability
-from capax.boolean.fourier import properties
-from capax.boolean.leap import leap
 from capax.boolean.parser import parse
+from capax.boolean.traits.bias import balancing_probability
+from capax.boolean.traits.fourier import properties
+from capax.boolean.traits.leap import leap
 from capax.errors import InputError
 
 TARGETS: dict[str, str] = {

@@ -5,32 +5,32 @@ from typing import Annotated
 
 import typer
 
-from capax.cli.output import stderr
+from capax.cli.speaking.output import stderr
 from capax.errors import CapaxError
 
 # One module per command, in the order of the help page. Each has `register(app)`.
 COMMANDS = (
-    "function",
-    "data",
-    "cover",
-    "bound",
-    "audit",
-    "theorems",
-    "train",
-    "sweep",
-    "thresholds",
-    "card",
-    "reference",
-    "export",
-    "compile",
-    "verify",
-    "decompile",
-    "figure",
-    "report",
-    "reproduce",
-    "bench",
-    "doctor",
-    "cite",
+    "theory.function",
+    "experiments.data",
+    "theory.cover",
+    "theory.bound",
+    "networks.audit",
+    "theory.theorems",
+    "networks.train",
+    "experiments.sweep",
+    "experiments.thresholds",
+    "experiments.card",
+    "experiments.reference",
+    "experiments.export",
+    "networks.compile",
+    "networks.verify",
+    "networks.decompile",
+    "publishing.figure",
+    "publishing.report",
+    "publishing.reproduce",
+    "machine.bench",
+    "machine.doctor",
+    "publishing.cite",
 )
 
 # Typer carries its own copy of Click in some versions and imports Click in others; its public

@@ -10,11 +10,11 @@ import functools
 import math
 from collections.abc import Callable
 
-from capax.boolean.disagreement import union_sample_size
+from capax.boolean.best_possible.disagreement import union_sample_size
+from capax.boolean.consistent.version_space import is_unique
 from capax.boolean.functions import SparseFunction
 from capax.boolean.parser import parse
-from capax.boolean.single_swaps import has_single_swap, most_unambiguous
-from capax.boolean.version_space import is_unique
+from capax.boolean.traits.single_swaps import has_single_swap, most_unambiguous
 from capax.data.distributions import bernoulli_rows
 from capax.data.task import TaskSpec
 from capax.errors import InfeasibleError

@@ -18,12 +18,12 @@ import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field, model_validator
 
-from capax.boolean.bias import balancing_probability
+from capax.boolean.consistent.version_space import is_unique
 from capax.boolean.functions import SparseFunction, check_support
 from capax.boolean.parser import parse
 from capax.boolean.random_functions import random_support
-from capax.boolean.single_swaps import has_single_swap
-from capax.boolean.version_space import is_unique
+from capax.boolean.traits.bias import balancing_probability
+from capax.boolean.traits.single_swaps import has_single_swap
 from capax.data.distributions import bernoulli_columns, bernoulli_rows
 from capax.data.specs import Spec
 from capax.errors import InfeasibleError, InputError, require

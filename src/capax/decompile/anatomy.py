@@ -12,14 +12,14 @@ no short formula    no function of few bits agrees with the model on 95 % of inp
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from capax.boolean.functions import SparseFunction
+from capax.decompile.bounds.training_data import TrainingData
 from capax.decompile.decompiled import Decompiled
 from capax.decompile.decompiling import decompile
-from capax.decompile.training_data import TrainingData
 
 Kind = Literal[
     "target",
@@ -31,16 +31,7 @@ Kind = Literal[
     "constant",
     "no short formula",
 ]
-KINDS: tuple[Kind, ...] = (
-    "target",
-    "too few bits",
-    "too many bits",
-    "wrong bits",
-    "other bits",
-    "another function",
-    "constant",
-    "no short formula",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 FAITHFUL = 0.95
 """A formula that agrees less often than this is not what the model computes."""
 

@@ -6,11 +6,11 @@ from typing import Any
 from capax.boolean.functions import SparseFunction
 from capax.capacity.bound import MODEL, Bound
 from capax.compiler.proof.certificate import table_text
-from capax.decompile.all_inputs import AllInputs
-from capax.decompile.certificate import FormulaCertificate
-from capax.decompile.formula import Formula
-from capax.decompile.influence import Candidates
-from capax.decompile.truth_table import TruthTable
+from capax.decompile.bounds.certificate import FormulaCertificate
+from capax.decompile.proof.all_inputs import AllInputs
+from capax.decompile.reading.formula import Formula
+from capax.decompile.reading.influence import Candidates
+from capax.decompile.reading.truth_table import TruthTable
 from capax.foreign import html_text
 
 ROUTES = {

@@ -7,16 +7,16 @@ import numpy as np
 
 from capax.boolean.functions import SparseFunction
 from capax.capacity.certificates.tails import binomial_upper
-from capax.decompile.all_inputs import AllInputs, on_all_inputs
-from capax.decompile.certificate import Evidence, FormulaCertificate, formula_bound
+from capax.decompile.bounds.certificate import Evidence, FormulaCertificate, formula_bound
+from capax.decompile.bounds.description import description_bits
+from capax.decompile.bounds.other_routes import Prior, other_routes
+from capax.decompile.bounds.training_data import TrainingData, acceptance
 from capax.decompile.decompiled import Agreement, Decompiled, Influence
-from capax.decompile.description import description_bits
-from capax.decompile.formula import shortest_formula
-from capax.decompile.influence import Candidates, find_candidates, influences, random_bits
-from capax.decompile.oracle import CELLS, Oracle, attention_of, oracle
-from capax.decompile.other_routes import Prior, other_routes
-from capax.decompile.training_data import TrainingData, acceptance
-from capax.decompile.truth_table import TruthTable, read_table
+from capax.decompile.proof.all_inputs import AllInputs, on_all_inputs
+from capax.decompile.reading.formula import shortest_formula
+from capax.decompile.reading.influence import Candidates, find_candidates, influences, random_bits
+from capax.decompile.reading.oracle import CELLS, Oracle, attention_of, oracle
+from capax.decompile.reading.truth_table import TruthTable, read_table
 from capax.errors import require
 
 MAX_SUPPORT = 12
@@ -69,7 +69,7 @@ def decompile(
         asked, rng, p=chance, pairs=pairs, limit=max_support, hints=_attended(asked, rng, chance)
     )
     table, f = _function(asked, rng, found, chance, fillers)
-    counts, n = influences(asked, rng, f.support, p=chance, n=min(1000, pairs))
+    counted = _influences(asked, rng, f, chance, pairs)
     whole = AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
     if prove and f.s <= MAX_PROVED_SUPPORT:
         whole = on_all_inputs(asked, f, rng, p=chance, cells=cells)
@@ -85,9 +85,7 @@ def decompile(
         function=f,
         table=table,
         candidates=found,
-        influences=tuple(
-            Influence(bit, int(k), n) for bit, k in zip(f.support, counts, strict=True)
-        ),
+        influences=counted,
         agreement=agreement,
         training=training,
         all_inputs=whole,
@@ -164,6 +162,13 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
     equal = [float((decided == (table.majority_on(bits, p)(X) > 0.5)).mean()) for bits in prefixes]
     best = max(equal)
     return next(b for b, e in zip(prefixes, equal, strict=True) if e >= best - TOLERANCE)
+
+
+def _influences(
+    asked: Oracle, rng: np.random.Generator, f: SparseFunction, p: float, pairs: int
+) -> tuple[Influence, ...]:
+    counts, n = influences(asked, rng, f.support, p=p, n=min(1000, pairs))
+    return tuple(Influence(bit, int(k), n) for bit, k in zip(f.support, counts, strict=True))
 
 
 def _evidence(

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from capax.audit.auditing import READINGS, Audit
-from capax.figures.audit_heatmaps import available, draw_head_maps
+from capax.figures.heads.audit_heatmaps import available, draw_head_maps
 from capax.files import write_atomically
 from capax.report.charts import Chart
 from capax.report.page import Finding, Page, Section, chart_frame, render_page

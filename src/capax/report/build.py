@@ -10,13 +10,13 @@ from capax.analysis.agreement import Agreement
 from capax.analysis.curves import Curve, threshold_curves, threshold_panels
 from capax.analysis.formulas import failed_runs
 from capax.errors import require
-from capax.figures.parity_transition import ParityTransition
-from capax.figures.stored_attention import attention_maps
-from capax.figures.stored_curves import learning_curves, parity_transition
-from capax.figures.stored_runs import panels_of
-from capax.figures.stored_thresholds import curve_scaling
-from capax.figures.threshold_comparison import NamedCurve
-from capax.figures.threshold_scaling import ThresholdScaling
+from capax.figures.experiments.parity_transition import ParityTransition
+from capax.figures.experiments.threshold_comparison import NamedCurve
+from capax.figures.experiments.threshold_scaling import ThresholdScaling
+from capax.figures.stored.attention import attention_maps
+from capax.figures.stored.curves import learning_curves, parity_transition
+from capax.figures.stored.runs import panels_of
+from capax.figures.stored.thresholds import curve_scaling
 from capax.files import write_atomically
 from capax.report.failure import failure_section
 from capax.report.page import Finding, Page, Section, render_page
@@ -30,7 +30,7 @@ from capax.report.sections import (
     parity_section,
     threshold_section,
 )
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 TITLE = "What self-attention needs to learn a sparse rule"
 

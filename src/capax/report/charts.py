@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from capax.figures.attention_weights import AttentionMap
-from capax.figures.learning_curves import LearningCurves
-from capax.figures.parity_transition import ParityPanel, ParityRun
-from capax.figures.reference_band import COLOR, Context
-from capax.figures.threshold_scaling import TARGET, ThresholdScaling
+from capax.figures.experiments.learning_curves import LearningCurves
+from capax.figures.experiments.parity_transition import ParityPanel, ParityRun
+from capax.figures.experiments.reference_band import COLOR, Context
+from capax.figures.experiments.threshold_scaling import TARGET, ThresholdScaling
+from capax.figures.heads.attention_weights import AttentionMap
 
 Chart = dict[str, Any]
 _LENGTHS: Chart = {"label": "context length T", "short": "T", "log": True, "toggle": True}

@@ -2,9 +2,9 @@
 
 import json
 
-from capax.figures.stored_runs import StoredRun, stored_runs
+from capax.figures.stored.runs import StoredRun, stored_runs
 from capax.report.provenance import RunRow, StoreRecord
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 
 def store_record(store: Store) -> StoreRecord:

@@ -16,21 +16,21 @@ from capax.compiler import Certificate, Compiled, Verification, save_compiled, v
 from capax.compiler import compile as compile_function
 from capax.data.task import TaskSpec, draw_task
 from capax.errors import InputError
-from capax.figures.attention_diagram import draw_attention_diagram
-from capax.figures.attention_weights import draw_attention_weights
-from capax.figures.learning_curves import draw_learning_curves
-from capax.figures.parity_transition import draw_parity_transition
-from capax.figures.stored_attention import attention_maps
-from capax.figures.stored_curves import learning_curves, parity_transition
-from capax.figures.stored_runs import panels_of
-from capax.figures.stored_thresholds import threshold_scaling
+from capax.figures.experiments.learning_curves import draw_learning_curves
+from capax.figures.experiments.parity_transition import draw_parity_transition
+from capax.figures.experiments.threshold_scaling import draw_threshold_scaling
+from capax.figures.heads.attention_diagram import draw_attention_diagram
+from capax.figures.heads.attention_weights import draw_attention_weights
+from capax.figures.stored.attention import attention_maps
+from capax.figures.stored.curves import learning_curves, parity_transition
+from capax.figures.stored.runs import panels_of
+from capax.figures.stored.thresholds import threshold_scaling
 from capax.figures.style import save
-from capax.figures.threshold_scaling import draw_threshold_scaling
-from capax.sweep.job import Status
-from capax.sweep.runner import run_sweep
+from capax.sweep.running.job import Status
+from capax.sweep.running.runner import run_sweep
 from capax.sweep.shipped import shipped_experiments
 from capax.sweep.spec import load_experiment
-from capax.sweep.store import Store
+from capax.sweep.storage.store import Store
 
 EXPERIMENTS = ("figure2", "figure3", "figure4")
 FORMULA, LENGTH = "x3 & x17 & x41", 100

@@ -4,17 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from capax.analysis.laws import Parameter
-from capax.figures.attention_weights import AttentionMap, draw_attention_weights
-from capax.figures.learning_curves import LearningCurves, draw_learning_curves
-from capax.figures.parity_transition import ParityTransition, draw_parity_transition
-from capax.figures.threshold_comparison import NamedCurve, draw_threshold_comparison
-from capax.figures.threshold_scaling import (
+from capax.figures.experiments.learning_curves import LearningCurves, draw_learning_curves
+from capax.figures.experiments.parity_transition import ParityTransition, draw_parity_transition
+from capax.figures.experiments.threshold_comparison import NamedCurve, draw_threshold_comparison
+from capax.figures.experiments.threshold_scaling import (
     FittedLaw,
     ThresholdPoint,
     ThresholdScaling,
     describe_setting,
     draw_threshold_scaling,
 )
+from capax.figures.heads.attention_weights import AttentionMap, draw_attention_weights
 from capax.report.charts import (
     attention_heatmap,
     comparison_chart,

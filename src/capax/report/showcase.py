@@ -2,7 +2,7 @@
 
 from capax.capacity.certificates.certificate import Certificate as BoundCertificate
 from capax.compiler import Certificate, Verification
-from capax.figures.attention_diagram import draw_attention_diagram
+from capax.figures.heads.attention_diagram import draw_attention_diagram
 from capax.report.page import Section
 from capax.report.tables import facts, paragraph, preformatted, table, tag
 from capax.report.vector import inline_pair

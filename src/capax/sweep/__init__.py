@@ -1,7 +1,8 @@
 """Sweeps: many trials, planned by what they teach, kept in one file, resumable after any crash.
 
-An experiment file says what to try; a search says which m to try next; a learner trains; the store
-keeps every run. None of them knows the others' insides.
+An experiment file says what to try (`spec`); a search says which m to try next (`search`); a
+learner trains (`families`); the store keeps every run (`storage`). None of them knows the others'
+insides; `running` brings them together.
 """
 
 from capax.doors import open_door
@@ -17,4 +18,4 @@ from capax.sweep.trial import Outcome as Outcome
 from capax.sweep.trial import Run as Run
 from capax.sweep.trial import Trial as Trial
 
-open_door(__name__, "capax.sweep.sweeping:sweep")
+open_door(__name__, "capax.sweep.running.sweeping:sweep")

@@ -46,7 +46,7 @@ from capax.reading import read_toml
 from capax.sweep.axes import SETTINGS, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
-_PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", *SETTINGS)
+_PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", "stop_memorised", *SETTINGS)
 _SHORT = {"function": "task", "data": "task", "family": "model"}
 """Fields that may stand at the top of a file, and the table they belong to."""
 _FILE_FIELDS = (
@@ -66,7 +66,9 @@ class Panel(Spec):
     """One part of an experiment: the same settings at every T, searched over m.
 
     `keep_parameters`: the trained models stay in the store. `whole_curves`: solved runs go on to
-    the last step, and every evaluation uses the whole validation set.
+    the last step, and every evaluation uses the whole validation set. `stop_memorised`: a run that
+    has memorised its sample and found no rule (training loss below 0.02, less than 85 % of the
+    validation rows right) ends as failed instead of going on to its last step.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Panel(Spec):
     search: Search = AdaptiveSearch()
     keep_parameters: bool = False
     whole_curves: bool = False
+    stop_memorised: bool = False
     seed: int = Field(default=0, ge=0, lt=10**6)
     task: Table = Field(default_factory=dict)
     model: Table = Field(default_factory=dict)
@@ -105,10 +108,10 @@ class Panel(Spec):
     def identity(self) -> Table:
         """What a trial is: task, model and protocol. How m is searched, and at which T, is not.
 
-        Seed 0 goes without saying, as in stores made before there were others.
+        What goes without saying is not said, as in stores made before there was a choice.
         """
-        apart = {"T", "search"} if self.seed else {"T", "search", "seed"}
-        fields = self.model_dump(mode="json", exclude=apart)
+        unsaid = {name for name in ("seed", "stop_memorised") if not getattr(self, name)}
+        fields = self.model_dump(mode="json", exclude={"T", "search", *unsaid})
         if "content" in self.task:  # what a file holds counts, not where it lies
             del fields["task"]["data"]
         return fields

@@ -92,6 +92,7 @@ class TransformerFamily:
                 keep="final" if panel.keep_parameters else "none",
                 max_m=largest_m(panel, T),
                 early_exit=not panel.whole_curves,
+                stop_memorised=panel.stop_memorised,
                 full_validation=panel.whole_curves,
                 examine_from=self.examine_from,
                 block=self.block,

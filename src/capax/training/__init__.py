@@ -3,11 +3,11 @@
 `TrialSpec` says what is to be learned and how; `train` takes trials and yields their results as
 they finish. One program is compiled per shape (`program`), on the exact collapse where it applies
 and on the naive model elsewhere (`paths`); runs pass through the slots of workers (`slots`,
-`worker`, `engine`); `hardware` and `memory` decide how many fit. What a run computes depends on its
-spec alone.
+`worker`, `engine`); `hardware` and `memory` decide how many fit; `speed` measures. What a run
+computes depends on its spec alone.
 """
 
-from capax.training.engine import Tally as Tally
+from capax.training.crew import Tally as Tally
 from capax.training.engine import train as train
 from capax.training.hardware import Hardware as Hardware
 from capax.training.results import RunResult as RunResult

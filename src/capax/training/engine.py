@@ -3,43 +3,17 @@
 Trials are pulled from their source only when a slot is free; a trial's next restart starts only if
 the earlier ones failed; finished runs leave, waiting ones enter. What a run computes depends on its
 spec alone, never on its slot, its neighbours or the order.
-
-On a GPU a slot that would idle trains a later restart of an open trial ahead of time: a chain of
-restarts then takes as long as one of them. A trial still counts its restarts up to the first that
-solves it; those after it leave their slots and are forgotten, so its result is the same.
 """
 
-import itertools
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
-from capax.errors import InfeasibleError, require
-from capax.training.drawing import in_background
+from capax.errors import require
+from capax.training.crew import Crew, Tally
 from capax.training.hardware import Hardware, enable_cache
-from capax.training.program import Program
-from capax.training.results import RunResult, TrialResult
-from capax.training.seeds import pool_for, seed_after, training_for
-from capax.training.shape import check_fits, memory_of, program_of, with_rows
+from capax.training.record import Leaving
+from capax.training.results import TrialResult
 from capax.training.specs import TrialSpec
-from capax.training.worker import Desk, Job, Orders, work
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Where a call of `train` stands."""
-
-    runs_done: int
-    runs_solved: int
-    runs_running: int
-    trials_done: int
-    steps_done: int
-    seconds: float
-
 
 Progress = Callable[[Tally], None]
 
@@ -52,6 +26,7 @@ def train(
     progress: Progress | None = None,
     max_m: int = 1,
     early_exit: bool = True,
+    stop_memorised: bool = False,
     full_validation: bool = False,
     examine_from: float = 1.0,
     block: int = 0,
@@ -62,10 +37,12 @@ def train(
     the rates and the restarts; None from the source means: ask again after the next result.
     keep: parameters in the results: none, final or best (highest validation accuracy).
     max_m: largest m to expect; saves a compilation when m grows later.
-    early_exit: a solved run leaves its slot. full_validation: the whole validation set at every
-    evaluation, not only when its first rows are all right; examine_from: or when this share of
-    them is (for success at less than 100 %). block: gradients are summed over pieces of so many
-    examples, so that a trial costs what its own m costs, not `max_m` (0: all at once).
+    early_exit: a solved run leaves its slot. stop_memorised: so does one that has memorised its
+    sample without a rule (`capax.training.record.has_memorised`), as failed.
+    full_validation: the whole validation set at every evaluation, not only when its first rows are
+    all right; examine_from: or when this share of them is (for success at less than 100 %).
+    block: gradients are summed over pieces of so many examples, so that a trial costs what its own
+    m costs, not `max_m` (0: all at once).
     A trial that can have no training set comes back unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
     """
@@ -75,7 +52,8 @@ def train(
     hardware = hardware or Hardware()
     enable_cache(hardware)
     require(block >= 0, "block", "a number of examples, or 0", block)
-    crew = Crew(hardware, keep, max_m, early_exit, 0.0 if full_validation else examine_from, block)
+    leaving = Leaving(early_exit, stop_memorised)
+    crew = Crew(hardware, keep, max_m, leaving, 0.0 if full_validation else examine_from, block)
     try:
         yield from _drive(iter(trials), crew, progress or (lambda _: None))
     finally:
@@ -83,7 +61,7 @@ def train(
 
 
 def _drive(
-    trials: Iterator[TrialSpec | None], crew: "Crew", progress: Progress
+    trials: Iterator[TrialSpec | None], crew: Crew, progress: Progress
 ) -> Iterator[TrialResult]:
     exhausted = False
     while True:
@@ -106,197 +84,3 @@ def _drive(
 
 
 _END = object()
-_AHEAD_BYTES = 1 << 28
-_numbers = itertools.count()  # calls of `train`, in their order
-
-
-@dataclass
-class _Open:
-    """A trial in work: its training set, how many runs were started, those that are finished."""
-
-    spec: TrialSpec
-    training: Future
-    started: int = 0
-    ahead: dict[int, RunResult] = field(default_factory=dict)  # finished before an earlier restart
-    runs: list[RunResult] = field(default_factory=list)  # those that count, without a gap
-
-    @property
-    def running(self) -> int:
-        """Runs in a slot or waiting for one."""
-        return self.started - len(self.runs) - len(self.ahead)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether a run has solved it, or all have failed."""
-        solved = bool(self.runs) and self.runs[-1].outcome == "solved"
-        return solved or len(self.runs) == self.spec.restarts
-
-    def add(self, result: RunResult) -> list[RunResult]:
-        """The runs that count from now on."""
-        before = len(self.runs)
-        self.ahead[result.spec.restart] = result
-        while not self.is_complete and len(self.runs) in self.ahead:
-            self.runs.append(self.ahead.pop(len(self.runs)))
-        return self.runs[before:]
-
-
-def _has_more(trial: _Open) -> bool:
-    return trial.started < trial.spec.restarts
-
-
-class Crew:
-    """The workers of one call of `train`, started when the first trials are known."""
-
-    def __init__(
-        self,
-        hardware: Hardware,
-        keep: str,
-        max_m: int,
-        early_exit: bool,
-        examine_from: float,
-        block: int = 0,
-    ) -> None:
-        self.block = block
-        self.hardware, self.keep, self.max_m = hardware, keep, max_m
-        self.early_exit, self.examine_from = early_exit, examine_from
-        self.open_trials: dict[int, _Open] = {}
-        self._number = next(_numbers)
-        self._first: TrialSpec | None = None
-        self._program: Program | None = None
-        self._desk = Desk()
-        self._drawn: set[Future] = set()
-        self._threads: list[threading.Thread] = []
-        self._room = hardware.max_slots * len(hardware.worker_devices())
-        self._ahead = 0
-        self._began, self._count, self._running = time.perf_counter(), 0, 0
-        self._done, self._solved, self._trials, self._steps = 0, 0, 0, 0
-
-    def has_room(self) -> bool:
-        """Whether a slot is free, or will be soon where there are many: its data is drawn ahead."""
-        return len(self.open_trials) < self._room + self._ahead
-
-    def submit(self, trial: TrialSpec) -> None:
-        """Queue the first run of a trial."""
-        if self._first is None:
-            self._first = trial
-        check_fits(trial, self._first)
-        self._plan(trial)
-        number, self._count = self._count, self._count + 1
-        training = self._in_background(training_for, trial.run(0))
-        self.open_trials[number] = _Open(trial, training)
-        self._start_run(number)
-
-    def use_idle_slots(self) -> None:
-        """Later restarts ahead of time: first of trials with the fewest runs in work."""
-        if not self.hardware.trains_ahead:
-            return
-        while self._running < self._room:
-            waiting = [(t.running, n) for n, t in self.open_trials.items() if _has_more(t)]
-            if not waiting:
-                return
-            self._start_run(min(waiting)[1])
-
-    def next_event(self) -> TrialResult | None:
-        """Wait for a run to finish: the trial's result, or None if it goes on."""
-        self._start()
-        event = self._desk.events.get()
-        if isinstance(event, BaseException):
-            raise event
-        job, result = event
-        trial = self.open_trials.get(job.trial)
-        if trial is None:  # a later restart of a trial that has its result
-            return None
-        if isinstance(result, InfeasibleError):
-            self._close_trial(job.trial)
-            return TrialResult(trial.spec.trial_id, trial.spec, False, (), reason=str(result))
-        self._running -= 1
-        counted = trial.add(result)
-        self._done += len(counted)
-        self._steps += sum(run.steps for run in counted)
-        if not trial.is_complete:
-            if trial.running == 0:
-                self._start_run(job.trial)
-            return None
-        self._close_trial(job.trial)
-        solved = trial.runs[-1].outcome == "solved"
-        self._solved += solved
-        return TrialResult(trial.spec.trial_id, trial.spec, solved, tuple(trial.runs))
-
-    def _close_trial(self, number: int) -> None:
-        self._running -= self.open_trials.pop(number).running
-        self._desk.forget(number)
-        self._trials += 1
-
-    def _start_run(self, number: int) -> None:
-        """Let a trial's next run wait for a slot while what enters it is made in the background.
-
-        Threads serve a call in order, so a training set is begun before the seed that waits for it.
-        """
-        assert self._program is not None  # planned before anything is queued
-        trial = self.open_trials[number]
-        run = trial.spec.run(trial.started)
-        trial.started, self._running = trial.started + 1, self._running + 1
-        seed = self._in_background(seed_after, run, trial.training, self._program)
-        self._desk.put(Job(number, run, trial.training, seed))
-
-    def _in_background(self, work: Callable[..., Any], *arguments: Any) -> Future:
-        future = in_background(self._number, partial(work, *arguments))
-        self._drawn.add(future)
-        future.add_done_callback(self._drawn.discard)
-        return future
-
-    def tally(self) -> Tally:
-        """Counts so far."""
-        seconds = time.perf_counter() - self._began
-        running = len(self.open_trials)
-        return Tally(self._done, self._solved, running, self._trials, self._steps, seconds)
-
-    def close(self) -> None:
-        """Stop the workers after the chunk they are in."""
-        self._desk.close()
-        for future in tuple(self._drawn):
-            future.cancel()
-        for thread in self._threads:
-            thread.join()
-
-    def _plan(self, trial: TrialSpec) -> None:
-        """Memory is counted before anything is compiled or drawn."""
-        program = self._program or program_of(trial, self.hardware, self.max_m, self.block)
-        wider = with_rows(program, trial.task.m)
-        if wider != self._program:
-            slots = memory_of(wider, self.hardware).slots
-            self._program = wider
-            if not self._threads:
-                self._room = slots * len(self.hardware.worker_devices())
-                self._ahead = self._drawn_ahead(wider)
-
-    def _drawn_ahead(self, program: Program) -> int:
-        """Trials whose data may wait for a slot: drawn while programs are compiled, it is no longer
-        in the way of the threads that serve a device. A CPU has no time to spare."""
-        if self.hardware.platform == "cpu":
-            return 0
-        return _AHEAD_BYTES // (program.rows * program.path.spec.T)
-
-    def _start(self) -> None:
-        if self._threads or self._first is None or self._program is None:
-            return
-        devices, task = self.hardware.worker_devices(), self._first.task
-        pool = pool_for(task)
-        each = -(-self._room // len(devices))
-        wanted = -(-len(self.open_trials) // len(devices))
-        width = self.hardware.slots or 1 << (wanted - 1).bit_length()
-        width = min(each, width)
-        orders = Orders(
-            self._program,
-            pool,
-            self.hardware,
-            width,
-            self.keep,
-            self.early_exit,
-            self.examine_from,
-        )
-        self._room = width * len(devices)
-        for device in devices:
-            thread = threading.Thread(target=work, args=(orders, device, self._desk), daemon=True)
-            thread.start()
-            self._threads.append(thread)

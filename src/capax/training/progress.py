@@ -14,7 +14,7 @@ from rich.table import Column
 
 from capax.foreign import printable
 from capax.terminal import Terminal
-from capax.training.engine import Tally
+from capax.training.crew import Tally
 
 MINUTE = 60.0
 

@@ -13,7 +13,7 @@ from capax.data.task import Training
 from capax.errors import InfeasibleError
 from capax.training.hardware import Hardware
 from capax.training.program import SUBSET, Program
-from capax.training.record import Record
+from capax.training.record import Leaving, Record
 from capax.training.results import RunResult
 from capax.training.seeds import Seed, seed_for
 from capax.training.shape import with_rows
@@ -43,7 +43,7 @@ class Orders:
     hardware: Hardware
     width: int
     keep: str
-    early_exit: bool
+    leaving: Leaving
     examine_from: float  # share right of the first rows that has the whole pool examined
 
 
@@ -177,7 +177,7 @@ def _retire(
             continue
         if orders.keep == "best" and record.improved():
             record.best = (record.rows[-1][3], slots.model(slot))
-        if record.over(orders.early_exit):
+        if record.over(orders.leaving):
             final = slots.model(slot) if orders.keep == "final" else record.best[1]
             del active[slot]
             desk.events.put((job, record.result(slots.program.path, final)))

@@ -23,7 +23,8 @@ from capax.capacity.complexity.chaining import rademacher_from_cover
 from capax.capacity.complexity.rademacher import rademacher_exact
 from capax.capacity.complexity.tail_inversion import kl
 from capax.capacity.linear.linear_classes import quadratic_constant_vector
-from capax.errors import InfeasibleError, InputError
+from capax.errors import InfeasibleError
+from one_line import one_line
 
 
 def test_the_bound_is_its_formula():
@@ -139,10 +140,8 @@ BAD = [
 
 @pytest.mark.parametrize(("call", "message"), BAD)
 def test_bad_input_is_one_line(call, message):
-    with pytest.raises(InputError) as caught:
+    with one_line(message):
         call()
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_too_many_placements_with_noise_are_refused():

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Num
 
-from capax.boolean.disagreement import log_num_placements
+from capax.boolean.best_possible.disagreement import log_num_placements
+from capax.boolean.consistent.version_space import survivors
 from capax.boolean.functions import SparseFunction
-from capax.boolean.version_space import survivors
 from capax.capacity.bound import Bound
 from capax.capacity.certificates.pac_bayes import LEAST_EXAMPLES, version_space_bound
 from capax.capacity.certificates.tails import occam_tail_bound

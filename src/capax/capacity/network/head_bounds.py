@@ -23,9 +23,8 @@ from capax.capacity.network.function_class import FunctionClass, check_norms
 from capax.capacity.network.layer_pieces import (
     Inputs,
     Shape,
+    cls_score_piece,
     matrix_piece,
-    only_frobenius,
-    score_piece,
     score_shape,
     vector_piece,
 )
@@ -62,7 +61,9 @@ def attention_head(
 
     def build(sample: Sample) -> tuple[Piece, ...]:
         return (
-            _scores(W_QK_F, log_out + log_reach, inputs, sample, score_shape(d, rank, one_query)),
+            cls_score_piece(
+                W_QK_F, log_out + log_reach, inputs, sample, score_shape(d, rank, one_query)
+            ),
             matrix_piece(
                 "W_V", values, math.log(inputs.B_X), log_out, sample.sequences, k,
                 None if d is None else Shape(d, k),
@@ -97,16 +98,6 @@ COROLLARY_LATEX = (
     r"\frac{L_{out}^2}{\epsilon^2}\Big[(B_\phi\|W_{QK}\|_F B_z r_X)^{2/3}\ln(2N_s+1)^{1/3}"
     r"+(\sqrt2\,\|W_V\|_{2,1}B_X)^{2/3}\ln(128kN_v+1)^{1/3}\Big]^3"
 )
-
-
-def _scores(
-    W_QK_F: float, log_alpha: float, inputs: Inputs, sample: Sample, shape: Shape | None
-) -> Piece:
-    """The scores of one query per sequence."""
-    return score_piece(
-        only_frobenius(W_QK_F), log_alpha, inputs.weighting, sample, sample.cls_pairs,
-        inputs.log_pair, shape, "W_QK (scores)",
-    )  # fmt: skip
 
 
 def _log_reach(norm_2: float, inputs: Inputs, B_phi: float | None) -> float:
@@ -178,7 +169,7 @@ def linear_head(
 
     def build(sample: Sample) -> tuple[Piece, ...]:
         return (
-            _scores(W_QK_F, log_reach, inputs, sample, score_shape(d, rank, one_query)),
+            cls_score_piece(W_QK_F, log_reach, inputs, sample, score_shape(d, rank, one_query)),
             vector_piece("v", v_2, math.log(inputs.B_X), sample.sequences, d),
         )
 

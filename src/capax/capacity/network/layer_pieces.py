@@ -125,6 +125,16 @@ def score_piece(
     )
 
 
+def cls_score_piece(
+    W_QK_F: float, log_alpha: float, inputs: Inputs, sample: Sample, shape: Shape | None
+) -> Piece:
+    """The scores of one query per sequence, [CLS], by the Frobenius norm alone."""
+    return score_piece(
+        only_frobenius(W_QK_F), log_alpha, inputs.weighting, sample, sample.cls_pairs,
+        inputs.log_pair, shape, "W_QK (scores)",
+    )  # fmt: skip
+
+
 def matrix_piece(
     name: str,
     W: MatrixNorms,

@@ -12,8 +12,8 @@ from capax.capacity.network.head_bounds import INDEPENDENT
 from capax.capacity.network.layer_pieces import (
     Inputs,
     Shape,
+    cls_score_piece,
     matrix_piece,
-    only_frobenius,
     score_piece,
     score_shape,
     vector_piece,
@@ -149,10 +149,8 @@ def mlp_head(
         N_v = sample.sequences
         bias = () if b_2 is None else (vector_piece("b_2", b_2, 0.0, 1, 1),)
         return (
-            score_piece(
-                only_frobenius(W_QK_F), log_w + log_moved, inputs.weighting, sample,
-                sample.cls_pairs, inputs.log_pair, score_shape(d, rank, one_query),
-                "W_QK (scores)",
+            cls_score_piece(
+                W_QK_F, log_w + log_moved, inputs, sample, score_shape(d, rank, one_query)
             ),
             matrix_piece(
                 "U", U, log_lifted, log_w, N_v, hidden, None if d is None else Shape(d + 1, hidden)

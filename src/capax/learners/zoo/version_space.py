@@ -1,7 +1,7 @@
 """The version-space learner: the floor. It knows f and looks for its place.
 
 It lists the placements of f that the sample has not refuted and takes one of them at random: under
-a uniform prior nobody names I more often, E[1/|V_m|] (`capax.boolean.best_learner`).
+a uniform prior nobody names I more often, E[1/|V_m|] (`capax.boolean.best_possible.best_learner`).
 """
 
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from capax.boolean.consistent.version_space import survivors
 from capax.boolean.parser import parse
-from capax.boolean.version_space import survivors
 from capax.errors import InputError
 
 _KEPT = 4096

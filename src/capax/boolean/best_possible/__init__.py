@@ -1,0 +1,1 @@
+"""What no learner can beat: how many examples anyone needs."""

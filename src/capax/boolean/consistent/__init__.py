@@ -1,0 +1,1 @@
+"""Which functions are consistent with a sample."""

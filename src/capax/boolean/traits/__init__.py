@@ -1,0 +1,1 @@
+"""What a function is like: balance, spectrum, symmetries, neighbours."""

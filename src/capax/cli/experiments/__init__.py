@@ -1,0 +1,1 @@
+"""Commands that draw data, run experiments and read what they kept."""

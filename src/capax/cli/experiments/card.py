@@ -1,0 +1,205 @@
+"""`capax card`: what a learner prefers, measured, beside the reference learners."""
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from capax.cli.experiments import card_options as options
+from capax.cli.experiments.card_table import show_card
+from capax.cli.experiments.where import Address, On, Where, check_address
+from capax.cli.speaking.destinations import check_destinations
+from capax.cli.speaking.output import JsonFlag, emit, note, stderr, stdout
+from capax.cli.speaking.shared_options import LabelNoise
+from capax.errors import InputError
+
+if TYPE_CHECKING:
+    from capax.cards.results import Card
+
+
+def card(
+    learners: options.Learners = None,
+    T: options.Lengths = "20,50,100",
+    target: options.Targets = "and3",
+    mine: options.Mine = None,
+    store: options.CardStores = None,
+    html: options.PageFile = None,
+    csv: options.TableFile = None,
+    support: options.Support = "random",
+    noise: LabelNoise = 0.0,
+    m_high: options.MostExamples = 640,
+    trials: options.MostTrials = 40,
+    time_limit: options.TimeLimit = 60.0,
+    jobs: options.AtOnce = 1,
+    minutes: options.Minutes = None,
+    on: On = Where.here,
+    address: Address = None,
+    reference: options.ReferenceFlag = False,
+    distil: options.DistilFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """How many examples does a learner need, and how does that grow with T?
+
+    Per learner: m* with its interval at 100, 99 and 95 % accuracy, the ratio to what the best
+    possible learner needs, the law of growth, the learning rate that was chosen, the cost.
+
+    Example: `capax card transformer mlp lasso --T 20,50,100 --html card.html`
+
+    Example: `capax card --mine mine.py:build`
+    """  # fmt: skip
+    check_address(on, address)
+    check_destinations(html, csv)
+    if reference:
+        if not distil:
+            _train_reference(learners or (), _only(store), jobs, minutes)
+            return
+        made = _distilled(learners or (), store or ())
+    else:
+        names = [*(learners or ()), *([mine] if mine else [])]
+        protocol = {"support": support, "noise": noise, "m_high": m_high, "max_trials": trials,
+                    "time_limit": time_limit, "on": on.value, "address": address}  # fmt: skip
+        made = _measured(
+            names, _lengths(T), target, _only(store), jobs, minutes, protocol, bool(mine)
+        )
+    _written(made, html, csv)
+    emit(made.to_dict(), as_json, lambda console: show_card(console, made))
+
+
+def _lengths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        raise InputError(f"T: wanted whole numbers separated by commas, got {text!r}") from None
+
+
+def _measured(
+    names: list[str],
+    lengths: tuple[int, ...],
+    target: str,
+    store: Path | None,
+    jobs: int,
+    minutes: float | None,
+    protocol: dict[str, Any],
+    with_references: bool,
+) -> "Card":
+    from capax.cards.card import card as measure
+
+    with _progress() as told:
+        return measure(
+            *names,
+            T=lengths,
+            targets=[part.strip() for part in target.split(",")],
+            store=store,
+            references=with_references,
+            report=told,
+            at_once=jobs,
+            minutes=minutes,
+            **protocol,
+        )
+
+
+def _train_reference(
+    learners: "list[str] | tuple[str, ...]", store: Path | None, jobs: int, minutes: float | None
+) -> None:
+    """The whole reference set into a store; nothing is read from it yet."""
+    from capax.cards.plan import REFERENCE
+    from capax.cards.running import run_card
+
+    entries, path = _entries(learners), _wanted(store)
+    from capax.sweep.storage.store import Store
+
+    with Store.create_or_resume(path, REFERENCE.experiment(entries)) as opened, _progress() as told:
+        whole = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
+        (row,) = opened.select("SELECT count(*) AS trials FROM trials")
+    state = "complete" if whole else "the time is over, the same command goes on"
+    stdout().print(f"{path}: {row['trials']} trials; {state}", markup=False, soft_wrap=True)
+
+
+def _distilled(
+    learners: "list[str] | tuple[str, ...]", stores: "list[Path] | tuple[Path, ...]"
+) -> "Card":
+    """From stores of the reference set to the file that travels with the package."""
+    from capax.cards.plan import REFERENCE
+    from capax.cards.reading import read_card
+    from capax.cards.reference import FILE, write_reference
+    from capax.cards.results import Card
+    from capax.sweep.storage.store import Store
+
+    entries, made, devices = _entries(learners), Card((), ()), set()
+    for path in stores or (_wanted(None),):
+        with Store.read(path) as opened:
+            made = made.joined(read_card(REFERENCE, entries, opened))
+            rows = opened.select("SELECT versions FROM sessions")
+            found = [opened.plain(row["versions"], "versions") for row in rows]
+        devices |= {str(versions.get("device", "unknown")) for versions in found}
+    write_reference(made, {"device": ", ".join(sorted(devices))})
+    note(f"{FILE}: {len(made.rows)} rows of {len(made.names)} learners")
+    return made
+
+
+def _entries(learners: "list[str] | tuple[str, ...]") -> tuple[Any, ...]:
+    from capax.learners.names import entry_of, known_names
+
+    return tuple(entry_of(name) for name in learners or known_names())
+
+
+def _only(stores: list[Path] | None) -> Path | None:
+    if stores is not None and len(stores) > 1:
+        raise InputError(f"store: wanted one, got {len(stores)}; --distil takes several")
+    return stores[0] if stores else None
+
+
+def _wanted(store: Path | None) -> Path:
+    if store is None:
+        raise InputError("store: wanted together with --reference, got none")
+    return store
+
+
+def _written(made: "Card", html: Path | None, csv: Path | None) -> None:
+    from capax.files import write_atomically
+
+    if csv is not None:
+        write_atomically(csv, lambda file: file.write(made.to_csv().encode()))
+    if html is not None:
+        from capax.report.card_page import card_page
+        from capax.report.page import render_page
+
+        page = render_page(card_page(made, _command()))
+        write_atomically(html, lambda file: file.write(page.encode()))
+
+
+def _command() -> str:
+    return shlex.join(["capax", *sys.argv[1:]])
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A line that says what is at work; for a log one line a minute."""
+    from capax.training.progress import every_minute
+
+    console = stderr()
+    if not console.is_terminal:
+        with every_minute() as lines:
+
+            def remember(standing: Any) -> None:
+                lines.text = lambda: _said(standing)
+
+            yield remember
+        return
+    from rich.text import Text
+
+    with console.status("starting") as status:
+        yield lambda standing: status.update(Text(_said(standing)))
+
+
+def _said(standing: Any) -> str:
+    done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
+    return f"{done}; {standing.at_work}"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("card")(card)

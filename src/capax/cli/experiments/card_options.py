@@ -1,0 +1,45 @@
+"""The options of `capax card`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Learners = Annotated[
+    list[str] | None,
+    typer.Argument(help="Names of the zoo, or file.py:name; five of them by default."),
+]
+Lengths = Annotated[str, typer.Option("--T", help="Lengths, separated by commas.")]
+Targets = Annotated[
+    str,
+    typer.Option(
+        help="Targets, separated by commas: and3, or3, maj5, xor2, parity3, "
+        "staircase, shuffled, mixed, or any formula."
+    ),
+]
+Mine = Annotated[
+    str | None, typer.Option(help="Your learner, file.py:name, among the reference ones.")
+]
+CardStores = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="SQLite file, resumed if it exists; in the cache if not. --distil takes several."
+    ),
+]
+PageFile = Annotated[Path | None, typer.Option(help="Write one HTML page.")]
+TableFile = Annotated[Path | None, typer.Option(help="Write the rows as CSV.")]
+Support = Annotated[str, typer.Option(help="random or contiguous.")]
+MostExamples = Annotated[int, typer.Option(help="Largest number of examples.")]
+MostTrials = Annotated[int, typer.Option(help="Most trials per threshold.")]
+TimeLimit = Annotated[float, typer.Option(help="Seconds per fit of your learner.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="Measured at once.")]
+Minutes = Annotated[
+    float | None, typer.Option(help="Stop after so long; the same command goes on.")
+]
+ReferenceFlag = Annotated[
+    bool, typer.Option("--reference", help="Train the reference set (hours on a CPU).")
+]
+DistilFlag = Annotated[
+    bool,
+    typer.Option("--distil", help="With --reference: train nothing, write the package's file."),
+]

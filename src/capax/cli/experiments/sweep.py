@@ -1,0 +1,134 @@
+"""`capax sweep`: run an experiment file into a store; again to resume."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from capax.cli.experiments.where import Address, On, Where, check_address
+from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.watching import Report, watching
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from capax.sweep.running.job import Status
+    from capax.sweep.spec import Experiment
+    from capax.sweep.storage.store import Unfinished
+
+
+ExperimentName = Annotated[
+    str, typer.Argument(help="Experiment file (TOML), or the name of one that ships.")
+]
+Scale = Annotated[
+    str | None, typer.Option(help="One of the file's scales; its first one by default.")
+]
+StoreFile = Annotated[
+    Path | None, typer.Option(help="SQLite file; out/NAME-SCALE.sqlite by default.")
+]
+FreshSeed = Annotated[
+    int | None,
+    typer.Option(min=0, help="Repeat the experiment with fresh data; the file's by default."),
+]
+AtOnce = Annotated[int, typer.Option(min=1, help="Values of T in work at once (here only).")]
+
+
+def sweep(
+    experiment: ExperimentName,
+    scale: Scale = None,
+    store: StoreFile = None,
+    seed: FreshSeed = None,
+    on: On = Where.here,
+    address: Address = None,
+    jobs: AtOnce = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train what an experiment asks for, and keep every run in one SQLite file.
+
+    Killed or interrupted, the same command goes on where it stopped: no run is lost but those in
+    flight, none is repeated. Search settings and values of T may change in between; what is known
+    is kept. Shipped experiments: figure2, figure3, figure4, smoke.
+
+    Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
+    """
+    from capax.sweep.families import check_experiment
+    from capax.sweep.running.runner import run_sweep
+    from capax.sweep.shipped import experiment_path
+    from capax.sweep.spec import load_experiment
+    from capax.sweep.storage.store import Store
+
+    check_address(on, address)
+    plan = load_experiment(experiment_path(experiment), scale, seed=seed)
+    check_experiment(plan)
+    repeat = f"-seed{seed}" if seed else ""
+    path = store or _default_store(f"{plan.name}-{plan.scale}{repeat}.sqlite")
+    with Store.create_or_resume(path, plan) as opened, watching() as watch:
+        report = _Counting(watch.sweep(f"{plan.name} ({plan.scale})"))
+        if on is Where.ray:
+            from capax.sweep.running.cluster import run_on_ray
+
+            status = run_on_ray(plan, opened, address=address, report=report)
+        else:
+            status = run_sweep(plan, opened, jobs_at_once=jobs, report=report)
+        unfinished = opened.unfinished()
+    summary = _summary(plan, path, status, report.resumed, unfinished)
+    if report.resumed:
+        note(f"{report.resumed} trials were in the store already")
+    for job in unfinished:
+        note(f"{job.panel}, {job}")
+    emit(summary, as_json, lambda console: _show(console, summary))
+    if status.finished_jobs and any(job.note.startswith("stopped") for job in unfinished):
+        raise typer.Exit(2)
+
+
+def _summary(
+    plan: "Experiment",
+    path: Path,
+    status: "Status",
+    resumed: int | None,
+    unfinished: "tuple[Unfinished, ...]",
+) -> dict[str, object]:
+    return {
+        "experiment": plan.name,
+        "scale": plan.scale,
+        "store": str(path),
+        "trials": status.trials,
+        "solved": status.solved,
+        "runs": status.runs,
+        "resumed_trials": resumed,
+        "unfinished": [asdict(job) for job in unfinished],
+    }
+
+
+def _default_store(name: str) -> Path:
+    from capax.errors import require
+
+    plain = name.isprintable() and not set(name) & set("/\\") and len(name) < 200
+    require(plain, "store", "--store FILE (this experiment's name is no file name)", name)
+    folder = Path("out")
+    folder.mkdir(exist_ok=True)
+    return folder / name
+
+
+def _show(console: "Console", summary: dict[str, object]) -> None:
+    console.print(
+        "{store}: {trials} trials, {solved} solved, {runs} runs".format(**summary), soft_wrap=True
+    )
+
+
+class _Counting:
+    """Passes a sweep's status on; remembers how many trials were there at the start."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.resumed: int | None = None
+
+    def __call__(self, status: "Status") -> None:
+        if self.resumed is None:
+            self.resumed = status.trials
+        self._report(status)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("sweep")(sweep)

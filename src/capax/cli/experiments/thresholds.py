@@ -1,0 +1,95 @@
+"""`capax thresholds`: m*(T) of a store with intervals, and the law behind it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from capax.cli.speaking.output import JsonFlag, emit
+from capax.cli.speaking.shared_options import StoreFiles
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def thresholds(
+    stores: StoreFiles,
+    panel: Annotated[
+        str | None, typer.Option(help="Only the panels of this name; all that search over m.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The smallest m with success probability 0.8 at every T, with 95% intervals, and how it grows.
+
+    m* is a number only where the trials speak for one. The interval says "> 993" or "<= 16" where
+    they bound one side, and that success "does not reach 80 % for any m tried" where it does not.
+    The column of the best learner names the protocol it stands for. Several stores and panels are
+    several named curves in one table.
+
+    Example: `capax thresholds out/figure2.sqlite out/heads.sqlite`
+    """
+    from contextlib import ExitStack
+
+    from capax.analysis.curves import threshold_curves
+    from capax.sweep.storage.store import Store
+
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Store.read(path)) for path in stores]
+        curves = [curve.to_json() for curve in threshold_curves(opened, panel)]
+    payload = {"curves": curves}
+    emit(payload, as_json, lambda console: _show(console, payload))
+
+
+def _show(console: "Console", payload: dict[str, Any]) -> None:
+    curves = payload["curves"]
+    several = len(curves) > 1
+    console.print(_table(curves))
+    floors = [row["floor"] for curve in curves for row in curve["thresholds"] if row["floor"]]
+    if floors and not all(floor["is_floor"] for floor in floors):
+        console.print(
+            "No floor: ambiguous samples were redrawn, so every sample shown singles out the rule."
+        )
+    for curve in curves:
+        if several:
+            console.print(f"\n{curve['name']}", style="bold", markup=False)
+        fit = curve["fit"]
+        for law in fit["laws"]:
+            console.print(law_words(law, law["law"] in fit["ruled_out"]), markup=False)
+        console.print(curve["verdict"], markup=False)  # [open, 3] is an interval, not a style
+
+
+def _table(curves: list[dict[str, Any]]) -> "Table":
+    """One row per curve and T; the column of the best learner where there is one."""
+    from rich.table import Table
+
+    labels = {row["floor"]["label"] for c in curves for row in c["thresholds"] if row["floor"]}
+    beside = (labels.pop() if len(labels) == 1 else "best learner", "m* / that") if labels else ()
+    several = ("curve",) if len(curves) > 1 else ()
+    table = Table(*several, "T", "m*", "95% interval", *beside, "trials")
+    for curve in curves:
+        for row in curve["thresholds"]:
+            cells = [curve["name"]] if several else []
+            star = "-" if row["m_star"] is None else str(row["m_star"])
+            cells += [str(row["T"]), star, interval_words(row)]
+            if beside:
+                ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+                cells += [str(row["floor"]["m"]) if row["floor"] else "", ratio]
+            table.add_row(*cells, str(row["trials"]))
+    return table
+
+
+def interval_words(row: dict[str, Any]) -> str:
+    """`53 - 63`, or what the trials say instead: `> 993`, `<= 16`, ..."""
+    return f"{row['low']} - {row['high']}" if row["status"] == "closed" else row["status"]
+
+
+def law_words(law: dict[str, Any], ruled_out: bool) -> str:
+    """One line per law: weight, goodness of fit, parameters."""
+    values = ", ".join(f"{p['name']} = {p['value']:.4g}" for p in law["parameters"])
+    fit = "" if law["p_fit"] is None else f"  fit p = {law['p_fit']:.2g}"
+    how = "ruled out   " if ruled_out else f"weight {law['weight']:.3f}"
+    return f"  {law['law']:9s} {how}{fit:16s}  {law['formula']}: {values}"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("thresholds")(thresholds)

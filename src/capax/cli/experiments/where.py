@@ -1,0 +1,27 @@
+"""Where an experiment is trained: on this machine or on a Ray cluster."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from capax.errors import InputError
+
+
+class Where(StrEnum):
+    """Where the training runs."""
+
+    here = "here"
+    ray = "ray"
+
+
+On = Annotated[Where, typer.Option(help="Train here or on a Ray cluster.")]
+Address = Annotated[
+    str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
+]
+
+
+def check_address(on: Where, address: str | None) -> None:
+    """A cluster is joined only by those who train on one."""
+    if address is not None and on is not Where.ray:
+        raise InputError("address: wanted together with --on ray, got it without")

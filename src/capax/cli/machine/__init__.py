@@ -1,0 +1,1 @@
+"""Commands about this machine: does it work, and how fast."""

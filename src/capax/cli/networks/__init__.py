@@ -1,0 +1,1 @@
+"""Commands about one network: trained, compiled, verified, decompiled, audited."""

@@ -1,0 +1,107 @@
+"""What `capax audit` prints: the model's facts, the table of heads, comparisons."""
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from capax.audit.auditing import Audit
+
+COLUMNS = ("W_QK_F", "ratio_to_random", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21",
+           "score_radius", "capacity_share")  # fmt: skip
+# With text the columns of the run come first, under short headings; --csv and --json have all.
+WITH_TEXT = {
+    "kind": "kind", "n95": "n95", "n95_exponent": "exponent", "n95_exponent_low": "low",
+    "n95_exponent_high": "high", "n95_exponent_shuffled": "shuffled",
+    "n95_exponent_random": "random",
+    "effective_tokens": "effective", "first_token_share": "first", "mean_distance": "distance",
+    "W_QK_F": "W_QK_F", "ratio_to_random": "to_random",
+}  # fmt: skip
+
+
+def render(
+    found: "Audit", rows: list[dict[str, Any]], comparisons: list[dict[str, Any]], console: Console
+) -> None:
+    """Print facts, heads, what the text showed, comparisons and how to read them."""
+    _render_facts(found, console)
+    _render_rows(rows, console)
+    if len(rows) < len(found.rows):
+        console.print(f"{len(rows)} of {len(found.rows)} heads; without --top all", markup=False)
+    _render_text(found, console)
+    for comparison in comparisons:
+        _render_comparison(comparison, console)
+    for reading in found.to_json()["readings"]:
+        console.print(reading, style="dim", markup=False)
+
+
+def _render_facts(found: "Audit", console: Console) -> None:
+    facts = found.facts
+    grouped = f", {facts.kv_heads} key-value heads" if facts.kv_heads != facts.heads else ""
+    lines = [
+        f"{facts.family}, {found.format}: {facts.layers} layers x {facts.heads} heads{grouped}, "
+        f"head width {facts.head_width}, width {facts.width}",
+        f"scale {facts.scale:.6g}; positions: {facts.positions}"
+        + (f", up to {facts.limit}" if facts.limit else "")
+        + f"; norm: {facts.norm}, folded in",
+        f"heads from {facts.sources.get('heads', '?')}; random start: {found.random_start}",
+        *facts.notes,
+    ]
+    console.print(lines[0], style="bold", markup=False, soft_wrap=True)
+    for line in lines[1:]:
+        console.print(line, markup=False, soft_wrap=True)
+    if found.not_counted:
+        some, more = ", ".join(found.not_counted[:3]), len(found.not_counted)
+        console.print(f"not counted: {more} attention tensors, {some}", markup=False)
+
+
+def _render_rows(rows: list[dict[str, Any]], console: Console) -> None:
+    parts = any(row["part"] for row in rows)
+    columns = WITH_TEXT if "n95" in rows[0] else dict(zip(COLUMNS, COLUMNS, strict=True))
+    columns = {k: v for k, v in columns.items() if any(row.get(k) is not None for row in rows)}
+    names = [*(["part"] if parts else []), "layer", "head", *columns]
+    cells = [[_cell(name, row.get(name)) for name in names] for row in rows]
+    _print_table([columns.get(name, name) for name in names], cells, console)
+
+
+def _print_table(names: list[str], rows: list[list[str]], console: Console) -> None:
+    """Aligned to the right, and never cut, however narrow the terminal is."""
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    for i, row in enumerate([names, *rows]):
+        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        console.print(line, style="bold" if i == 0 else "", markup=False, soft_wrap=True)
+
+
+def _render_text(found: "Audit", console: Console) -> None:
+    from collections import Counter
+
+    about = found.text
+    if about is None:
+        return
+    console.print(
+        f"text: {about['tokens_read']} tokens in {about['windows']} windows, contexts up to "
+        f"{about['longest_context']}; shares and n95 are means over the longer half of contexts",
+        markup=False, soft_wrap=True,
+    )  # fmt: skip
+    counts = Counter(row["kind"] for row in found.rows)
+    for rule in about["kinds"]:
+        console.print(f"{counts[rule['kind']]:5d}  {rule['kind']}: {rule['rule']}", markup=False)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name == "capacity_share":
+        return f"{100 * value:.2f} %"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _render_comparison(comparison: dict[str, Any], console: Console) -> None:
+    console.print(f"against {comparison['against']}", style="bold", markup=False, soft_wrap=True)
+    rows = [
+        [name, f"{entry['median_here']:.4g}", f"{entry['median_there']:.4g}",
+         f"{100 * entry['larger_here']:.0f} %"]
+        for name, entry in comparison["summary"].items()
+    ]  # fmt: skip
+    _print_table(["median over heads", "here", "there", "larger here"], rows, console)
+    console.print("larger here near 50 %: this quantity does not tell the two apart", style="dim",
+                  markup=False)  # fmt: skip

@@ -1,0 +1,137 @@
+"""`capax compile`: a formula becomes weights and a certificate."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from capax.cli.speaking.destinations import check_destinations
+from capax.cli.speaking.output import JsonFlag, emit, note
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from capax.compiler import Certificate, Compiled
+
+
+def compile_command(
+    formula: Annotated[str, typer.Argument(help="e.g. `x2 & x3 & x10`, `maj(x1, x5, x9)`")],
+    T: Annotated[int, typer.Option("-T", "--length", help="Context length: number of bits.")],
+    encoding: Annotated[
+        str, typer.Option(help="deterministic, trainable, bag or incoherent.")
+    ] = "deterministic",
+    family: Annotated[
+        str,
+        typer.Option(help="auto, monotone-symmetric, linear-threshold, symmetric or general."),
+    ] = "auto",
+    eps: Annotated[
+        float | None,
+        typer.Option(help="Allowed uniform error of the output. Default: exact decisions."),
+    ] = None,
+    dim: Annotated[int | None, typer.Option(help="Length of incoherent codes.")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Weights file (safetensors, with certificate).")
+    ] = Path("weights.safetensors"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Certificate only.")] = False,
+    transformer_lens: Annotated[
+        Path | None,
+        typer.Option(help="Also write the weights under TransformerLens names (safetensors)."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Picture of the network (.png, .svg or .pdf).")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Compile a sparse function into a bounded-norm Transformer head, certified on all inputs.
+
+    Example: `capax compile "x2 & x3 & x10" -T 1000`
+    """
+    from capax.compiler import compile as compile_function
+
+    _check_outputs(None if dry_run else out, transformer_lens, plot)
+    compiled = compile_function(formula, T, encoding=encoding, family=family, eps=eps, dim=dim)
+    _write(compiled, None if dry_run else out, transformer_lens, plot)
+    for remark in compiled.certificate.notes:
+        note(remark)
+    certificate = compiled.certificate
+    emit(certificate.to_json(), json, lambda console: show_certificate(console, certificate))
+
+
+def _check_outputs(out: Path | None, lens: Path | None, plot: Path | None) -> None:
+    """Fail before any work when a file could not be written, or is not ours to overwrite."""
+    from capax.compiler.weights_file import is_compiled_file
+    from capax.errors import InputError
+
+    check_destinations(out, lens, plot)
+    if out is not None and out.exists() and not is_compiled_file(out):
+        raise InputError(f"{out}: exists and was not written by capax compile; choose another -o")
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"--plot: wanted a name ending in .png, .svg or .pdf, got {plot.name!r}")
+
+
+def _write(compiled: "Compiled", out: Path | None, lens: Path | None, plot: Path | None) -> None:
+    from capax.compiler import save_compiled
+
+    if lens is not None:
+        from capax.compiler.transformer_lens import save_transformer_lens
+
+        save_transformer_lens(lens, compiled)
+        note(f"TransformerLens arrays: {lens}")
+    if plot is not None:
+        from capax.figures.heads.compiled_function import save_compiled_figure
+
+        save_compiled_figure(plot, compiled)
+        note(f"picture: {plot}")
+    if out is not None:
+        note(f"weights: {save_compiled(out, compiled)}")
+
+
+def show_certificate(console: "Console", certificate: "Certificate") -> None:
+    """The certificate as two tables: what is promised, and what it weighs."""
+    from rich.table import Table
+    from rich.text import Text
+
+    promised = Table(title="certificate", show_header=False, title_justify="left")
+    for name, value in _promises(certificate):
+        promised.add_row(name, Text(value))
+    console.print(promised)
+    weighed = Table(title="norms", title_justify="left")
+    for column in ("matrix", "Frobenius", "spectral", "(2,1)", "Proposition 5", "ratio"):
+        weighed.add_column(column, justify="left" if column == "matrix" else "right")
+    for matrix, row in certificate.norms.items():
+        bound = certificate.paper_bounds.get(matrix)
+        order = "" if bound is None else f"{bound['order']} = {bound['value']:.3g}"
+        ratio = "" if bound is None else f"{bound['ratio']:.2f}"
+        numbers = (f"{row[name]:.4g}" for name in ("frobenius", "spectral", "norm_2_1"))
+        weighed.add_row(matrix, *numbers, order, ratio)
+    console.print(weighed)
+
+
+def _promises(certificate: "Certificate") -> list[tuple[str, str]]:
+    c = certificate
+    rows: list[tuple[str, str]] = [
+        ("function", c.function),
+        ("T, s, d", f"{c.T}, {c.s}, {c.d}"),
+        ("family", c.family),
+        ("encoding", c.encoding),
+        ("target", c.target),
+        ("worst-case error", f"{c.worst_case_error:.6g} over all 2^{c.T} inputs"),
+        ("margin", "none (real-valued)" if c.margin is None else f"{c.margin:.6g}"),
+        ("wrong decisions", "none to make" if c.margin is None else f"0 of 2^{c.T}"),
+        ("MLP units", str(c.mlp_units)),
+        ("head", ", ".join(f"{name} = {value:.4g}" for name, value in c.selection.items())),
+    ]
+    rows += [(f"m by {route}", _samples(route, c)) for route in c.sample_size]
+    return [*rows, ("statements", "; ".join(c.statements))]
+
+
+def _samples(route: str, certificate: "Certificate") -> str:
+    m: Any = certificate.sample_size[route]
+    size = "no finite number" if m is None else f"{m:,}".replace(",", " ")
+    vacuous = certificate.capacity[route]["vacuous_in_practice"]
+    return f"{size} for error 0.1 at 95 %" + (" (vacuous in practice)" if vacuous else "")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compile")(compile_command)

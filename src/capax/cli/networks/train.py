@@ -1,0 +1,107 @@
+"""`capax train`: one Transformer on one formula, its weights in a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from capax.cli.speaking.destinations import check_destinations
+from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import (
+    Formula,
+    InputLength,
+    LabelNoise,
+    NumExamples,
+    TokenWidth,
+)
+
+if TYPE_CHECKING:
+    from capax.training.one_model import Trained
+
+
+def train(
+    formula: Formula,
+    T: InputLength = 50,
+    m: NumExamples = 300,
+    out: Annotated[Path | None, typer.Option(help="Write the weights here (.safetensors).")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Write its data here (.npz), for bound and decompile.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 0,
+    restarts: Annotated[int, typer.Option(help="Runs until one solves it.")] = 5,
+    steps: Annotated[int, typer.Option(help="Steps of a run (a multiple of 100).")] = 1000,
+    lr: Annotated[float, typer.Option(help="Step size of Adam(W).")] = 1e-3,
+    layers: Annotated[int, typer.Option(help="Layers; one layer trains fastest.")] = 1,
+    heads: Annotated[int, typer.Option(help="Heads per layer; a divisor of d.")] = 16,
+    d: TokenWidth = 64,
+    noise: LabelNoise = 0.0,
+    json: JsonFlag = False,
+) -> None:
+    """Train a Transformer on a sparse Boolean function, as in the paper, and keep its weights.
+
+    The files fit the other commands: `capax bound model.safetensors --data data.npz`.
+
+    Example: `capax train "x2 & x3 & x10" -T 50 -m 300 --out model.safetensors --data data.npz`
+    """
+    from capax.training.one_model import train_model
+    from capax.training.progress import live_bar
+
+    check_destinations(out, data)
+    with live_bar() as bar:
+        trained = train_model(
+            formula,
+            T,
+            m,
+            seed=seed,
+            restarts=restarts,
+            steps=steps,
+            lr=lr,
+            task={"noise": noise},
+            model={"layers": layers, "heads": heads, "d": d, "mlp_width": 4 * d},
+            progress=bar,
+        )
+    if out is not None:
+        trained.save(out, data)
+    elif data is not None:
+        from capax.data.export import write_task
+
+        write_task(data, trained.spec.task, trained.task)
+    else:
+        note("nothing was kept: --out model.safetensors writes the weights")
+    summary = _summary(trained, out, data)
+    emit(summary, json, lambda console: _render(summary, console))
+
+
+def _summary(trained: "Trained", out: Path | None, data: Path | None) -> dict[str, Any]:
+    return {
+        "spec": trained.spec.model_dump(mode="json"),
+        "support": list(trained.task.support),
+        "solved": trained.solved,
+        "runs": len(trained.result.runs),
+        "steps": trained.run.steps,
+        "validation_accuracy": trained.accuracy,
+        "seconds": round(sum(run.seconds for run in trained.result.runs), 2),
+        "out": None if out is None else str(out),
+        "data": None if data is None else str(data),
+    }
+
+
+def _render(summary: dict[str, Any], console: Console) -> None:
+    task = summary["spec"]["task"]
+    positions = ", ".join(f"x{x}" for x in summary["support"])
+    console.print(
+        f"task        {task['function']} on {positions}, T = {task['T']}, m = {task['m']}"
+    )
+    state = "solved" if summary["solved"] else "not solved"
+    share = 100 * summary["validation_accuracy"]
+    console.print(f"outcome     {state}: {share:.2f} % of the validation set right")
+    console.print(f"training    {summary['runs']} runs, the last of {summary['steps']} steps")
+    for name in ("out", "data"):
+        if summary[name]:
+            console.print(f"written     {summary[name]}", soft_wrap=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add `capax train` to the command line."""
+    app.command()(train)

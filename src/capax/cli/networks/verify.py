@@ -1,0 +1,116 @@
+"""`capax verify`: recompute a certificate from the weights alone."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from capax.cli.speaking.output import JsonFlag, emit
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from capax.compiler import Claim, Verification
+
+WIDEST = 44
+STYLES = {"proved": None, "refuted": "bold red", "unproved": "bold red", "stated": "dim"}
+SHOWN_STATUS = {"stated": "stated, not checked"}
+GROUPS = ("norms", "paper_bounds", "sample_size", "capacity")
+"""Claims with many parts: one line when all of them are proved."""
+
+
+def verify_command(
+    weights: Annotated[Path, typer.Argument(help="File written by capax compile.")],
+    json: JsonFlag = False,
+) -> None:
+    """Check a compiled network against its certificate; exit code 1 unless every claim is proved.
+
+    Every field is recomputed from the weights alone, in real arithmetic with all rounding errors
+    accounted for. `--json` lists per claim: claimed, recomputed (an interval), status (proved,
+    refuted, unproved, or stated: not checked).
+
+    Example: `capax verify weights.safetensors`
+    """
+    from capax.compiler import verify
+
+    verdict = verify(weights)
+    emit(verdict.to_json(), json, lambda console: show_verdict(console, verdict))
+    if not verdict.ok:
+        raise typer.Exit(1)
+
+
+def show_verdict(console: "Console", verdict: "Verification") -> None:
+    """Every claim beside the recomputed number; the failed ones first and in red.
+
+    Names and texts come from the file: they are printed as they are, never as markup.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"{_text(verdict.path)}: {_text(verdict.function)}, T = {verdict.T}"
+    table = Table(title=Text(title), title_justify="left")
+    for column in ("claim", "in the file", "from the weights", "status"):
+        table.add_column(column)
+    checked = [claim for claim in verdict.claims if claim.status == "proved"]
+    told = [c for c in verdict.claims if c.status == "stated" and c.claimed not in (None, [])]
+    single = [claim for claim in checked if "." not in claim.name and claim.name not in GROUPS]
+    for claim in (*verdict.failed, *single):
+        table.add_row(*map(Text, _cells(claim)), style=STYLES[claim.status])
+    for group in GROUPS:
+        size = sum(claim.name.split(".")[0] == group for claim in checked)
+        if size:
+            table.add_row(group, f"{size} numbers and names", "the same", "proved")
+    for claim in told:
+        table.add_row(*map(Text, _cells(claim)), style="dim")
+    console.print(table)
+    for line in _summary(verdict):
+        console.print(Text(line))
+    if verdict.ok:
+        line = f"ok: {len(checked)} claims proved for all 2^{verdict.T} inputs"
+        aside = f"; {len(told)} stated, not checked" if told else ""
+        console.print(Text(line + aside), style="green")
+    else:
+        names = ", ".join(_text(claim.name) for claim in verdict.failed[:4])
+        more = f" and {len(verdict.failed) - 4} more" if len(verdict.failed) > 4 else ""
+        console.print(Text(f"NOT OK: {names}{more}"), style="bold red")
+
+
+def _summary(verdict: "Verification") -> list[str]:
+    """How it was found, in which arithmetic, and what float32 leaves."""
+    low, high = verdict.attacked_error, verdict.worst_case_error
+    single = verdict.float32
+    kept = "nothing to decide" if verdict.margin is None else f"margin {_text(single.margin)}"
+    fate = "" if single.decided or verdict.margin is None else " (decisions are not proved there)"
+    return [
+        f"method: {verdict.method}; arithmetic: {verdict.arithmetic}",
+        f"worst-case error between {low:.6g} (an actual input) and {high:.6g} (proved)",
+        f"float32 forward pass: {kept}, error at most {single.error:.6g}{fate}",
+    ]
+
+
+def _cells(claim: "Claim") -> tuple[str, str, str, str]:
+    found = "" if claim.status == "stated" else _text(claim.recomputed)
+    return _text(claim.name), _claimed(claim), found, SHOWN_STATUS.get(claim.status, claim.status)
+
+
+def _claimed(claim: "Claim") -> str:
+    relation = {"<=": "<= ", ">=": ">= "}.get(claim.relation, "")
+    return relation + _text(claim.claimed)
+
+
+def _text(value: Any) -> str:
+    """One short printable line; what is not printable is shown by its code."""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, list | tuple) and value and all(isinstance(x, float) for x in value):
+        low, high = f"{value[0]:.9g}", f"{value[-1]:.9g}"
+        return low if low == high and len(value) == 2 else f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, list | tuple) and len(value) == 2 and value[0] == value[1]:
+        value = value[0]
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
+    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("verify")(verify_command)

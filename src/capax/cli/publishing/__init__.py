@@ -1,0 +1,1 @@
+"""Commands whose results are shown to others: figures, pages, citations."""

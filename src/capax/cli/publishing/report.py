@@ -1,0 +1,46 @@
+"""`capax report`: one self-contained HTML file from the stores of sweeps."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capax.cli.speaking.output import JsonFlag, emit
+from capax.cli.speaking.shared_options import StoreFiles
+
+
+def report(
+    stores: StoreFiles,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    json: JsonFlag = False,
+) -> None:
+    """Write a report: figures, tables, settings, versions, and every run behind every number.
+
+    The file loads nothing from the network; it opens on a phone and follows dark mode.
+
+    Example: `capax report figure2.sqlite figure4.sqlite --out report.html`
+    """
+    from capax.files import check_writable
+    from capax.report.build import write_report
+
+    check_writable(out)
+    page = write_report(stores, out)
+    summary = {
+        "report": str(out),
+        "bytes": out.stat().st_size,
+        "sections": [section.anchor for section in page.sections],
+        "runs": sum(len(store["rows"]) for store in page.stores),
+        "findings": [{"value": f.value, "meaning": f.meaning} for f in page.findings],
+    }
+    emit(summary, json, lambda console: console.print(_line(summary), markup=False))
+
+
+def _line(summary: dict) -> str:
+    return f"{summary['report']}: {summary['runs']} runs, {summary['bytes'] / 1e6:.1f} MB"
+
+
+def register(app: typer.Typer) -> None:
+    """Add `report` to the command line."""
+    app.command("report", epilog="Example: `capax report figure2.sqlite --out report.html`")(report)

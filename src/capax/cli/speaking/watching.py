@@ -1,0 +1,145 @@
+"""How long commands tell where they stand: bars on a terminal, a line a minute elsewhere."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from capax.cli.speaking.output import stderr
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from capax.sweep.running.job import Status
+    from capax.training.progress import Lines, Stopwatch
+
+Report = Callable[["Status"], None]
+
+
+@runtime_checkable
+class Watch(Protocol):
+    """Where a command puts its progress."""
+
+    def sweep(self, title: str) -> Report:
+        """A stage of trials: call the result with every new status."""
+        ...
+
+    def single(self, title: str) -> AbstractContextManager[None]:
+        """A stage without parts: done when its block ends."""
+        ...
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """Bars where somebody looks at stderr, lines where it is a file or a pipe."""
+    from capax.training.progress import every_minute
+
+    console = stderr()
+    if not console.is_terminal:
+        with every_minute() as lines:
+            yield InLines(lines)
+        return
+    with _bars(console) as progress:
+        yield InBars(progress)
+
+
+def _bars(console: "Console") -> "Progress":
+    from rich.progress import Progress, TextColumn
+    from rich.table import Column
+
+    from capax.training.progress import fixed, shrinking_bar
+
+    title = TextColumn(
+        "{task.description}",
+        markup=False,
+        table_column=Column(no_wrap=True, overflow="ellipsis", max_width=24),
+    )
+    return Progress(
+        title, shrinking_bar(), fixed("{task.fields[detail]}"), console=console, expand=True
+    )
+
+
+class InBars:
+    """One bar per stage."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self._progress = progress
+
+    def sweep(self, title: str) -> Report:
+        from capax.training.progress import Stopwatch
+
+        task = self._progress.add_task(title, total=None, detail="")
+        watch: list[Stopwatch] = []
+
+        def report(status: "Status") -> None:
+            if not watch:
+                watch.append(Stopwatch(status.trials))
+            detail = short(status, watch[0])
+            total = status.most_trials
+            self._progress.update(task, total=total, completed=status.trials, detail=detail)
+
+        return report
+
+    @contextmanager
+    def single(self, title: str) -> Iterator[None]:
+        task = self._progress.add_task(title, total=None, detail="")
+        yield
+        self._progress.update(task, total=1, completed=1, refresh=True)
+
+
+class InLines:
+    """A line when a stage begins and ends, and one every minute in between."""
+
+    def __init__(self, lines: "Lines") -> None:
+        self._lines = lines
+
+    def sweep(self, title: str) -> Report:
+        from capax.training.progress import Stopwatch
+
+        watch: list[Stopwatch] = []
+        over = False
+
+        def report(status: "Status") -> None:
+            nonlocal over
+            if over:  # outcomes on their way to the store still come in: one closing line is enough
+                return
+            if not watch:
+                watch.append(Stopwatch(status.trials))
+                self._lines.say(f"{title}: {status.trials} of at most {status.most_trials} trials")
+            self._lines.text = lambda: f"{title}: {long(status, watch[0])}"
+            over = status.finished_jobs == status.jobs
+            if over:
+                self._lines.text = None
+                self._lines.say(f"{title}: {long(status, watch[0])}")
+
+        return report
+
+    @contextmanager
+    def single(self, title: str) -> Iterator[None]:
+        self._lines.say(title)
+        yield
+
+
+def short(status: "Status", watch: "Stopwatch") -> str:
+    """What must not be cut from a bar: counts and times, in some 45 columns."""
+    so_far, left = _times(status, watch)
+    done = f"{status.trials}/{status.most_trials}, {status.solved} solved"
+    return f"{done}, {so_far}{f', left <= {left}' if left else ''}"
+
+
+def long(status: "Status", watch: "Stopwatch") -> str:
+    """The same for a log, with what runs right now."""
+    so_far, left = _times(status, watch)
+    running = f", at work: {status.at_work}" if status.at_work else ""
+    return (
+        f"{status.trials} of at most {status.most_trials} trials, {status.solved} solved, "
+        f"{status.runs} runs{running}, {so_far}{f', at most {left} left' if left else ''}"
+    )
+
+
+def _times(status: "Status", watch: "Stopwatch") -> tuple[str, str]:
+    from capax.training.progress import clock
+
+    left = watch.left(status.trials, status.most_trials)
+    over = status.finished_jobs == status.jobs
+    return clock(watch.elapsed), "" if left is None or over else clock(left)

@@ -1,0 +1,1 @@
+"""Commands about formulas, covers, bounds and the statements behind them."""

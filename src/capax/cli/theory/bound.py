@@ -1,0 +1,220 @@
+"""`capax bound`: how much can this head, layer or model hold, and how many samples does it need?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from capax.cli.speaking.output import JsonFlag, emit, note, stdout
+from capax.cli.speaking.shared_options import DarkFlag, PriorFile, PriorSize, TokenWidth
+from capax.cli.theory import bound_options as options
+from capax.cli.theory.bound_table import render
+from capax.errors import require
+
+if TYPE_CHECKING:
+    from capax.capacity.bound import Bound
+    from capax.capacity.certificates.portfolio import Certificate
+
+DEFAULT_T = 1000
+
+
+def bound(
+    model: options.ModelFile = None,
+    norms: options.Norms = None,
+    T: options.ContextLength = None,
+    m: options.NumSequences = 5000,
+    d: TokenWidth = 64,
+    k: options.HeadWidth = None,
+    layers: options.NumLayers = 1,
+    heads: options.ForeignHeads = None,
+    B_X: options.LongestToken = None,
+    margin: options.Margin = 1.0,
+    delta: options.FailureProbability = 0.05,
+    target: options.TargetError = 0.1,
+    data: options.TrainingFile = None,
+    holdout: options.HoldoutFile = None,
+    looks: options.Looks = 1,
+    family: options.Family = None,
+    frozen: options.FrozenFlag = False,
+    prior: PriorFile = None,
+    prior_size: PriorSize = 0,
+    explain: options.ExplainFlag = False,
+    latex: options.LatexFlag = False,
+    plot: options.PlotFile = None,
+    waterfall: options.WaterfallFile = None,
+    dark: DarkFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """A generalization bound with every constant: its value, what dominates it, the m it needs.
+
+    From norms alone, or from the weights in a file. A value of 1 or more is called vacuous. Norms
+    of a file are measured after training; the price of that is part of the number. Every number
+    says whether it is rigorous (proved under the assumptions that are printed) or a comparison.
+
+    With --data every route that applies is tried: one table with its value, whose error it
+    bounds, its share of delta and what it assumes. All rows hold together; a minimum is taken only
+    over rows about the same predictor. --holdout adds what a practitioner would do instead.
+
+    Without either, --plot compares all arguments on AND of 3 bits.
+
+    Example: `capax bound --norms W_QK=2,v=1 -T 1000 -m 100000 --margin 0.5`
+
+    Example: `capax bound model.safetensors --data task.npz --holdout task.npz --family and3`
+    """
+    require(T is None or T >= 1, "T", "a context length >= 1", T)
+    if model is None and norms is None and (plot or waterfall):
+        _only_pictures(plot, waterfall, T or DEFAULT_T, m, target, delta, dark, json)
+        return
+    _check_sources(model, norms, plot, waterfall)
+    files = {"data": data, "holdout": holdout, "prior": prior}
+    chosen = {"looks": looks, "family": family, "frozen": frozen, "prior_size": prior_size}
+    goal = {"margin": margin, "delta": delta, "target": target}
+    extra: dict[str, Any] = {}
+    if norms is not None:
+        _check_nothing_trained(files, chosen, B_X)
+        answer = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal)
+        if plot is not None:
+            extra = {"plot": str(_draw(norms, m, d, k, goal, plot, dark))}
+    else:
+        evidence = {"files": files, "chosen": chosen}
+        answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, evidence, goal)
+    _show(answer, {**answer.to_json(), **extra, "target": target}, explain, latex, json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(bound)
+
+
+def _check_sources(
+    model: Path | None, norms: str | None, plot: Path | None, waterfall: Path | None
+) -> None:
+    """One source of norms, and pictures that can be drawn from it."""
+    require((model is None) != (norms is None), "bound", "a model file or --norms", "both or none")
+    require(waterfall is None, "--waterfall", "neither a model nor --norms", "one of them")
+    if plot is not None:
+        from capax.figures.style import check_destination
+
+        require(norms is not None, "--plot", "--norms (a file fixes its own T)", "a model file")
+        check_destination(plot)
+
+
+def _check_nothing_trained(
+    files: dict[str, Path | None], chosen: dict[str, Any], B_X: float | None
+) -> None:
+    """Norms alone go with no data, and have their own B_X."""
+    given = {**files, "family": chosen["family"], "frozen": chosen["frozen"] or None}
+    asked = [f"--{name}" for name, value in given.items() if value is not None]
+    require(not asked, "--norms", "no data (nothing is trained)", ", ".join(asked))
+    require(B_X is None, "--B_X", "B_X inside --norms", B_X)
+
+
+def _from_norms(
+    text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, Any]
+) -> "Certificate | Bound":
+    from capax.capacity.certificates.portfolio import bound_from_norms
+    from capax.capacity.network.sample_points import Sample
+    from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
+
+    cls = class_from_norms(parse_norms(text), d=d, k=k, layers=layers)
+    if not cls.scalar:
+        return cls.cover(Sample(m, T), goal["margin"] / 2)
+    return bound_from_norms(cls, Sample(m, T), **goal)
+
+
+def _from_file(
+    path: Path,
+    T: int | None,
+    B_X: float | None,
+    m: int,
+    heads: int | None,
+    given: dict[str, dict[str, Any]],
+    goal: dict[str, Any],
+) -> tuple["Certificate | Bound", dict[str, Any]]:
+    from capax.capacity.certificates.model_files import (
+        Evidence,
+        foreign_certificate,
+        is_capax_checkpoint,
+        model_certificate,
+    )
+
+    if is_capax_checkpoint(path):
+        require(heads is None, "--heads", "a GPT-2 or BERT file", "a Capax checkpoint")
+        sets = _read_sets(given["files"])
+        evidence = Evidence(**sets, **given["chosen"], prior=given["files"]["prior"])
+        answer, measured, sample = model_certificate(
+            path, m=m, T=T, B_X=B_X, evidence=evidence, **goal
+        )
+        checks = [{"text": a.text, "holds": a.holds, "detail": a.detail} for a in
+                  measured.checks(sample.T)]  # fmt: skip
+        counts = {name: len(part.y) for name, part in sets.items() if part is not None}
+        about = {"kind_of_model": measured.kind, "T": sample.T, "applies": checks}
+        return answer, {**about, "examples": counts}
+    asked = [name for name, value in given["files"].items() if value is not None]
+    wanted = "a Capax checkpoint (others have no scalar output)"
+    require(not asked, f"--{(asked or ['data'])[0]}", wanted, str(path))
+    require(B_X is None, "--B_X", "none (LayerNorm fixes the length of a token)", B_X)
+    certificate, rows = foreign_certificate(path, m=m, T=T or DEFAULT_T, heads=heads, **goal)
+    note("per-head numbers compare heads and checkpoints; they are not certificates")
+    return certificate, {"kind_of_model": "GPT-2/BERT state dict", "heads": rows}
+
+
+def _read_sets(files: dict[str, Path | None]) -> dict[str, Any]:
+    """The two sets of examples; a hold-out that is the training set itself is refused."""
+    from capax.data.examples import read_examples
+
+    seen = None if files["data"] is None else read_examples(files["data"], "train")
+    fresh = None if files["holdout"] is None else read_examples(files["holdout"], "validation")
+    if seen is not None and fresh is not None:
+        same = seen.X.shape == fresh.X.shape and bool((seen.X == fresh.X).all())
+        require(not same, "--holdout", "examples the model was not trained on", "the training set")
+    return {"data": seen, "holdout": fresh}
+
+
+def _only_pictures(
+    plot: Path | None,
+    waterfall: Path | None,
+    T: int,
+    m: int,
+    target: float,
+    delta: float,
+    dark: bool,
+    json: bool,
+) -> None:
+    from capax.figures.style import check_destination, save
+    from capax.figures.theory.bound_curves import draw_conjunction_curves
+    from capax.figures.theory.slack_waterfall import draw_waterfall
+
+    for path in filter(None, (plot, waterfall)):
+        check_destination(path)
+    payload: dict[str, Any] = {}
+    if plot is not None:
+        figure, payload["curves"] = draw_conjunction_curves(3, target, delta, dark=dark)
+        payload["plot"] = str(save(figure, plot))
+    if waterfall is not None:
+        figure, payload["steps"] = draw_waterfall(T, 3, m, dark=dark)
+        payload["waterfall"] = str(save(figure, waterfall))
+    written = [payload[name] for name in ("plot", "waterfall") if name in payload]
+    emit(payload, json, lambda console: console.print("\n".join(written), markup=False))
+
+
+def _draw(
+    norms: str, m: int, d: int, k: int | None, goal: dict[str, Any], plot: Path, dark: bool
+) -> Path:
+    from capax.capacity.weights.plain_norms import parse_norms
+    from capax.figures.style import save
+    from capax.figures.theory.bound_curves import draw_norm_curves
+
+    return save(draw_norm_curves(parse_norms(norms), m=m, d=d, k=k, dark=dark, **goal), plot)
+
+
+def _show(
+    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, latex: bool, json: bool
+) -> None:
+    from capax.capacity.bound import Bound
+
+    best = answer if isinstance(answer, Bound) else answer.best
+    if latex and not json:
+        stdout().print(best.explain("latex"), markup=False, soft_wrap=True)
+        return
+    emit(payload, json, lambda console: render(answer, payload, explain, console))

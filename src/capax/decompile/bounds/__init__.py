@@ -1,0 +1,1 @@
+"""From the formula and the training data to bounds on the network's error."""

@@ -1,0 +1,1 @@
+"""Does the formula hold on all inputs? Enclosures, cells, counterexamples."""

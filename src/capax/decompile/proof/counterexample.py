@@ -1,0 +1,99 @@
+"""A search for an input on which a one-layer Transformer and a formula disagree.
+
+At a pattern of the support, from all-zero, all-one and random fillers: flip the better half of the
+fillers whose single flip brings the logit nearer to the wrong side, as long as that helps. The
+search runs on the tables in float64; a find counts only when the model itself confirms it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from capax.boolean.functions import SparseFunction
+from capax.decompile.proof.table_forward import TableForward
+from capax.decompile.reading.influence import random_bits
+
+ROUNDS = 40
+MAX_PATTERNS = 32
+
+
+@dataclass(frozen=True)
+class Found:
+    """The smallest signed margin (negative: wrong) that was found, and its input."""
+
+    margin: float
+    bits: np.ndarray
+    inputs: int
+
+
+def search(
+    forward: TableForward,
+    f: SparseFunction,
+    rng: np.random.Generator,
+    *,
+    threshold: float = 0.0,
+    p: float = 0.5,
+    starts: int = 3,
+) -> Found:
+    """The worst input found; `inputs` counts the evaluations."""
+    T, support = forward.tables.T, np.asarray(f.support, np.int64)
+    free = np.delete(np.arange(T), support)
+    signs = np.where(f.table > 0.5, 1.0, -1.0)
+    rows = np.arange(len(signs))
+    if len(rows) > MAX_PATTERNS:
+        rows = _narrowest(forward, f, rng, signs, threshold, p)
+    best, asked = Found(np.inf, np.zeros(T, np.uint8), 0), 0
+    for row in rows.tolist():
+        fillers = random_bits(rng, starts, T, p)
+        fillers[0], fillers[-1] = 0, 1
+        for x in fillers:
+            x[support] = row >> np.arange(len(support)) & 1
+            margin, bits, count = _descend(forward, x, free, signs[row], threshold)
+            asked += count
+            if margin < best.margin:
+                best = Found(margin, bits, 0)
+    return Found(best.margin, best.bits, asked)
+
+
+def _narrowest(
+    forward: TableForward,
+    f: SparseFunction,
+    rng: np.random.Generator,
+    signs: np.ndarray,
+    threshold: float,
+    p: float,
+) -> np.ndarray:
+    """The patterns with the smallest margins at one random filler each."""
+    X = random_bits(rng, len(signs), forward.tables.T, p)
+    for i, t in enumerate(f.support):
+        X[:, t] = np.arange(len(signs)) >> i & 1
+    margins = signs * (forward.logits(forward.sums(X)) - threshold)
+    return np.argsort(margins, kind="stable")[:MAX_PATTERNS]
+
+
+def _descend(
+    forward: TableForward, x: np.ndarray, free: np.ndarray, sign: float, threshold: float
+) -> tuple[float, np.ndarray, int]:
+    asked = 1
+    sums = forward.sums(x[None])[0]
+    margin = float(sign * (forward.logits(sums[None])[0] - threshold))
+    for _ in range(ROUNDS):
+        if not len(free):
+            break
+        single = sign * (forward.logits(forward.flips(sums, x, free)) - threshold)
+        asked += len(free)
+        helpful = free[np.argsort(single, kind="stable")][: int((single < margin - 1e-12).sum())]
+        size = len(helpful)
+        while size:
+            trial = x.copy()
+            trial[helpful[:size]] ^= 1
+            new_sums = forward.sums(trial[None])[0]
+            new = float(sign * (forward.logits(new_sums[None])[0] - threshold))
+            asked += 1
+            if new < margin - 1e-12:
+                break
+            size //= 2
+        if not size:
+            break
+        x, sums, margin = trial, new_sums, new
+    return margin, x, asked

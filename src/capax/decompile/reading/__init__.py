@@ -1,0 +1,1 @@
+"""Which bits, which function, and how it is written."""

@@ -1,0 +1,169 @@
+"""Which bits matter: pairs of inputs that disagree, and the bit at which they begin to.
+
+Take two random inputs x, x' whose known relevant bits agree. If the decisions differ, some other
+bit matters: walk from x to x' along half of the remaining differences, keep the half at whose ends
+the decisions still differ, and after log2 T queries one bit is left whose flip alone changes the
+decision. That pair of inputs is a witness: a bit found is relevant for certain (for a model that
+answers the same each time). Group testing: all bits are in every test, so that the number of
+queries grows with log T. Search ends when N pairs in a row agree.
+
+What may be missed (ours). Let I be the bits found and Inf_i = P[flipping bit i changes f]. Then
+
+    P[f(x) != f(x') | x_I = x'_I] = 2 E Var(f | x_I) >= 2 E Var(f | all bits but i)
+                                  = 2 p (1 - p) Inf_i,       i not in I,
+
+because conditioning on more leaves less variance. N agreeing pairs hence miss a bit of influence
+theta with probability at most (1 - 2 p (1 - p) theta)^N; stage j of the search has the share
+delta / (j (j + 1)) of delta, since every stage may be the last.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, UInt8
+
+from capax.data.distributions import word_threshold
+from capax.decompile.reading.oracle import Oracle
+
+FIRST_PAIRS = 256
+WITNESSES = 48
+"""Disagreeing pairs that are followed at once."""
+STAGES = 60
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Bits with a witness each, and what the search may have missed.
+
+    `pairs` agreed in the last stage, `differing` of them did not (0 unless the search was cut off
+    at `limit` bits). `missed_influence`: bits of at least this influence are all listed, with
+    probability 1 - `delta`.
+    """
+
+    bits: tuple[int, ...]
+    pairs: int
+    differing: int
+    missed_influence: float
+    delta: float
+    complete: bool
+
+
+def find_candidates(
+    model: Oracle,
+    rng: np.random.Generator,
+    *,
+    p: float = 0.5,
+    pairs: int = 2000,
+    delta: float = 1e-3,
+    limit: int = 12,
+    hints: tuple[int, ...] = (),
+) -> Candidates:
+    """All bits whose influence is not tiny, by group testing; at most `limit` of them.
+
+    `hints` (bits that attention looks at) are tried first, each by a flip on random inputs; a hint
+    without a witness is not taken over.
+    """
+    found = set(_confirmed(model, rng, p, hints[:limit]))
+    differing, checked, complete, stage = 0, 0, False, 0
+    while stage < STAGES:
+        stage += 1
+        known = sorted(found)
+        differing, new, checked = _one_stage(model, rng, p, known, pairs)
+        if differing == 0:
+            complete = True
+            break
+        found.update(int(bit) for bit in new)
+        if len(found) > limit:
+            found = set(_strongest(model, rng, p, sorted(found), limit))
+            break
+    share = delta / (stage * (stage + 1))
+    theta = -math.expm1(math.log(share) / checked) / (2 * p * (1 - p))
+    return Candidates(tuple(sorted(found)), checked, differing, min(1.0, theta), delta, complete)
+
+
+def _one_stage(
+    model: Oracle, rng: np.random.Generator, p: float, known: list[int], pairs: int
+) -> tuple[int, np.ndarray, int]:
+    """Pairs that differ, the bits found from them, and the number of pairs asked about.
+
+    A small sample first: where bits are left to find, it mostly finds them.
+    """
+    for size in (min(FIRST_PAIRS, pairs), pairs):
+        x, y = _pairs(rng, size, model.T, p, known)
+        at_x, at_y = model(x), model(y)
+        differ = np.flatnonzero(at_x != at_y)
+        if len(differ):
+            chosen = differ[:WITNESSES]
+            return len(differ), bisect(model, x[chosen], y[chosen], at_x[chosen]), size
+    return 0, np.empty(0, np.int64), pairs
+
+
+def _pairs(
+    rng: np.random.Generator, n: int, T: int, p: float, known: list[int]
+) -> tuple[UInt8[np.ndarray, "n T"], UInt8[np.ndarray, "n T"]]:
+    x, y = random_bits(rng, n, T, p), random_bits(rng, n, T, p)
+    y[:, known] = x[:, known]
+    return x, y
+
+
+def bisect(
+    model: Oracle,
+    x: UInt8[np.ndarray, "n T"],
+    y: UInt8[np.ndarray, "n T"],
+    at_x: Bool[np.ndarray, " n"],
+) -> np.ndarray:
+    """For each pair with different decisions, a bit whose flip alone changes the decision.
+
+    The differing bits of a pair are put in order; input number c has the first c of them from y.
+    The decision at `low` is that of x, at `high` it is not; the interval is halved until it holds
+    one bit.
+    """
+    changed = x != y
+    order = np.cumsum(changed, axis=1)  # 1-based rank of each differing bit
+    low, high = np.zeros(len(x), np.int64), order[:, -1].astype(np.int64)
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        hybrid = np.where(changed & (order <= middle[:, None]), y, x)
+        as_x = model(hybrid) == at_x
+        low, high = np.where(as_x, middle, low), np.where(as_x, high, middle)
+    return (changed & (order == high[:, None])).argmax(axis=1)
+
+
+def influences(
+    model: Oracle, rng: np.random.Generator, bits: tuple[int, ...], *, p: float, n: int
+) -> tuple[np.ndarray, int]:
+    """For each bit, how many of n random inputs change the decision when it is flipped."""
+    x = random_bits(rng, n, model.T, p)
+    base = model(x)
+    counts = []
+    for bit in bits:
+        flipped = x.copy()
+        flipped[:, bit] ^= 1
+        counts.append(int((model(flipped) != base).sum()))
+    return np.array(counts, np.int64), n
+
+
+def random_bits(rng: np.random.Generator, n: int, T: int, p: float) -> UInt8[np.ndarray, "n T"]:
+    """n inputs of T independent Bernoulli(p) bits, p to within 2^-32."""
+    if p == 0.5:
+        return rng.integers(0, 2, (n, T), dtype=np.uint8)
+    words = rng.integers(0, 1 << 32, (n, T), dtype=np.uint32)
+    return (words < np.uint32(word_threshold(p))).astype(np.uint8)
+
+
+def _confirmed(
+    model: Oracle, rng: np.random.Generator, p: float, hints: tuple[int, ...]
+) -> list[int]:
+    if not hints:
+        return []
+    counts, _ = influences(model, rng, hints, p=p, n=64)
+    return [bit for bit, count in zip(hints, counts, strict=True) if count]
+
+
+def _strongest(
+    model: Oracle, rng: np.random.Generator, p: float, bits: list[int], limit: int
+) -> list[int]:
+    """The `limit` bits of largest measured influence."""
+    counts, _ = influences(model, rng, tuple(bits), p=p, n=512)
+    return [bits[i] for i in np.argsort(-counts, kind="stable")[:limit]]

@@ -1,0 +1,1 @@
+"""Pictures of experiments, drawn from small records: curves, transitions, thresholds."""

@@ -1,0 +1,233 @@
+"""Figure 2: the sample size a Transformer needs, against the context length T.
+
+Left, what was measured: the share of trials that succeed against m, one curve per T. Right, what
+follows: m*(T), the smallest m with success probability at least 0.8, with its 95% interval, the
+fitted laws, and below them what the best possible learner needs on the same task.
+"""
+
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from capax.analysis.laws import Parameter
+from capax.errors import require
+from capax.figures.experiments.reference_band import Context, draw_context
+from capax.figures.labels import EndLabel, label_line_ends, tick_at
+from capax.figures.style import Palette, styled
+
+TARGET = 0.8
+# An adaptive search spends few trials on each m: a line through their shares would only zigzag, so
+# dots show them, as large as their trials are many.
+ENOUGH_FOR_A_LINE = 5
+LEGEND_DOT = 24.0
+LINE = 0.175  # inches from one line of the verdict to the next
+
+
+@dataclass(frozen=True)
+class ThresholdPoint:
+    """m*(T) with its interval; `None` where the data leave it open, `status` says what is known.
+
+    `ratio` is m* over what the best learner needs, where both are known.
+    """
+
+    T: int
+    m_star: int | None
+    low: int | None
+    high: int | None
+    trials: int
+    status: str = "closed"
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class SuccessRates:
+    """Of `total[i]` trials with `m[i]` examples, `solved[i]` succeeded."""
+
+    T: int
+    m: tuple[int, ...]
+    solved: tuple[int, ...]
+    total: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FittedLaw:
+    """A law m* = g(T) on a grid of T, its weight among its rivals, its 95% band if known, and
+    whether the trials rule it out."""
+
+    name: str
+    formula: str
+    weight: float
+    parameters: tuple[Parameter, ...]
+    T: Float[ndarray, " n"]
+    m: Float[ndarray, " n"]
+    low: Float[ndarray, " n"] | None = None
+    high: Float[ndarray, " n"] | None = None
+    p_fit: float | None = None
+    ruled_out: bool = False
+
+
+@dataclass(frozen=True)
+class ReferenceCurve:
+    """What a learner without computational limits needs; the name says under which protocol."""
+
+    name: str
+    T: Float[ndarray, " n"]
+    m: Float[ndarray, " n"]
+
+
+@dataclass(frozen=True)
+class ThresholdScaling:
+    """Everything Figure 2 shows; the laws in order of preference, `p` where there are bits."""
+
+    task: str
+    p: float | None
+    points: tuple[ThresholdPoint, ...]
+    rates: tuple[SuccessRates, ...]
+    laws: tuple[FittedLaw, ...]
+    references: tuple[ReferenceCurve, ...]
+    verdict: str
+    status: str = "settled"
+    left: str | None = None
+    context: Context | None = None
+
+    def __post_init__(self) -> None:
+        require(self.points, "points", "at least one threshold", self.points)
+
+
+def draw_threshold_scaling(data: ThresholdScaling, *, dark: bool = False) -> Figure:
+    """Figure 2 as a Matplotlib figure."""
+    with styled(dark) as palette:
+        words = textwrap.wrap(data.verdict, 125)
+        below = 1.0 + LINE * max(0, len(words) - 2)  # inches for the words under the axes
+        height = 3.5 + below
+        figure = Figure(figsize=(9.4, height))
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.35))
+        edges = {"bottom": (below + 0.22) / height, "top": 1 - 0.36 / height}
+        figure.subplots_adjust(left=0.06, right=0.83, wspace=0.2, **edges)
+        _draw_rates(left, data, palette)
+        _draw_thresholds(right, data, palette)
+        _write_verdict(figure, data, words, (below - 0.32) / height, palette)
+        for axes in (left, right):
+            axes.grid(visible=False, axis="x")
+    return figure
+
+
+def _draw_rates(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
+    axes.axhline(TARGET, color=palette.muted, linewidth=0.8, linestyle=(0, (2, 3)))
+    for rates, strength in zip(data.rates, np.linspace(0.3, 1, len(data.rates)), strict=True):
+        total = np.array(rates.total)
+        share = np.array(rates.solved) / total
+        look = {"color": palette.series[0], "alpha": float(strength)}  # pale: small T
+        if np.median(total) >= ENOUGH_FOR_A_LINE:
+            axes.plot(rates.m, share, linewidth=1.1, **look)
+        area = 4 + 0.4 * total if np.median(total) >= ENOUGH_FOR_A_LINE else 6 * total
+        axes.scatter(rates.m, share, s=area, linewidths=0, label=f"{rates.T}", **look)
+    axes.set(title="Trials that succeed", xlabel="training examples m", ylim=(-0.03, 1.05))
+    axes.yaxis.set_major_formatter("{x:.0%}")
+    axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    legend = axes.legend(
+        title="T",
+        loc="lower right",
+        fontsize="x-small",
+        title_fontsize="small",
+        handletextpad=0.2,
+        borderaxespad=0.2,
+        labelspacing=0.25,
+    )
+    for handle in legend.legend_handles:
+        if isinstance(handle, PathCollection):
+            handle.set_sizes([LEGEND_DOT])  # in the panel an area is a number of trials
+
+
+def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
+    axes.set_xscale("log")
+    laws = _draw_laws(axes, data, palette)
+    references = _draw_references(axes, data, palette)
+    if data.context is not None:
+        references += draw_context(axes, data.context, palette)
+    _draw_points(axes, data, palette)
+    axes.set(title="Examples needed for 80% success, m*", xlabel="context length T (log scale)")
+    axes.set_ylim(bottom=0)
+    tick_at(axes, [point.T for point in data.points])
+    label_line_ends(axes, [*laws, *references])
+
+
+def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
+    """Points with intervals; a side that the data leave open ends in an arrow head.
+
+    A T without a number has its bar and arrow only; where no m tried suffices, words stand there.
+    """
+    color = palette.series[0]
+    top = axes.get_ylim()[1]
+    for point in data.points:
+        low, high = point.low or 0, point.high or max(top, 1.1 * (point.low or 0))
+        axes.plot([point.T, point.T], [low, high], color=color, linewidth=1.6, alpha=0.6)
+        for open_side, y, marker in ((point.low, low, "v"), (point.high, high, "^")):
+            if open_side is None:
+                axes.plot(point.T, y, marker, color=color, markersize=4, alpha=0.6)
+        if point.status.startswith("does not reach"):
+            axes.annotate(
+                f"under 80%\nup to m = {low - 1}",
+                (point.T, low),
+                xytext=(0, -3),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize="x-small",
+                color=color,
+            )
+    known = {q.T: q.m_star for q in data.points if q.m_star is not None}
+    axes.plot(
+        list(known),
+        list(known.values()),
+        "o",
+        color=color,
+        markersize=5.5,
+        markeredgecolor=palette.background,
+        zorder=4,
+    )
+
+
+def _draw_laws(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[EndLabel]:
+    """The preferred law in colour with its band, its rivals dashed."""
+    labels = []
+    for rank, law in enumerate(data.laws):
+        color = palette.series[0] if rank == 0 else palette.muted
+        style = "-" if rank == 0 else (0, (4, 2 + rank))
+        axes.plot(law.T, law.m, color=color, linewidth=1.5 if rank == 0 else 0.9, linestyle=style)
+        if rank == 0 and law.low is not None and law.high is not None:
+            axes.fill_between(law.T, law.low, law.high, color=color, alpha=0.12, linewidth=0)
+        text = f"{law.name}, ruled out" if law.ruled_out else f"{law.name}, weight {law.weight:.2f}"
+        labels.append(EndLabel(float(law.m[-1]), text, color, bold=rank == 0))
+    return labels
+
+
+def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[EndLabel]:
+    labels = []
+    for reference, color in zip(data.references, palette.series[1:], strict=False):
+        axes.plot(reference.T, reference.m, color=color, linewidth=1.3)
+        labels.append(EndLabel(float(reference.m[-1]), textwrap.fill(reference.name, 24), color))
+    return labels
+
+
+def _write_verdict(
+    figure: Figure, data: ThresholdScaling, words: list[str], top: float, palette: Palette
+) -> None:
+    trials = sum(point.trials for point in data.points)
+    how = "Dots: area by trials. Bars and band: 95% intervals."
+    if data.context is not None:
+        how += " Squares, dotted, star: not from these trials."
+    setting = f"{describe_setting(data)}; {trials} trials. {how}"
+    figure.text(0.012, top, "\n".join(words), va="top", linespacing=1.35)
+    figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)
+
+
+def describe_setting(data: ThresholdScaling) -> str:
+    """The task and, where the inputs are random bits, their p."""
+    return data.task if data.p is None else f"{data.task}; every bit is 1 with p = {data.p:.4g}"

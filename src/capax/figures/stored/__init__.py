@@ -1,0 +1,1 @@
+"""From a store to the records that pictures are drawn from."""

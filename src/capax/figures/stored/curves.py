@@ -1,0 +1,85 @@
+"""From a store to Figure 3 (left) and Figure 4: the curves of its runs."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from capax.boolean import parse
+from capax.errors import InputError
+from capax.figures.experiments.learning_curves import LearningCurve, LearningCurves
+from capax.figures.experiments.parity_transition import ParityPanel, ParityRun, ParityTransition
+from capax.figures.stored.runs import StoredRun, describe_task, panels_of, stored_runs
+from capax.sweep.storage.store import Store
+
+_ACCURACIES = ("train_accuracy", "validation_accuracy")
+
+
+def learning_curves(store: Store, *, thresholds: dict[int, int] | None = None) -> LearningCurves:
+    """Figure 3, left: the best run of every trial at the largest T of the store's curve panels.
+
+    `thresholds` maps T to m* where another store knows it. Raises `InputError` without curves.
+    """
+    panels = panels_of(store, "curves")
+    runs = [run for panel in panels for run in stored_runs(store, panel.name) if _complete(run)]
+    if not runs:
+        raise InputError(f"{store.path}: wanted runs at a few fixed m (Figure 3), got none")
+    T = max(run.T for run in runs)
+    chosen = _best_of_each_trial([run for run in runs if run.T == T])
+    curves = tuple(_learning_curve(run) for run in chosen)
+    return LearningCurves(describe_task(chosen[0].spec), T, curves, (thresholds or {}).get(T))
+
+
+def _complete(run: StoredRun) -> bool:
+    return all(run.curves.get(name) for name in ("step", *_ACCURACIES))
+
+
+def _best_of_each_trial(runs: list[StoredRun]) -> list[StoredRun]:
+    """Of every trial the run that solved it, or else came closest."""
+    trials: dict[str, list[StoredRun]] = defaultdict(list)
+    for run in runs:
+        trials[run.trial_id].append(run)
+    return [
+        max(group, key=lambda run: (run.outcome == "solved", run.final_accuracy or 0.0))
+        for group in trials.values()
+    ]
+
+
+def _learning_curve(run: StoredRun) -> LearningCurve:
+    step, train, validation = (_array(run, name) for name in ("step", *_ACCURACIES))
+    return LearningCurve(run.run_id, run.m, step, train, validation, run.solved_step)
+
+
+def parity_transition(store: Store) -> ParityTransition:
+    """Figure 4: every seed of every panel that draws fresh samples, by T.
+
+    Raises `InputError` without such runs.
+    """
+    by_length: dict[int, list[StoredRun]] = defaultdict(list)
+    for panel in panels_of(store, "transition"):
+        for run in stored_runs(store, panel.name):
+            if run.curves.get("loss"):
+                by_length[run.T].append(run)
+    if not by_length:
+        raise InputError(f"{store.path}: wanted runs with mode = 'online' (Figure 4), got none")
+    return ParityTransition(tuple(_parity_panel(T, by_length[T]) for T in sorted(by_length)))
+
+
+def _parity_panel(T: int, runs: list[StoredRun]) -> ParityPanel:
+    return ParityPanel(T, _sparsity(runs[0].spec), tuple(_parity_run(run) for run in runs))
+
+
+def _parity_run(run: StoredRun) -> ParityRun:
+    mass = _array(run, "attention_mass") if run.curves.get("attention_mass") else None
+    step, loss, accuracy = (_array(run, name) for name in ("step", "loss", "validation_accuracy"))
+    return ParityRun(run.run_id, step, loss, accuracy, mass, run.solved_step)
+
+
+def _array(run: StoredRun, name: str) -> Float[ndarray, " n"]:
+    return np.asarray(run.curves[name], dtype=np.float64)
+
+
+def _sparsity(spec: dict[str, Any]) -> int:
+    return parse(spec["task"]["function"], spec["task"]["T"]).s

@@ -1,0 +1,1 @@
+"""Pictures of covers and bounds."""

@@ -1,0 +1,43 @@
+"""A sweep in one call: an experiment into a store, from where it stopped."""
+
+from pathlib import Path
+
+from capax.sweep.families import check_experiment
+from capax.sweep.running.runner import Report, run_sweep
+from capax.sweep.shipped import experiment_path
+from capax.sweep.spec import Experiment, load_experiment
+from capax.sweep.storage.store import Store
+
+
+def sweep(
+    experiment: str | Path | Experiment,
+    store: str | Path,
+    *,
+    scale: str | None = None,
+    seed: int | None = None,
+    jobs: int = 1,
+    report: Report | None = None,
+) -> Path:
+    """Train what `experiment` asks for into the SQLite file `store`; the path of that file.
+
+    experiment: a TOML file, the name of one that ships (figure2, figure3, figure4, smoke) or an
+    `Experiment`. The same call resumes what was interrupted. seed: repeat a file's experiment
+    with fresh data. jobs: values of T in work at once. report: called with every new status.
+    Raises `InputError` for a file that cannot be used.
+
+    Examples:
+        >>> import capax, tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "known.toml").write_text('family = "simulated"\\nT = [10, 100]')
+        >>> capax.sweep(folder / "known.toml", folder / "known.sqlite").name
+        'known.sqlite'
+    """
+    plan = (
+        experiment
+        if isinstance(experiment, Experiment)
+        else load_experiment(experiment_path(str(experiment)), scale, seed=seed)
+    )
+    check_experiment(plan)
+    with Store.create_or_resume(Path(store), plan) as opened:
+        run_sweep(plan, opened, jobs_at_once=jobs, report=report)
+    return Path(store)

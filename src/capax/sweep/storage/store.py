@@ -1,0 +1,294 @@
+"""The store: one SQLite file per sweep, written by one process, safe at every moment.
+
+A finished trial with all its runs is one transaction, so `kill -9` loses at most what was still in
+flight. Write-ahead logging lets others read while the sweep writes. A lock beside the file keeps a
+second sweep out; the operating system drops it when its owner dies, however it dies.
+"""
+
+import json
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from capax.errors import InputError, inside
+from capax.files import check_writable
+from capax.reading import check_depth
+from capax.sweep.search import Cell
+from capax.sweep.spec import Experiment
+from capax.sweep.storage.file import StoreError as StoreError
+from capax.sweep.storage.file import (
+    adopt,
+    check_before_writing,
+    check_whole,
+    connect,
+    create,
+    explained,
+    is_empty,
+    now,
+)
+from capax.sweep.storage.identity import difference
+from capax.sweep.storage.lock import Lock
+from capax.sweep.storage.versions import versions
+from capax.sweep.trial import Outcome, Run
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A panel at one T whose search is not finished: trials so far, and why, if there is a why."""
+
+    panel: str
+    T: int
+    trials: int
+    note: str = ""
+
+    def __str__(self) -> str:
+        how_far = f"{self.trials} trials so far" if self.trials else "no trial yet"
+        return f"T = {self.T} ({self.note or how_far})"
+
+
+class Store:
+    """An open store. Use `Store.create_or_resume` to write and `Store.read` to look."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: Lock | None) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+        self._session: int | None = None
+        self._searches: dict[str, int] = {}
+
+    @classmethod
+    def create_or_resume(cls, path: Path | str, experiment: Experiment) -> "Store":
+        """Open `path` for writing, creating it if needed, for this experiment and no other.
+
+        Values of T, search settings and panels may differ from those the store has seen; what is
+        known is kept. Raises `InputError` when another process writes it or it belongs to another
+        spec, `StoreError` when it is damaged.
+        """
+        target = Path(path)
+        check_writable(target)
+        lock = Lock(target)
+        try:
+            check_before_writing(target)
+            store = cls(target, connect(target, "rwc"), lock)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            with explained(target):
+                store._prepare(experiment)
+        except BaseException:
+            store._give_up()
+            raise
+        return store
+
+    @classmethod
+    def read(cls, path: Path | str) -> "Store":
+        """Open `path` for reading, also while a sweep writes it. Raises `StoreError` if damaged."""
+        target = Path(path)
+        if not target.is_file():
+            raise InputError(f"{target}: wanted a store made by `capax sweep`, got no such file")
+        store = cls(target, connect(target, "ro"), None)
+        try:
+            with explained(target):
+                check_whole(target, store._connection)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file and let others in. A store that was written is one file again."""
+        if self._lock is not None:
+            # Fails while somebody reads (then the log stays, and the next writer folds it in), on a
+            # damaged file and on a closed one: nothing that should keep a store from closing.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA busy_timeout = 0")
+                self._connection.execute("PRAGMA journal_mode = DELETE")
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _give_up(self) -> None:
+        """Close a store that could not be prepared: a new one is gone, an old one as it was."""
+        self._connection.close()
+        with suppress(OSError):
+            if self.path.stat().st_size == 0:
+                self.path.unlink()
+        if self._lock is not None:
+            self._lock.release()
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment this store belongs to: all panels and T it holds, the latest searches."""
+        fields = self.plain(self.meta("experiment"), "experiment")
+        with inside(f"{self.path}: damaged store, experiment: "):
+            return Experiment(**fields)
+
+    def plain(self, text: str, what: str) -> dict[str, Any]:
+        """The JSON object in a field of the store. Raises `StoreError` where it is none."""
+        try:
+            check_depth(text, what)
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise StoreError(f"{self.path}: damaged store, {what} is no JSON object")
+        return fields
+
+    def series(self, text: str, what: str) -> dict[str, list[Any]]:
+        """Curves of a run: lists of numbers of one length. Raises `StoreError` for other things."""
+        found = self.plain(text, what)
+        lists = all(isinstance(values, list) for values in found.values())
+        if not lists or len({len(values) for values in found.values()}) > 1:
+            raise StoreError(f"{self.path}: damaged store, {what} are no series of one length")
+        numbers = (value is None or isinstance(value, int | float)
+                   for values in found.values() for value in values)  # fmt: skip
+        if not all(numbers):
+            raise StoreError(f"{self.path}: damaged store, {what} hold other things than numbers")
+        return found
+
+    def meta(self, key: str) -> str:
+        """A fact about the whole store: experiment, digest, created."""
+        with explained(self.path):
+            row = self._connection.execute(
+                "SELECT value FROM meta WHERE key = ?", (key,)
+            ).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path}: damaged store, {key!r} is missing")
+        return row[0]
+
+    def known(self, panel: str, T: int) -> dict[Cell, bool]:
+        """Outcomes of the finished trials of a panel at T, by (m, trial number)."""
+        rows = self.select(
+            "SELECT m, number, solved FROM trials WHERE panel = ? AND T = ?", panel, T
+        )
+        return {(row["m"], row["number"]): bool(row["solved"]) for row in rows}
+
+    def known_before(self, panel: str, T: int) -> set[Cell]:
+        """Those of the known trials that an earlier search, with other settings, asked for."""
+        now = self._searches.get(panel, 0)
+        rows = self.select(
+            "SELECT m, number FROM trials WHERE panel = ? AND T = ? AND search < ?", panel, T, now
+        )
+        return {(row["m"], row["number"]) for row in rows}
+
+    def unfinished(self) -> tuple[Unfinished, ...]:
+        """The panels and T without a finished search, or with a note; in the experiment's order."""
+        query = """
+            SELECT j.panel, j.T, j.finished, j.note FROM jobs j
+            WHERE j.search = (SELECT max(number) FROM searches s WHERE s.panel = j.panel)
+        """
+        closed = {(row["panel"], row["T"]): row for row in self.select(query)}
+        found = []
+        for panel in self.experiment.panels:
+            for T in sorted(set(panel.T)):
+                row = closed.get((panel.name, T))
+                if row is None or row["note"] or not row["finished"]:
+                    note = "" if row is None else row["note"]
+                    found.append(Unfinished(panel.name, T, len(self.known(panel.name, T)), note))
+        return tuple(found)
+
+    def close_job(self, panel: str, T: int, *, finished: bool = True, note: str = "") -> None:
+        """Remember that the search of a panel at T is finished, or why it could not go on."""
+        with explained(self.path), self._connection:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?)",
+                (panel, T, self._searches.get(panel, 0), finished, note),
+            )
+
+    def select(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """Rows of a query, with columns by name."""
+        with explained(self.path):
+            return self._connection.execute(query, values).fetchall()
+
+    def parameters(self, run_id: str) -> bytes | None:
+        """The safetensors bytes of a run whose parameters were kept."""
+        rows = self.select("SELECT tensors FROM parameters WHERE run_id = ?", run_id)
+        return rows[0]["tensors"] if rows else None
+
+    def add(self, outcome: Outcome) -> None:
+        """Write a finished trial and its runs: all of it or nothing.
+
+        Raises `StoreError` when the disk is full; what was written before stays.
+        """
+        trial = outcome.trial
+        with explained(self.path), self._connection:
+            session = self._session or self._new_session()
+            self._connection.execute(
+                "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    trial.trial_id,
+                    trial.panel,
+                    trial.T,
+                    trial.m,
+                    trial.index,
+                    outcome.solved,
+                    outcome.reason,
+                    self._searches.get(trial.panel, 0),
+                    now(),
+                ),
+            )
+            for run in outcome.runs:
+                self._connection.execute(
+                    "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    _run_row(run, trial.trial_id, session),
+                )
+                if run.parameters is not None:
+                    self._connection.execute(
+                        "INSERT INTO parameters VALUES (?, ?)", (run.run_id, run.parameters)
+                    )
+        self._session = session  # only now is its row certain to be in the file
+
+    def _new_session(self) -> int:
+        """A row for the versions this process runs with."""
+        cursor = self._connection.execute(
+            "INSERT INTO sessions (started, versions) VALUES (?, ?)",
+            (now(), json.dumps(versions(), sort_keys=True)),
+        )
+        return cursor.lastrowid or 0
+
+    def _prepare(self, experiment: Experiment) -> None:
+        """Create the tables of a new file, or check that an old one is ours and intact."""
+        if is_empty(self._connection):
+            create(self._connection, experiment)
+        check_whole(self.path, self._connection)
+        edit = self.meta("digest") != experiment.digest and difference(self.experiment, experiment)
+        if edit:
+            raise InputError(
+                f"{self.path}: belongs to another spec ({edit}); "
+                "undo the edit or choose another --store"
+            )
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        with self._connection:
+            self._searches = adopt(self._connection, self.experiment, experiment)
+
+
+def _run_row(run: Run, trial_id: str, session: int) -> tuple[object, ...]:
+    return (
+        run.run_id,
+        trial_id,
+        run.restart,
+        run.outcome,
+        run.solved_step,
+        run.steps,
+        run.seconds,
+        run.path,
+        run.reason,
+        json.dumps(run.spec, sort_keys=True),
+        json.dumps(run.curves),
+        session,
+    )

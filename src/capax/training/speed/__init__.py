@@ -1,0 +1,1 @@
+"""How fast this machine trains, against rivals and its own ceilings."""

@@ -1,0 +1,139 @@
+"""The same training step in PyTorch: all tokens, [CLS] query only, and a hand-batched collapse.
+
+Shapes as in the default model: pre-LayerNorm, H heads, GELU MLP, [CLS] last, logistic loss, AdamW.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+RATES = {"lr": 1e-3, "weight_decay": 1e-4}
+
+
+class OneLayer(nn.Module):
+    """A straightforward one-layer classifier; `only_cls` computes the query of [CLS] alone."""
+
+    def __init__(self, T: int, d: int, heads: int, width: int, only_cls: bool) -> None:
+        super().__init__()
+        self.heads, self.only_cls = heads, only_cls
+        self.embed, self.position = nn.Embedding(2, d), nn.Parameter(0.02 * torch.randn(T, d))
+        self.cls = nn.Parameter(0.02 * torch.randn(1, 1, d))
+        self.ln1, self.ln2, self.ln_final = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
+        self.query, self.key_value = nn.Linear(d, d), nn.Linear(d, 2 * d)
+        self.out = nn.Linear(d, d)
+        self.mlp = nn.Sequential(nn.Linear(d, width), nn.GELU(), nn.Linear(width, d))
+        self.read = nn.Linear(d, 1)
+
+    def forward(self, bits: torch.Tensor) -> torch.Tensor:
+        """bits [m, T] -> logits [m]."""
+        m = bits.shape[0]
+        x = torch.cat([self.embed(bits) + self.position, self.cls.expand(m, 1, -1)], 1)
+        normed = self.ln1(x)
+        rows = normed[:, -1:] if self.only_cls else normed
+        query = self._split(self.query(rows))
+        key, value = (self._split(y) for y in self.key_value(normed).chunk(2, -1))
+        mixed = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        x = (x[:, -1:] if self.only_cls else x) + self.out(mixed)
+        x = x + self.mlp(self.ln2(x))
+        return self.read(self.ln_final(x[:, -1])).squeeze(-1)
+
+    def _split(self, x: torch.Tensor) -> torch.Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def single_step(
+    T: int, m: int, d: int, heads: int, width: int, only_cls: bool
+) -> Callable[[], None]:
+    """A function that does one training step of one model."""
+    torch.manual_seed(0)
+    return adamw_step(OneLayer(T, d, heads, width, only_cls), T, m)
+
+
+def adamw_step(model: nn.Module, T: int, m: int) -> Callable[[], None]:
+    """A function that does one step of `model` on m examples of an AND of three bits."""
+    optimiser = torch.optim.AdamW(model.parameters(), **RATES)
+    bits = (torch.rand(m, T) < 0.79).long()
+    y = bits[:, :3].prod(1).float()
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        F.binary_cross_entropy_with_logits(model(bits), y).backward()
+        optimiser.step()
+
+    return step
+
+
+class BatchedCollapse(nn.Module):
+    """N models at once with the exact collapse in one-hot form, batched by hand with bmm."""
+
+    def __init__(self, N: int, T: int, d: int, heads: int, width: int, device: str) -> None:
+        super().__init__()
+        self.heads, self.k = heads, d // heads
+
+        def weight(*shape: int) -> nn.Parameter:
+            return nn.Parameter(0.02 * torch.randn(N, *shape, device=device))
+
+        def constant(value: float, *shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.full((N, *shape), value, device=device))
+
+        self.embed, self.position, self.cls = weight(2, d), weight(T, d), weight(1, d)
+        self.W_Q, self.W_K, self.W_V, self.W_O = (weight(d, d) for _ in range(4))
+        self.b_Q, self.b_V, self.b_O = (constant(0.0, 1, d) for _ in range(3))
+        self.W_in, self.b_in = weight(d, width), constant(0.0, 1, width)
+        self.W_out, self.b_out = weight(width, d), constant(0.0, 1, d)
+        self.gains = nn.ParameterList([constant(1.0, 1, d) for _ in range(3)])
+        self.biases = nn.ParameterList([constant(0.0, 1, d) for _ in range(3)])
+        self.w, self.b = weight(d, 1), constant(0.0, 1, 1)
+
+    def _ln(self, x: torch.Tensor, which: int) -> torch.Tensor:
+        unit = F.layer_norm(x, x.shape[-1:])
+        return unit * self.gains[which] + self.biases[which]
+
+    def forward(self, design: torch.Tensor) -> torch.Tensor:
+        """design [N, m, 2T], one-hot -> logits [N, m]."""
+        N, _, d = self.position.shape
+        H, k = self.heads, self.k
+        tokens = (self.embed[:, :, None] + self.position[:, None]).flatten(1, 2)  # [N, 2T, d]
+        x = self._ln(torch.cat([tokens, self.cls], 1), 0)  # [N, 2T+1, d]
+        q = torch.baddbmm(self.b_Q, x[:, -1:], self.W_Q).view(N, 1, H, k)
+        U = (self.W_K.view(N, d, H, k) * q).sum(-1) / math.sqrt(k)  # [N, d, H]
+        scores = torch.bmm(x, U)  # [N, 2T+1, H]
+        weights = (scores - scores.amax(1, keepdim=True).detach()).exp()
+        values = torch.baddbmm(self.b_V, x, self.W_V).view(N, -1, H, k)
+        table = torch.cat([(weights[..., None] * values).flatten(2), weights], -1)
+        sums = torch.baddbmm(table[:, -1:], design, table[:, :-1])  # [N, m, d + H]
+        mixed = (sums[..., :d].unflatten(-1, (H, k)) / sums[..., d:, None]).flatten(2)
+        x = self.cls + torch.baddbmm(self.b_O, mixed, self.W_O)
+        hidden = F.gelu(torch.baddbmm(self.b_in, self._ln(x, 1), self.W_in))
+        x = x + torch.baddbmm(self.b_out, hidden, self.W_out)
+        return torch.baddbmm(self.b, self._ln(x, 2), self.w).squeeze(-1)
+
+
+def batched_graph_step(
+    N: int, T: int, m: int, d: int, heads: int, width: int
+) -> Callable[[], None]:
+    """One training step of N models as a replayed CUDA graph."""
+    torch.manual_seed(0)
+    model = BatchedCollapse(N, T, d, heads, width, "cuda")
+    optimiser = torch.optim.AdamW(model.parameters(), fused=True, capturable=True, **RATES)
+    bits = (torch.rand(N, m, T, device="cuda") < 0.79).float()
+    design, y = torch.cat([1 - bits, bits], -1), bits[..., :3].prod(-1)
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=False)
+        loss = F.binary_cross_entropy_with_logits(model(design), y, reduction="none")
+        loss.mean(1).sum().backward()
+        optimiser.step()
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
