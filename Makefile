@@ -1,11 +1,12 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make reproduce   venv, install, the paper's figures, a compiled function, a bound, a report in out/
-#   make test        venv, install, formatting, lint, types, docs, tests
+#   make test        venv, install, formatting, lint, types, tests (the docs are one)
 # and for daily work: make check (lint, types, the tests of what changed), make format, make bench, make fuzz
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
+unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes that read the same modules
 
 .PHONY: reproduce test check wheel fuzz format bench clean
 .DEFAULT_GOAL := help
@@ -35,7 +36,6 @@ test: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyrefly check
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Daily work, in a minute or so: the tests of what changed since the last commit, or the quick ones.

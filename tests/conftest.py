@@ -5,7 +5,13 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores already
+# Programs of the tests compile for seconds and run for milliseconds: plain code, in a third of the
+# time. A JAX that does not know these flags says so and ends; the constraints name one that does.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
 
+import gc
 import shutil
 import tempfile
 from dataclasses import is_dataclass
@@ -13,7 +19,7 @@ from functools import wraps
 from inspect import isclass
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
-from typing import Any, ForwardRef, get_args, get_type_hints
+from typing import Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
 
 import jax
 import jaxtyping
@@ -36,6 +42,8 @@ def has_shapes(annotation):
         return True
     if isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
         return True
+    if get_origin(annotation) is Literal:  # its words are no names
+        return False
     return any(has_shapes(part) for part in get_args(annotation))
 
 
@@ -77,6 +85,20 @@ def check_arrays(function):
     return call
 
 
+SEEN_INSIDE = set()
+
+
+def was_checked(function):
+    """Whether a function inside a function was decorated before: each call makes a new one, and to
+    write and compile its checks takes a thousand times as long as most of them run."""
+    code = getattr(function, "__code__", None)
+    if code is None or "<locals>" not in function.__qualname__:
+        return False
+    before = code in SEEN_INSIDE
+    SEEN_INSIDE.add(code)
+    return before
+
+
 def check_calls(*, typechecker):
     """In place of `jaxtyping.jaxtyped`: beartype alone where no array is named."""
     del typechecker
@@ -88,6 +110,8 @@ def check_calls(*, typechecker):
             return decorated
         if typer.Context in getattr(decorated, "__annotations__", {}).values():
             return decorated  # Typer asks for this annotation and passes a Context of Click
+        if was_checked(decorated):
+            return decorated
         return check_types(decorated) if is_plain(decorated) else check_arrays(decorated)
 
     return decorate
@@ -137,6 +161,17 @@ def pytest_collection_modifyitems(config, items):
         if item.slow and f"tests/{path}" not in asked:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: not item.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays: it is not looked through again and again for what could go."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="module")

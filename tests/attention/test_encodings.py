@@ -2,6 +2,7 @@
 
 import itertools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,46 +42,51 @@ def test_orthonormal_bag_by_hand():
 
 def test_trainable_positions_and_bag_by_hand():
     rng = np.random.default_rng(0)
-    E, P, V, v = (jnp.asarray(rng.normal(size=s)) for s in ((2, 5), (3, 5), (3, 5), 5))
-    X = TrainablePositions(E, P, v)(BITS)
-    np.testing.assert_array_equal(X, jnp.stack([E[1] + P[0], E[0] + P[1], E[1] + P[2], v]))
-    X = BagOfVectors(V, v)(BITS)
-    np.testing.assert_array_equal(X, jnp.stack([V[0], 0 * V[1], V[2], v]))
+    E, P, V, v = (rng.normal(size=s) for s in ((2, 5), (3, 5), (3, 5), 5))
+    X = eqx.filter_jit(TrainablePositions(*map(jnp.asarray, (E, P, v))))(BITS)
+    np.testing.assert_array_equal(X, np.stack([E[1] + P[0], E[0] + P[1], E[1] + P[2], v]))
+    X = eqx.filter_jit(BagOfVectors(jnp.asarray(V), jnp.asarray(v)))(BITS)
+    np.testing.assert_array_equal(X, np.stack([V[0], 0 * V[1], V[2], v]))
 
 
 def test_lazy_encodings_agree_with_their_trainable_twins():
     T = 4
-    basis = jnp.eye(T + 3)
-    twin = TrainablePositions(basis[T : T + 2], basis[:T], basis[T + 2])
-    bag = jnp.eye(T + 1)
-    bag_twin = BagOfVectors(bag[:T], bag[T])
+    basis, bag = np.eye(T + 3), np.eye(T + 1)
+    twin = TrainablePositions(*map(jnp.asarray, (basis[T : T + 2], basis[:T], basis[T + 2])))
+    bag_twin = BagOfVectors(jnp.asarray(bag[:T]), jnp.asarray(bag[T]))
     b = np.array(list(itertools.product((0, 1), repeat=T)))
     for lazy, dense in ((DeterministicPositions(T), twin), (OrthonormalBag(T), bag_twin)):
-        got = jax.vmap(lambda bits, lazy=lazy: lazy(bits).dense())(b)
-        np.testing.assert_array_equal(got, jax.vmap(dense)(b))
+        got = jax.jit(jax.vmap(lambda bits, lazy=lazy: lazy(bits).dense()))(b)
+        np.testing.assert_array_equal(got, jax.jit(jax.vmap(dense))(b))
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("encoding", [DeterministicPositions(7), OrthonormalBag(7)], ids=repr)
 def test_lazy_products_are_dense_products(encoding, dtype):
     rng = np.random.default_rng(1)
-    X = encoding(rng.integers(0, 2, 7))
-    W = jnp.asarray(rng.normal(size=(encoding.d, 3)), dtype)
-    dense = X.dense(dtype)
-    assert X.shape == dense.shape
-    assert (X @ W).dtype == dtype
-    np.testing.assert_allclose(X @ W, dense @ W, rtol=1e-6)
-    np.testing.assert_allclose(X @ W[:, 0], dense @ W[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(X[2] @ W, dense[2] @ W, rtol=1e-6)
-    np.testing.assert_array_equal(X[-1].dense(dtype), dense[-1])
-    np.testing.assert_array_equal(X[2:4].dense(dtype), dense[2:4])
+    bits, W = rng.integers(0, 2, 7), rng.normal(size=(encoding.d, 3)).astype(dtype)
+
+    @jax.jit
+    def products(bits, W):
+        X = encoding(bits)
+        parts = X[-1].dense(dtype), X[2:4].dense(dtype)
+        return X.dense(dtype), (X @ W, X @ W[:, 0], X[2] @ W), parts
+
+    dense, found, parts = products(bits, W)
+    dense = np.asarray(dense)
+    assert encoding(bits).shape == dense.shape
+    assert found[0].dtype == dtype
+    for product, wanted in zip(found, (dense @ W, dense @ W[:, 0], dense[2] @ W), strict=True):
+        np.testing.assert_allclose(product, wanted, rtol=1e-6)
+    np.testing.assert_array_equal(parts[0], dense[-1])
+    np.testing.assert_array_equal(parts[1], dense[2:4])
 
 
 def test_lazy_products_are_differentiable():
-    X = DeterministicPositions(3)(BITS)
-    gradient = jax.grad(lambda w: jnp.sum((X @ w) ** 2))(jnp.arange(6.0))
-    dense = X.dense()
-    np.testing.assert_allclose(gradient, 2 * dense.T @ (dense @ jnp.arange(6.0)))
+    X, w = DeterministicPositions(3)(BITS), np.arange(6.0)
+    gradient = jax.jit(jax.grad(lambda w: jnp.sum((X @ w) ** 2)))(w)
+    dense = np.asarray(X.dense())
+    np.testing.assert_allclose(gradient, 2 * dense.T @ (dense @ w))
 
 
 def test_a_million_tokens_are_a_few_megabytes():

@@ -2,6 +2,7 @@
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +26,9 @@ from capax.attention import (
 from capax.errors import InputError
 
 T, d, H, k = 11, 15, 5, 3  # d = H k, as PyTorch wants
+# One program for all operations of a call, and for all heads or layers of one kind.
+run = eqx.filter_jit(lambda model, *inputs, **options: model(*inputs, **options))
+scores_of = eqx.filter_jit(lambda model, *inputs: model.scores(*inputs))
 TOLERANCE = {np.float32: 1e-6, np.float64: 1e-12}
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -61,33 +65,40 @@ def torch_attention(X, W_Q, W_K, W_V, W_C, biases=None):
 
 def general_heads(W_Q, W_K, W_V, W_C, score):
     for h in range(H):
-        yield Head(score(W_Q[h], W_K[h]), Softmax(), Linear(W_V[h]), Linear(W_C[h]))
+        ends = (Linear(jnp.asarray(W[h])) for W in (W_V, W_C))
+        yield Head(score(W_Q[h], W_K[h]), Softmax(), *ends)
+
+
+@eqx.filter_jit
+def at_every_token(head, X):
+    """Scores, outputs and weights of a head whose z is each of the tokens."""
+    theta = jax.vmap(lambda z: head.score(X, z))(X)
+    return theta, *jax.vmap(lambda z: head(X, z, return_weights=True))(X)
 
 
 @DTYPES
 @pytest.mark.parametrize("kind", ["bilinear", "factored"])
 def test_general_head_is_the_layer_is_pytorch(dtype, kind):
-    X, *W = map(jnp.asarray, weights(dtype))
-    layer = AttentionLayer(*W, scale="sqrt")
-    Y, a = layer(X, return_weights=True)
+    X, *W = weights(dtype)
+    layer = AttentionLayer(*map(jnp.asarray, W), scale="sqrt")
+    Y, a = map(np.asarray, run(layer, X, return_weights=True))
+    scores = np.asarray(scores_of(layer, X))
     scale = attention_scale(k, "sqrt")
     score = {
-        "bilinear": lambda Q, K: BilinearScore(jnp.asarray(scale, Q.dtype) * (Q @ K.T)),
-        "factored": lambda Q, K: FactoredScore(Q, K, "sqrt"),
+        "bilinear": lambda Q, K: BilinearScore(jnp.asarray(dtype(scale) * (Q @ K.T))),
+        "factored": lambda Q, K: FactoredScore(jnp.asarray(Q), jnp.asarray(K), "sqrt"),
     }[kind]
-    heads = list(general_heads(*W, score))
     tolerance = TOLERANCE[dtype]
     total = np.zeros((T, d), dtype)
-    for h, head in enumerate(heads):
-        theta = jax.vmap(lambda z, head=head: head.score(X, z))(X)
-        np.testing.assert_allclose(theta, layer.scores(X)[h], atol=tolerance)
-        outputs, used = jax.vmap(lambda z, head=head: head(X, z, return_weights=True))(X)
+    for h, head in enumerate(general_heads(*W, score)):
+        theta, outputs, used = at_every_token(head, X)
+        np.testing.assert_allclose(theta, scores[h], atol=tolerance)
         np.testing.assert_allclose(used, a[h], atol=tolerance)
         total += np.asarray(outputs)
     np.testing.assert_allclose(total, Y, atol=tolerance)
 
-    Y_torch, a_torch, scores_torch = torch_attention(*map(np.asarray, (X, *W)))
-    np.testing.assert_allclose(layer.scores(X), scores_torch, atol=tolerance)
+    Y_torch, a_torch, scores_torch = torch_attention(X, *W)
+    np.testing.assert_allclose(scores, scores_torch, atol=tolerance)
     np.testing.assert_allclose(a, a_torch, atol=tolerance)
     np.testing.assert_allclose(Y, Y_torch, atol=tolerance)
     assert Y.dtype == dtype
@@ -102,15 +113,13 @@ def test_practical_attention_with_biases_is_pytorch(dtype):
     no_mlp = (jnp.zeros(shape, dtype) for shape in ((d, 1), (1,), (1, d), (d,)))
     parts = map(jnp.asarray, (*W[:3], *biases, W[3], b_O))
     block = Block(None, *parts, None, *no_mlp)
-    Y, a = block.attention(jnp.asarray(X), jnp.asarray(X))
+    Y, a = eqx.filter_jit(lambda block, X: block.attention(X, X))(block, X)
     Y_torch, a_torch, scores_torch = torch_attention(X, *W, biases=[*biases, b_O])
     tolerance = 2 * TOLERANCE[dtype]
-    np.testing.assert_allclose(
-        block.scores(jnp.asarray(X), jnp.asarray(X)), scores_torch, atol=tolerance
-    )
+    np.testing.assert_allclose(scores_of(block, X, X), scores_torch, atol=tolerance)
     np.testing.assert_allclose(a, a_torch, atol=tolerance)
     np.testing.assert_allclose(Y, Y_torch, atol=tolerance)
-    np.testing.assert_allclose(block(jnp.asarray(X), jnp.asarray(X))[0], X + Y, atol=tolerance)
+    np.testing.assert_allclose(run(block, X, X)[0], X + np.asarray(Y), atol=tolerance)
 
 
 @pytest.mark.parametrize("activation", ["identity", "relu", "gelu", "tanh"])
@@ -130,34 +139,39 @@ def test_layer_against_plain_loops(activation):
             a = np.exp(theta) / np.exp(theta).sum()
             want[i] += sigma(sum(a[t] * (X[t] @ W_V[h]) for t in range(T))) @ W_C[h]
     layer = AttentionLayer(*map(jnp.asarray, (W_Q, W_K, W_V, W_C)), activation=activation)
-    np.testing.assert_allclose(layer(jnp.asarray(X)), want, atol=1e-12)
+    np.testing.assert_allclose(run(layer, X), want, atol=1e-12)
 
 
 def test_layer_given_W_QK_directly():
     X, W_Q, W_K, W_V, W_C = map(jnp.asarray, weights(np.float64))
-    W_QK = jnp.einsum("hdr,her->hde", W_Q, W_K)
+    W_QK = jnp.asarray(np.einsum("hdr,her->hde", W_Q, W_K))
     direct = AttentionLayer.from_W_QK(W_QK, W_V, W_C, activation="relu")
     factored = AttentionLayer(W_Q, W_K, W_V, W_C, activation="relu")
-    np.testing.assert_allclose(direct.scores(X), factored.scores(X), atol=1e-12)
-    np.testing.assert_allclose(direct(X), factored(X), atol=1e-12)
+    np.testing.assert_allclose(scores_of(direct, X), scores_of(factored, X), atol=1e-12)
+    np.testing.assert_allclose(run(direct, X), run(factored, X), atol=1e-12)
 
 
 @DTYPES
 def test_permutation_equivariance(dtype):
-    X, *W = map(jnp.asarray, weights(dtype))
-    layer = AttentionLayer(*W, activation="gelu")
+    X, *W = weights(dtype)
+    layer = AttentionLayer(*map(jnp.asarray, W), activation="gelu")
     order = np.random.default_rng(3).permutation(T)
-    Y, a = layer(X, return_weights=True)
-    Y_moved, a_moved = layer(X[order], return_weights=True)
+    Y, a = map(np.asarray, run(layer, X, return_weights=True))
+    Y_moved, a_moved = run(layer, X[order], return_weights=True)
     np.testing.assert_allclose(Y_moved, Y[order], atol=TOLERANCE[dtype])
     np.testing.assert_allclose(a_moved, a[:, order][:, :, order], atol=TOLERANCE[dtype])
 
 
+def first_head(W):
+    W_Q, W_K, W_V, W_C = (jnp.asarray(one[0]) for one in W)
+    return Head(FactoredScore(W_Q, W_K), Softmax(), Linear(W_V), Linear(W_C))
+
+
 def test_head_is_permutation_invariant_in_its_tokens():
-    X, W_Q, W_K, W_V, W_C = map(jnp.asarray, weights(np.float64))
-    head = Head(FactoredScore(W_Q[0], W_K[0]), Softmax(), Linear(W_V[0]), Linear(W_C[0]))
+    X, *W = weights(np.float64)
+    head = first_head(W)
     order = np.random.default_rng(4).permutation(T)
-    np.testing.assert_allclose(head(X[order], X[2]), head(X, X[2]), atol=1e-12)
+    np.testing.assert_allclose(run(head, X[order], X[2]), run(head, X, X[2]), atol=1e-12)
 
 
 def test_a_head_from_parts_of_ones_own():
@@ -177,36 +191,38 @@ def test_a_head_from_parts_of_ones_own():
 
 
 def test_key_mask_is_deleting_tokens():
-    X, *W = map(jnp.asarray, weights(np.float64))
-    layer = AttentionLayer(*W, activation="relu")
+    X, *W = weights(np.float64)
+    layer = AttentionLayer(*map(jnp.asarray, W), activation="relu")
     keep = padding_mask(T, 7)
-    np.testing.assert_allclose(layer(X, keep)[:7], layer(X[:7]), atol=1e-12)
-    head = Head(FactoredScore(W[0][0], W[1][0]), Softmax(), Linear(W[2][0]), Linear(W[3][0]))
-    np.testing.assert_allclose(head(X, X[0], mask=keep), head(X[:7], X[0]), atol=1e-12)
+    np.testing.assert_allclose(np.asarray(run(layer, X, keep))[:7], run(layer, X[:7]), atol=1e-12)
+    head = first_head(W)
+    np.testing.assert_allclose(run(head, X, X[0], mask=keep), run(head, X[:7], X[0]), atol=1e-12)
 
 
 def test_causal_mask_hides_the_future():
-    X, *W = map(jnp.asarray, weights(np.float64))
-    layer = AttentionLayer(*W)
-    Y, a = layer(X, causal_mask(T), return_weights=True)
-    assert np.all(np.triu(np.asarray(a)[0], 1) == 0)
+    X, *W = weights(np.float64)
+    layer = AttentionLayer(*map(jnp.asarray, W))
+    Y, a = map(np.asarray, run(layer, X, causal_mask(T), return_weights=True))
+    assert np.all(np.triu(a[0], 1) == 0)
     for i in (0, 4, T - 1):
-        np.testing.assert_allclose(Y[i], layer(X[: i + 1])[i], atol=1e-12)
+        np.testing.assert_allclose(Y[i], np.asarray(run(layer, X[: i + 1]))[i], atol=1e-12)
 
 
 def test_scale_is_chosen_in_one_place():
     assert attention_scale(16) == attention_scale(16, "paper") == 1.0
     assert attention_scale(16, "sqrt") == 0.25
     X, *W = map(jnp.asarray, weights(np.float64))
-    scaled = AttentionLayer(*W, scale="sqrt").scores(X)
-    np.testing.assert_allclose(scaled * math.sqrt(k), AttentionLayer(*W).scores(X), rtol=1e-12)
+    scaled = np.asarray(scores_of(AttentionLayer(*W, scale="sqrt"), X))
+    plain = scores_of(AttentionLayer(*W), X)
+    np.testing.assert_allclose(scaled * math.sqrt(k), plain, rtol=1e-12)
 
 
 def test_scores_of_one_pair():
-    X, W_Q, W_K, *_ = map(jnp.asarray, weights(np.float64))
+    X, W_Q, W_K, *_ = weights(np.float64)
     W_QK = W_Q[0] @ W_K[0].T
     want = [float(X[1] @ W_QK @ x) for x in X]
-    np.testing.assert_allclose(bilinear_scores(X, X[1], W_QK), want, atol=1e-13)
+    scores = jax.jit(bilinear_scores)(X, X[1], W_QK)
+    np.testing.assert_allclose(scores, want, atol=1e-13)
 
 
 def test_attend_is_the_weighted_mean():

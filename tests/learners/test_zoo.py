@@ -61,7 +61,7 @@ def test_lstm_is_pytorchs():
     torch.manual_seed(0)
     layer, (W_x, b_x, W_h, b_h) = with_weights(torch.nn.LSTM(c, n, batch_first=True))
     wanted = layer(torch.as_tensor(inputs))[0][:, -1].detach().numpy()
-    ours = lstm_last(table_of(x0, x1, W_x.T, b_x + b_h), jnp.asarray(bits), jnp.asarray(W_h.T))
+    ours = jax.jit(lstm_last)(table_of(x0, x1, W_x.T, b_x + b_h), bits, W_h.T)
     np.testing.assert_allclose(ours, wanted, atol=1e-10)
 
 
@@ -71,7 +71,7 @@ def test_gru_is_pytorchs():
     layer, (W_x, b_x, W_h, b_h) = with_weights(torch.nn.GRU(c, n, batch_first=True))
     wanted = layer(torch.as_tensor(inputs))[0][:, -1].detach().numpy()
     table = table_of(x0, x1, W_x.T, b_x)
-    ours = gru_last(table, jnp.asarray(bits), jnp.asarray(W_h.T), jnp.asarray(b_h))
+    ours = jax.jit(gru_last)(table, bits, W_h.T, b_h)
     np.testing.assert_allclose(ours, wanted, atol=1e-10)
 
 
@@ -81,7 +81,7 @@ def test_convolution_is_pytorchs():
     x = drawn(m, T, c)
     wanted = layer(torch.as_tensor(x.transpose(0, 2, 1))).detach().numpy().transpose(0, 2, 1)
     W, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
-    ours = conv1d(jnp.asarray(x), jnp.asarray(W.transpose(2, 1, 0)), jnp.asarray(b))
+    ours = jax.jit(conv1d)(x, W.transpose(2, 1, 0), b)
     np.testing.assert_allclose(ours, wanted, atol=1e-10)
 
 
@@ -91,15 +91,15 @@ def test_the_closed_form_of_the_last_state_is_the_recurrence():
     state = np.zeros((m, c, 2))
     for t in range(T):
         state = np.exp(step[:, t, :, None] * A) * state + drive[:, t]
-    ours = last_state(jnp.asarray(step), jnp.asarray(drive), jnp.asarray(A))
+    ours = jax.jit(last_state)(step, drive, A)
     np.testing.assert_allclose(ours, state, atol=1e-10)
 
 
 def test_linear_attention_is_its_definition_example_by_example():
     spec = LinearAttention(T=T, **SIZES["linear_attention"])
-    params = spec.init(jax.random.key(1))
+    params = jax.jit(spec.init)(jax.random.key(1))
     bits = np.random.default_rng(6).integers(0, 2, (m, T))
-    ours = spec.mix(params, jnp.asarray(bits, jnp.float32))
+    ours = np.asarray(jax.jit(spec.mix)(params, jnp.asarray(bits, jnp.float32)))
     p = {k: np.asarray(v, np.float64) for k, v in params.items()}
 
     def ln(x):
@@ -118,14 +118,16 @@ def test_linear_attention_is_its_definition_example_by_example():
 @pytest.mark.parametrize("name", [name for name in SIZES if name not in ("mlp", "lstm")])
 def test_every_architecture_learns_by_its_gradient(name):
     spec = entry_of(name).spec(T=T, **SIZES[name])
-    X = jnp.asarray(np.random.default_rng(0).integers(0, 2, (m, T)), jnp.float32)
-    y, mask = X[:, 2], jnp.ones(m, jnp.float32)
-    params = spec.init(jax.random.key(0))
+    X = np.random.default_rng(0).integers(0, 2, (m, T)).astype(np.float32)
+    X, y, mask = (jnp.asarray(part) for part in (X, X[:, 2], np.ones(m, np.float32)))
+    params = jax.jit(spec.init)(jax.random.key(0))
     loss = jax.jit(jax.value_and_grad(lambda p: cross_entropy(spec.logits(p, X), y, mask)))
     before, gradient = loss(params)
-    after, _ = loss(jax.tree.map(lambda p, g: p - 0.1 * g, params, gradient))
-    assert after < before < 1.0
-    assert all(bool(jnp.any(g != 0)) for g in jax.tree.leaves(gradient))
+    step = np.float32(0.1)
+    moved = jax.tree.map(lambda p, g: np.asarray(p) - step * np.asarray(g), params, gradient)
+    after, _ = loss(moved)
+    assert float(after) < float(before) < 1.0
+    assert all(np.asarray(g).any() for g in jax.tree.leaves(gradient))
     assert num_parameters(spec) == sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
@@ -150,8 +152,8 @@ def test_lanes_train_an_architecture(name):
     assert run.evals["validation_rows"].tolist() == [601, 601]  # examine_from: all rows, always
     assert result.spec.model_dump()["model"]["architecture"] == name
     task = draw_task(trial.task)
-    said = spec.logits(run.parameters, jnp.asarray(task.X_validation, jnp.float32)) > 0
-    share = float(np.mean(np.asarray(said) == (task.y_validation > 0)))
+    z = jax.jit(spec.logits)(run.parameters, task.X_validation.astype(np.float32))
+    share = float(np.mean((np.asarray(z) > 0) == (task.y_validation > 0)))
     assert share == pytest.approx(run.evals["validation_accuracy"][-1])
 
 
@@ -162,13 +164,13 @@ def test_a_gradient_in_pieces_is_the_gradient():
     program = program_of(trial, Hardware(workers=1), max_m=19, block=4)
     assert program.rows == 20
     rng = np.random.default_rng(0)
-    X = jnp.asarray(rng.integers(0, 2, (2, 20, T)), jnp.float32)
-    y = jnp.asarray(rng.integers(0, 2, (2, 20)), jnp.float32)
-    mask = jnp.asarray(np.arange(20)[None, :] < np.array([[3], [17]]), jnp.float32)
-    params = spec.init(jax.random.key(0))
+    X = rng.integers(0, 2, (2, 20, T)).astype(np.float32)
+    y = rng.integers(0, 2, (2, 20)).astype(np.float32)
+    mask = (np.arange(20)[None, :] < np.array([[3], [17]])).astype(np.float32)
+    params = jax.jit(spec.init)(jax.random.key(0))
     found = jax.jit(jax.vmap(in_pieces(program), in_axes=(None, 0)))(params, (X, y, mask))
+    gradient = jax.jit(jax.grad(lambda p, b: cross_entropy(spec.logits(p, b[0]), *b[1:])))
     for i in range(2):
-        batch = X[i], y[i], mask[i]
-        whole = jax.grad(lambda p, b: cross_entropy(spec.logits(p, b[0]), *b[1:]))(params, batch)
+        whole = gradient(params, (X[i], y[i], mask[i]))
         for name, g in whole.items():
-            np.testing.assert_allclose(found[name][i], g, atol=1e-6)
+            np.testing.assert_allclose(np.asarray(found[name])[i], g, atol=1e-6)

@@ -1,5 +1,6 @@
 """The smallest number of samples at which a bound reaches a target, found exactly."""
 
+import math
 from collections.abc import Callable
 
 from capax.errors import require
@@ -10,28 +11,56 @@ MOST = 10**300
 def samples_needed(value_at: Callable[[int], float], target: float) -> int | None:
     """The m with value_at(m) <= target < value_at(m - 1), for a value that falls with m.
 
-    Doubles until the target is reached, then bisects over integers; the returned m has been
-    evaluated. None when even 10^300 samples would not do. Raises InputError for a target <= 0.
+    Multiplies until the target is reached, then closes in from both sides; the returned m has been
+    evaluated (beyond 10^12 it is the smallest up to that precision). None when even 10^300 samples
+    would not do. Raises InputError for a target <= 0.
+
+    Bounds fall like a power of m, so ln(value / target) is nearly straight in ln m: we try where
+    the chord crosses 0, with half the height of an end that stayed twice (the Illinois rule), and
+    half way where that did not halve the interval. A dozen values of m in place of fifty.
     """
     require(0 < target < 1, "target", "a number strictly between 0 and 1", target)
-    high = 1
-    while value_at(high) > target:
+    low, above, high = 0, math.inf, 1
+    while (below := _height(value_at(high), target)) > 0:
         if high >= MOST:
             return None
-        high = min(MOST, high * (4 if high < 10**9 else 10**3))
-    low = 0
-    while high - low > 1:
-        middle = (low + high) // 2 if high < 10**15 or high < 4 * low else _between(low, high)
-        if value_at(middle) <= target:
-            high = middle
+        low, above, high = high, below, min(MOST, high * (16 if high < 10**9 else 10**3))
+    kept, halve = "", False
+    while (width := high - low) > max(1, high // 10**12):
+        middle = _half_way(low, high) if halve else _crossing(low, above, high, below)
+        height = _height(value_at(middle), target)
+        if height <= 0:
+            high, below = middle, height
+            above /= 2 if kept == "low" else 1
+            kept = "low"
         else:
-            low = middle
-        if high - low <= high // 10**12:
-            return high
+            low, above = middle, height
+            below /= 2 if kept == "high" else 1
+            kept = "high"
+        halve = not halve and 2 * (high - low) > width
     return high
 
 
-def _between(low: int, high: int) -> int:
-    """An integer near the geometric mean, for ranges of many orders of magnitude."""
+def _height(value: float, target: float) -> float:
+    """ln(value / target): positive above the target."""
+    return math.log(value / target) if value > 0 else -math.inf
+
+
+def _crossing(low: int, above: float, high: int, below: float) -> int:
+    """Where the chord from (low, above > 0) to (high, below <= 0) meets 0; strictly between."""
+    if low == 0 or math.isinf(above) or math.isinf(below):
+        return _half_way(low, high)
+    part = above / (above - below)
+    if high < 2 * low:
+        middle = low + int(part * (high - low))
+    else:
+        middle = int(low * math.exp(part * math.log(high / low)))
+    return min(max(middle, low + 1), high - 1)
+
+
+def _half_way(low: int, high: int) -> int:
+    """The mean, or for ranges of orders of magnitude an integer near the geometric mean."""
+    if high < 4 * low:
+        return (low + high) // 2
     middle = max(low, 1) * 2 ** ((high // max(low, 1)).bit_length() // 2)
     return min(max(middle, low + 1), high - 1)

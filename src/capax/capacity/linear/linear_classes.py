@@ -13,7 +13,6 @@ makes it internal, but then the order of the steps matters: at most (2N + 1)^K s
 """
 
 import math
-from fractions import Fraction
 
 from capax.capacity.arguments import check_count, check_nonnegative, check_positive
 from capax.capacity.covers.delannoy import log_delannoy as log_delannoy
@@ -41,8 +40,11 @@ def num_updates(a: float | int, b: float | int, eps: float | int, factor: float 
         return x
     if abs(ratio - 1) > NEAR_TIE and abs(x - round(x)) > NEAR_TIE * x:
         return float(math.floor(x)) if ratio > 1 else 0.0
-    exact = Fraction(a) * Fraction(b) / Fraction(eps)
-    return float(math.ceil(Fraction(factor) * exact**2) - 1) if exact > 1 else 0.0
+    over, under = 1, 1  # ab/eps as integers: a fraction would look for common factors
+    for top, bottom in (a.as_integer_ratio(), b.as_integer_ratio(), eps.as_integer_ratio()[::-1]):
+        over, under = over * top, under * bottom
+    times, parts = factor.as_integer_ratio()
+    return float(-(-times * over**2 // (parts * under**2)) - 1) if over > under else 0.0
 
 
 def log_cover_vector(

@@ -13,7 +13,7 @@ every norm (a mixed count splits eps by the architecture alone), so their minimu
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -204,12 +204,16 @@ def total_cover(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float]
     """
     routes = [_by_norms(pieces, log_eps)]
     pairs = [(share, 1 - share) for share in shares] if len(pieces) == 2 else []
-    routes += [_by_shares(pieces, log_eps, pair, "norms") for pair in pairs]
+    splits = [_split(pieces, log_eps, part) for part in (*pairs, *_fixed(pieces))]
+    counted = [(split, _all_counts(pieces, split)) for split in splits]
+    for split, counts in counted[: len(pairs)]:
+        norms: list[dict[Way, float]] = [{"norms": ways["norms"]} for ways in counts]
+        routes.append(_cheapest("norms", split, norms))
     if any("frobenius" in p.ways for p in pieces):
         routes.append(_by_frobenius(pieces, log_eps))
     if all(p.few_parameters is not None for p in pieces):
         routes.append(_by_parameters(pieces, log_eps))
-    routes += [_by_shares(pieces, log_eps, split, "mixed") for split in (*pairs, *_fixed(pieces))]
+    routes += [_cheapest("mixed", split, counts) for split, counts in counted]
     return min(routes, key=lambda total: total.log_log_cover)
 
 
@@ -232,49 +236,54 @@ def _fixed(pieces: Sequence[Piece]) -> list[tuple[float, ...]]:
 
 def _by_norms(pieces: Sequence[Piece], log_eps: float) -> Total:
     split = allocate([p.log_C for p in pieces], [p.log_amplification for p in pieces], log_eps)
-    return _evaluated(pieces, split.log_eps, "norms", lambda _: ("norms",))
+    return _evaluated(pieces, split.log_eps, "norms", ["norms"] * len(pieces))
 
 
 def _by_frobenius(pieces: Sequence[Piece], log_eps: float) -> Total:
     """Every matrix by its Frobenius norm; the split is the best one for those norms."""
     seen = [p.frobenius() for p in pieces]
     split = allocate([p.log_C for p in seen], [p.log_amplification for p in seen], log_eps)
-    return _evaluated(
-        pieces, split.log_eps, "frobenius",
-        lambda p: ("norms",) if p.outputs is None else ("frobenius",),
-    )  # fmt: skip
+    ways: list[Way] = ["norms" if p.outputs is None else "frobenius" for p in pieces]
+    return _evaluated(pieces, split.log_eps, "frobenius", ways)
 
 
 def _by_parameters(pieces: Sequence[Piece], log_eps: float) -> Total:
     counts = [p.few_parameters or 0 for p in pieces]
     split = allocate_by_parameters(counts, [p.log_amplification for p in pieces], log_eps)
-    return _evaluated(pieces, split, "parameters", lambda _: ("parameters",))
+    return _evaluated(pieces, split, "parameters", ["parameters"] * len(pieces))
 
 
-def _by_shares(
-    pieces: Sequence[Piece], log_eps: float, shares: Sequence[float], route: Route
-) -> Total:
+def _split(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float]) -> tuple[float, ...]:
     """Piece i may spend shares[i] of eps: any split is valid, some beat the formula."""
-    split = tuple(
+    return tuple(
         math.inf
         if p.log_amplification == -math.inf
         else log_eps + math.log(s) - p.log_amplification
         for p, s in zip(pieces, shares, strict=True)
     )
-    return _evaluated(pieces, split, route, lambda p: p.ways if route == "mixed" else ("norms",))
 
 
 def _evaluated(
-    pieces: Sequence[Piece],
-    split: tuple[float, ...],
-    route: Route,
-    ways_of: Callable[[Piece], tuple[Way, ...]],
+    pieces: Sequence[Piece], split: tuple[float, ...], route: Route, ways: Sequence[Way]
 ) -> Total:
-    """Every piece at its share of eps, by the cheapest of the ways allowed to it."""
-    chosen: list[tuple[float, Way]] = [
-        (-math.inf, "norms") if e == math.inf
-        else min((p.log_log_cover(e, way), way) for way in ways_of(p))
-        for p, e in zip(pieces, split, strict=True)
-    ]  # fmt: skip
+    """Every piece at its share of eps, in the one way allowed to it."""
+    counts = [_counts(p, e, (way,)) for p, e, way in zip(pieces, split, ways, strict=True)]
+    return _cheapest(route, split, counts)
+
+
+def _all_counts(pieces: Sequence[Piece], split: tuple[float, ...]) -> list[dict[Way, float]]:
+    return [_counts(p, e, p.ways) for p, e in zip(pieces, split, strict=True)]
+
+
+def _counts(piece: Piece, log_eps: float, ways: tuple[Way, ...]) -> dict[Way, float]:
+    """ln ln N in each of these ways; where nothing needs to be covered, none is needed."""
+    if log_eps == math.inf:
+        return {"norms": -math.inf}
+    return {way: piece.log_log_cover(log_eps, way) for way in ways}
+
+
+def _cheapest(route: Route, split: tuple[float, ...], counts: Sequence[dict[Way, float]]) -> Total:
+    """Every piece at its share of eps, by the cheapest of the ways it was counted in."""
+    chosen = [min((part, way) for way, part in ways.items()) for ways in counts]
     parts = tuple(part for part, _ in chosen)
     return Total(route, log_sum(parts), parts, split, tuple(way for _, way in chosen))
