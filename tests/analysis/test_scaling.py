@@ -107,6 +107,21 @@ def test_open_thresholds_count():
     assert "constant" in found.ruled_out
 
 
+@pytest.mark.parametrize("law", ["log", "power", "linear"])
+@pytest.mark.parametrize("seen", [1, 2, 3])
+def test_a_law_that_leaves_the_range_of_m_is_not_ruled_out_for_that(law, seen):
+    """m* = 30 at the first T and 130 at number `seen`; beyond, every trial fails at every m tried,
+    and m* may lie any distance above."""
+    w = rising(law, np.array(TS, float), 0.5)
+    centres = 30 + 100 * (w - w[0]) / (w[seen] - w[0])
+    learners = (SimulatedSpec(threshold=float(centre)) for centre in centres)
+    found = fit_scaling(
+        positions([(T, outcomes(f, T, 40)) for T, f in zip(TS, learners, strict=True)])
+    )
+    assert law not in found.ruled_out
+    assert found.left in (law, None)
+
+
 def test_a_law_may_fall():
     found = fit_scaling(expected(SimulatedSpec(threshold=110.0, growth=-12.0)))
     assert found.left == "log" and found.fit("log").parameters[1].high < 0

@@ -21,8 +21,10 @@ a law inside the power law is also compared with that one, by χ² of 3 - k degr
 
 A law is searched by its values A and B at the smallest and the largest T, in between
 A + (B - A) w with w the rising part scaled to [0, 1]: a grid over (log A, log B) that zooms in on
-what the likelihood does not rule out. 95% intervals and bands are read off the points with
-2 (ℓ(law) - ℓ) <= 3.84.
+what the likelihood does not rule out. Where every trial failed, m* may lie any distance above all m
+tried: ℓ_T is constant there, but A and B are not, so the grid goes on until the T in between lie
+above all m tried as well (B up to the largest θ divided by the smallest w). 95% intervals and bands
+are read off the points with 2 (ℓ(law) - ℓ) <= 3.84.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +46,7 @@ FORMULAS = {
 _EXPONENTS = (-1.0, 2.0)
 _CHI2 = float(chi2.isf(0.05, 1))
 _KEPT = 12.0  # a zoom keeps what lies this far in 2ℓ below the best
-_CELLS = 24
+_CELLS, _CELLS_BEYOND = 24, 8
 _ZOOMS = 4
 
 
@@ -166,7 +168,7 @@ def _search_exponents(positions: tuple[Position, ...]) -> _Found:
     coarse = np.linspace(*_EXPONENTS, 25)
     found = _search("power", positions, coarse)
     near = 2 * (found.log_likelihood.max() - found.log_likelihood) <= _KEPT
-    low, high = _around(coarse, np.isin(coarse, found.c[near]), *_EXPONENTS)
+    low, high = _around(coarse, np.isin(coarse, found.c[near]))
     return _search("power", positions, np.linspace(low, high, 37))
 
 
@@ -179,18 +181,22 @@ def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray,
     first = rising(law, T.min(), exponents)
     width = np.ones_like(first) if flat else rising(law, T.max(), exponents) - first
     shares = [(rising(law, t, exponents) - first) / width for t in T]
-    log_A = np.linspace(low, high, _CELLS + 1)
-    log_B = log_A[:1] if flat else log_A
+    log_A = _values(low, high, 0.0 if flat else _beyond(1 - np.array(shares)))
+    log_B = log_A[:1] if flat else _values(low, high, _beyond(np.array(shares)))
+    ends = {low, log_A[-1]}, {low, log_B[-1]}
     total = _on_grid(positions, shares, log_A, log_B)
     for _ in range(_ZOOMS - 1):
         near = 2 * (total.max() - total) <= _KEPT
-        log_A = np.linspace(*_around(log_A, near.any(axis=(0, 2)), low, high), _CELLS + 1)
+        log_A = np.linspace(*_around(log_A, near.any(axis=(0, 2))), _CELLS + 1)
         if not flat:
-            log_B = np.linspace(*_around(log_B, near.any(axis=(0, 1)), low, high), _CELLS + 1)
+            log_B = np.linspace(*_around(log_B, near.any(axis=(0, 1))), _CELLS + 1)
         total = _on_grid(positions, shares, log_A, log_B)
     A, B = np.exp(log_A)[:, None], np.exp(log_B)[None, :]
     rise = (0.0 if flat else B - A) / width[:, None, None]
-    at_A, at_B = (np.isclose(v, low) | np.isclose(v, high) for v in (log_A, log_B))
+    at_A, at_B = (
+        np.isclose(values[:, None], sorted(end)).any(axis=1)
+        for values, end in zip((log_A, log_B), ends, strict=True)
+    )
     edge = at_A[:, None] | (at_B[None, :] & (not flat))
     parts = (A - rise * first[:, None, None], rise, exponents[:, None, None], total, edge)
     return _Found(*(np.broadcast_to(part, total.shape).ravel() for part in parts))
@@ -211,10 +217,20 @@ def _on_grid(
     return np.sum(values, axis=0)
 
 
-def _around(
-    values: Float[ndarray, " n"], near: ndarray, low: float, high: float
-) -> tuple[float, float]:
+def _beyond(shares: Float[ndarray, "n e"]) -> float:
+    """How far log A or log B may lie above all θ: then the nearest T does too."""
+    return float(-np.log(np.min(shares[shares > 1e-12], initial=1.0)))
+
+
+def _values(low: float, high: float, beyond: float) -> Float[ndarray, " n"]:
+    """Where a law may begin or end: the range of all θ, and coarsely what lies beyond."""
+    within = np.linspace(low, high, _CELLS + 1)
+    if beyond <= 0:
+        return within
+    return np.concatenate([within, np.linspace(high, high + beyond, _CELLS_BEYOND + 1)[1:]])
+
+
+def _around(values: Float[ndarray, " n"], near: ndarray) -> tuple[float, float]:
     """The range of the values marked `near`, one cell wider on both sides."""
-    step = values[1] - values[0]
-    kept = values[near]
-    return float(max(low, kept[0] - step)), float(min(high, kept[-1] + step))
+    marked = np.flatnonzero(near)
+    return float(values[max(marked[0] - 1, 0)]), float(values[min(marked[-1] + 1, len(values) - 1)])
