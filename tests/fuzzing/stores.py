@@ -95,6 +95,6 @@ def _bend_json(random: Random, connection: sqlite3.Connection) -> None:
     else:
         try:
             bent = json.dumps(hostile.bent(random, json.loads(text)))
-        except ValueError:
+        except (ValueError, RecursionError):  # bent before, into what is no JSON or too deep
             return
     connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (bent, row))
