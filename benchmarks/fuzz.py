@@ -3,7 +3,8 @@
 Formulas, experiment files, weight files, point and data files, stores and command lines, each case
 through the real entry point of `capax`. A case is bad when it ends with a traceback, an exit code
 other than 0, 1, 2 or 130, after more than 10 s or 2 GB, with a file that a planted payload made, or
-with a file changed that had to stay. Bad cases are kept in a folder; `--again FILE` repeats one.
+with a file changed that had to stay. Bad cases are kept in a folder, and those over 3 s, which a
+busier machine would find bad; `--again FILE` repeats one.
 """
 
 import argparse
@@ -29,6 +30,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 STUCK = 150.0  # seconds after which a worker that does not come back is ended and its case kept
+SLOW = 3.0  # seconds of a case that is good but kept
 TURN = 1000  # cases of one process: what JAX compiled for them is forgotten with it
 
 
@@ -139,7 +141,11 @@ def _work(seeds: range, only: str, pipe: Any) -> None:
             pipe.send({"seed": seed, "faults": list(verdict.faults),
                        "seconds": verdict.seconds, "megabytes": verdict.megabytes,
                        "code": verdict.code, "kind": case.kind,
-                       "case": case.to_json() if verdict.faults else None})  # fmt: skip
+                       "case": case.to_json() if _is_kept(verdict) else None})  # fmt: skip
+
+
+def _is_kept(verdict: Any) -> bool:
+    return bool(verdict.faults) or verdict.seconds > SLOW
 
 
 def _describe_package() -> None:
@@ -194,13 +200,16 @@ class Tally:
             self.bad += 1
             self.codes[kind]["bad"] += 1
             self._keep(kind, result)
+        elif result["case"]:
+            self._keep(f"slow-{kind}", result)
 
     def _keep(self, kind: str, result: dict[str, Any]) -> None:
         case = result.pop("case")
         path = self.folder / f"{kind}-{result['seed']}.json"
         path.write_text(json.dumps({**case, "ended": result}, indent=1))
         argv = " ".join(case["argv"])[:120].encode("ascii", "backslashreplace").decode()
-        print(f"BAD {path}: capax {argv}\n    {result['faults']}", file=sys.stderr, flush=True)
+        how = result["faults"] or f"slow: {result['seconds']:.1f} s"
+        print(f"{path}: capax {argv}\n    {how}", file=sys.stderr, flush=True)
 
     def table(self, seconds: float) -> str:
         lines = [f"{'kind':12}{'cases':>8}{'exit 0':>8}{'1':>7}{'2':>8}{'130':>5}{'bad':>6}"

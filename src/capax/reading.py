@@ -44,6 +44,14 @@ def existing(path: Path | str, what: str = "a file") -> Path:
     return file
 
 
+def existing_store(path: Path | str) -> Path:
+    """`path`, if a file is there; what it holds is not looked at."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{file}: wanted a store made by `capax sweep`, got no such file")
+    return file
+
+
 def check_size(file: Path, limit: int) -> None:
     """Refuse a file that is larger than its kind can sensibly be."""
     size = file.stat().st_size

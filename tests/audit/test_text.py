@@ -139,6 +139,14 @@ def spoken(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory):
+    """A tiny GPT-2 without a tokenizer."""
+    folder = tmp_path_factory.mktemp("silent")
+    tiny_models.build("gpt2").save_pretrained(folder)
+    return folder
+
+
 def test_the_command_with_text_in_pieces(spoken):
     done = typed("audit", spoken, "--text", spoken / "text.txt", "--split", "spaces", "--context",
                  256, "--json")  # fmt: skip
@@ -173,6 +181,51 @@ def test_mistakes_with_text_are_one_line(content, options, message, spoken, tmp_
         (tmp_path / "text").write_bytes(content)
     with one_line(message):
         audit(spoken, text=tmp_path / "text", **options)
+
+
+@pytest.mark.parametrize(
+    "text, options, message",
+    [
+        ("", {}, "--text: wanted at least 64 tokens, got '0 at most'"),
+        (" " * 500, {}, "at least 64 tokens"),
+        ("a" * 62, {}, "at least 64 tokens, got '63 at most'"),
+        ("ä" * 2, {}, "at least 64 tokens"),
+        ("a" * 70, {"context": 15}, "a context of at least 16 tokens, got 15"),
+        ("a\n" * 70, {"lines": True}, "a line of at least 16 tokens"),
+        ("a" * 70, {"split": "letters"}, "tokenizer or spaces"),
+        ("a" * 70, {}, "a tokenizer beside the weights"),
+        ("a" * 70, {"scale": float("-inf")}, "--scale: wanted a finite number"),
+        ("a" * 70, {"heads": 3}, "--heads: wanted 4, as config.json says"),
+        ("a" * 70, {"kv_heads": 2**63 - 1}, "--kv-heads: wanted a whole number"),
+        ("a" * 70, {"kv_heads": 2}, "--kv-heads: wanted 4, as every head of GPT-2 has its own"),
+        ("a" * 70, {"head_width": 0}, "--head-width"),
+        ("a" * 70, {"init_std": float("nan")}, "--init-std"),
+        ("a" * 70, {"context": 2**31}, "--context"),
+    ],
+)
+def test_what_is_seen_at_once_is_said_before_the_heavy_imports(
+    silent, tmp_path, monkeypatch, text, options, message
+):
+    def imported():
+        raise AssertionError("torch and transformers imported")
+
+    monkeypatch.setattr("capax.audit.text.tokens.packages", imported)
+    monkeypatch.setattr("capax.audit.auditing.measured", lambda *_: imported())
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        audit(silent, text=tmp_path / "text", **options)
+
+
+def test_a_text_that_may_be_long_enough_is_read(silent, tmp_path, monkeypatch):
+    """One token a byte, or eleven where characters are taken apart, is not refused unread."""
+    (tmp_path / "vocab.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes((silent / "model.safetensors").read_bytes())
+    (tmp_path / "config.json").write_bytes((silent / "config.json").read_bytes())
+    monkeypatch.setattr("capax.audit.auditing.measured", lambda *_: 1 / 0)
+    for text in ("a" * 63, "\ufdfa" * 2, "a b" * 50):
+        (tmp_path / "text").write_text(text, encoding="utf-8")
+        with pytest.raises(ZeroDivisionError):
+            audit(tmp_path, text=tmp_path / "text")
 
 
 def test_vision_models_read_no_text(tmp_path):

@@ -76,6 +76,7 @@ def test_the_command_prints_a_table_json_and_csv(tmp_path):
         (("--mine", "nowhere.py:build"), "no such file: nowhere.py"),
         (("tree", "--html", "no/such/folder/card.html"), "does not exist"),
         (("tree", "--noise", "0.7"), "noise"),
+        (("tree", "--target", "xor2,mixed", "--T", "2,5"), "T: wanted at least 3 for mixed parity"),
         (("--reference",), "store: wanted together with --reference"),
     ],
 )

@@ -2,12 +2,16 @@
 
 from itertools import pairwise
 
+from capax.boolean.traits.bias import balancing_probability
 from capax.cards.families import _largest_first
+from capax.cards.jobs import jobs_of
 from capax.cards.plan import PROBES, REFERENCE, TUNING_SEEDS, CardSearch, Plan
 from capax.cards.question import Question
 from capax.cards.scores import Look, chosen_rate, look_at, open_range
-from capax.learners.names import entry_of
+from capax.cards.targets import target_of
+from capax.learners.names import entry_of, known_names
 from capax.sweep.counts import Counts
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 
 
@@ -134,3 +138,18 @@ def test_the_reference_says_what_it_leaves_out():
         ("transformer2", "xor2", 200),
         ("transformer2", "xor2", 400),
     ]
+
+
+def test_the_reference_set_measures_each_target_once(monkeypatch, tmp_path):
+    """Eighteen learners, seven targets, five lengths: hundreds of questions, seven targets."""
+    found = []
+    monkeypatch.setattr(
+        "capax.cards.targets.balancing_probability",
+        lambda f: found.append(f) or balancing_probability(f),
+    )
+    target_of.cache_clear()
+    entries = tuple(entry_of(name) for name in known_names())
+    with Store.create_or_resume(tmp_path / "a.sqlite", REFERENCE.experiment(entries)) as store:
+        jobs = jobs_of(REFERENCE, entries, store)
+    assert sum(len(job.questions) for job in jobs) > 400
+    assert len(found) == len(REFERENCE.targets)

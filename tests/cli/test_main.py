@@ -32,6 +32,38 @@ def test_help_is_quick_because_it_imports_no_heavy_package():
     assert result.stdout.strip() == "[]"
 
 
+def test_what_is_seen_at_once_is_said_before_the_heavy_imports(tmp_path):
+    """Seconds of imports, on a busy machine, for a name that was mistyped."""
+    refused = [
+        ["report", "no.sqlite"],
+        ["thresholds", "no.sqlite"],
+        ["export", "no.sqlite", "--out", "a.csv"],
+        ["figure", "2", "--out", "a.png", "--store", "no.sqlite"],
+        ["verify", "no.safetensors"],
+        ["bound", "no.safetensors"],
+        ["decompile", "no.safetensors"],
+        ["audit", "no"],
+        ["cover", "no.npy", "--eps", "1"],
+        ["compile", "x0 &", "-T", "3"],
+        ["data", "x0 &", "-T", "3", "-m", "3"],
+        ["sweep", "no.toml"],
+        ["card", "mlpp"],
+    ]
+    probe = (
+        "import sys\nfrom capax.cli.main import command_line\n"
+        f"for argv in {refused}:\n"
+        "    sys.argv = ['capax', *argv]\n"
+        "    try:\n        code = command_line()\n"
+        "    except SystemExit as end:\n        code = end.code\n"
+        "    heavy = [p for p in ('jax', 'matplotlib', 'pandas', 'torch') if p in sys.modules]\n"
+        "    print(argv[0], code, *heavy)"
+    )
+    command = [sys.executable, "-c", probe]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ran.stdout.splitlines() == [f"{argv[0]} 2" for argv in refused]
+    assert len(ran.stderr.splitlines()) == len(refused)
+
+
 def test_doctor_uses_what_it_finds():
     result = capax("doctor", "--json")
     report = json.loads(result.stdout)

@@ -17,7 +17,6 @@ from capax.data import (
     validation_inputs,
     write_task,
 )
-from capax.data.distributions import bernoulli_columns, bernoulli_rows
 from capax.errors import InfeasibleError, InputError
 
 
@@ -197,22 +196,3 @@ def test_contiguous_supports_are_neighbours_that_start_anywhere():
     mixed = {"function": "x0 & !x1", "p": 0.5, "support": "contiguous"}
     placed = {draw_support(TaskSpec(T=7, m=5, seed=seed, **mixed)) for seed in range(90)}
     assert all(abs(a - b) == 1 for a, b in placed) and len(placed) == 12  # both orders, 6 places
-
-
-@pytest.mark.parametrize(
-    "function, m", [("and3", 46), ("maj3", 34), ("x0 | ~x1", 40), ("parity2", 20)]
-)
-def test_a_glance_at_long_inputs_changes_no_draw(function, m, monkeypatch):
-    spec = TaskSpec(function=function, T=211, m=m, p=0.6, validation_size=0, seed=3)
-    whole = draw_training(spec)
-    monkeypatch.setattr("capax.data.task._GLANCE", 17)
-    glanced = draw_training(spec)
-    assert whole.rejections == glanced.rejections and whole.support == glanced.support
-    np.testing.assert_array_equal(whole.X, glanced.X)
-
-
-def test_columns_drawn_alone_are_those_of_the_rows():
-    rows = bernoulli_rows(5, 97, 0.3, key=(1, 2), stream=4)
-    beside = [j for j in range(29) if j not in (90, 3)]
-    columns = bernoulli_columns(5, 97, 0.3, (90, 3), 29, key=(1, 2), stream=4)
-    np.testing.assert_array_equal(columns, rows[:, [90, 3, *beside]])

@@ -38,6 +38,21 @@ def weight_files() -> dict[str, Case]:
         change(tensors, about)
         files = {"w.safetensors": weights.signed(tensors, about)}
         found[name] = Case("weights", (command, "w.safetensors"), files, kept=tuple(files))
+    return found | misfits()
+
+
+def misfits() -> dict[str, Case]:
+    """`capax bound` on the GPT-2 of the samples with one array that does not fit the others."""
+    found = {}
+    for name, tensor, shape in (
+        ("a matrix that meets no other in matmul", "h.0.mlp.c_fc.weight", (5, 6)),
+        ("a bias that cannot be broadcast", "h.0.mlp.c_fc.bias", (5,)),
+    ):
+        tensors, about = weights.opened(samples.weight_files()["gpt2"])
+        tensors[tensor] = np.resize(tensors[tensor], shape)
+        files = {"w.safetensors": weights.signed(tensors, about)}
+        argv = ("bound", "w.safetensors", "--heads", "2")
+        found[name] = Case("weights", argv, files, kept=tuple(files))
     return found
 
 

@@ -1,8 +1,10 @@
 """The page of a card in a real browser: light, dark, phone width, hostile names, no requests."""
 
+from dataclasses import replace
+
 import pytest
 
-from capax.cards.results import Card, CurveRow, LawRow, Row, note_key
+from capax.cards.results import Card, CurveRow, LawRow, MixedRow, Row, note_key
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 
@@ -25,7 +27,12 @@ def example(learners=LEARNERS):
     curves = (CurveRow("mlp", "and3", 100, 60, (100.0, 200.0), (0.6, 0.9)),)
     about = {"and3": {"function": "and3", "s": 3, "leap": 1, "degree": 3, "sensitivity": 3}}
     counts = {"mlp": {"parameters": {"20": 13000}}}
-    return Card(tuple(rows), laws, curves, notes, counts, about, {"steps": 1000}, learners[-1:])
+    mixed = (
+        MixedRow("mlp", 20, 640, 4, 0.75, 0.0, 0.25, 0.003),
+        MixedRow(HOSTILE, 20, 640, 4, 0.0, 0.5, 0.5, None),
+    )
+    protocol = {"steps": 1000}
+    return Card(tuple(rows), laws, curves, notes, counts, about, protocol, learners[-1:], mixed)
 
 
 def test_the_page_says_what_the_card_holds():
@@ -34,6 +41,9 @@ def test_the_page_says_what_the_card_holds():
     assert "leap 1, degree 3, sensitivity 3" in text
     assert "never" in text
     assert "13,000 at T = 20" in text
+    assert "Two rules fit" in text
+    without = render_page(card_page(replace(example(), mixed=()), "capax card"))
+    assert "Two rules fit" not in without
     assert "capax card --mine &#x27;a.py:b&#x27;" in text
 
 
@@ -51,6 +61,11 @@ def test_the_page_in_a_browser(scheme, width, card, open_file):
     page.wait_for_selector("#thresholds-1-100 svg")
     assert page.locator("#thresholds-1-100 .mark circle").count() == 3 * (len(LEARNERS) - 1)
     assert page.locator("table.heat tbody tr").count() == len(LEARNERS)
+    mixed = page.locator("#mixed tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in mixed] == [
+        ["mlp", "20", "640", "4", "0.003", "75%", "0%", "25%"],
+        [HOSTILE, "20", "640", "4", "", "0%", "50%", "50%"],
+    ]
     assert page.evaluate("window.broken") is None
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width

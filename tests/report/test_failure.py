@@ -5,6 +5,7 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import pytest
 import store_cases
 
 from capax.analysis.formulas import failed_runs
@@ -12,6 +13,7 @@ from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.report.build import build_page
 from capax.report.failure import failure_section
+from capax.report.page import render_page
 from capax.sweep.storage.store import Store
 
 T = 11
@@ -26,7 +28,10 @@ def constant_model(folder, bias: float) -> bytes:
     return save(folder / "m.safetensors", model).read_bytes()
 
 
-def test_failed_runs_say_what_they_learnt_instead(tmp_path):
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A store with two runs that failed and one that did not; its path and its trials."""
+    tmp_path = tmp_path_factory.mktemp("failures")
     never, always = constant_model(tmp_path, -1.0), constant_model(tmp_path, 1.0)
     trials = []
     for number, (weights, step) in enumerate([(never, None), (always, None), (never, 300)]):
@@ -36,8 +41,16 @@ def test_failed_runs_say_what_they_learnt_instead(tmp_path):
     wanted = store_cases.experiment(
         maps=store_cases.grid([19], trials=3, T=[T], keep_parameters=True)
     )
-    path = store_cases.write(tmp_path / "kept.sqlite", wanted, trials)
-    page = build_page([path])
+    return store_cases.write(tmp_path / "kept.sqlite", wanted, trials), trials
+
+
+@pytest.fixture(scope="module")
+def built(kept):
+    return build_page([kept[0]])
+
+
+def test_failed_runs_say_what_they_learnt_instead(kept, built):
+    (path, trials), page = kept, built
     (part,) = [section for section in page.sections if section.kicker == "Failures"]
     failed = [runs[0].run_id for *_, runs in trials[:2]]
     assert all(run_id in part.html for run_id in failed)
@@ -47,7 +60,35 @@ def test_failed_runs_say_what_they_learnt_instead(tmp_path):
         found = failed_runs(store, most=1)
     assert found.kept == 2 and found.tally()[0][:2] == ("constant", 1)
     assert "1 of them" in failure_section(found, anchor="a").html
-    hostile = dataclasses.replace(found.runs[0].anatomy, formula="<b>" + "x1 & " * 40)
-    run = dataclasses.replace(found.runs[0], anatomy=hostile)
-    html = failure_section(dataclasses.replace(found, runs=(run,)), anchor="a").html
-    assert "<b>" not in html and "..." in html
+    html = section_of(found, formula="<b>x1")
+    assert "<b>" not in html and "&lt;b&gt;x1" in html
+    assert "a function of 3 bits: <code>x2, x7, x10</code>" in section_of(
+        found, formula="<b>" + "x10 & ~x2 | ~x7 & " * 9
+    )
+    html = section_of(found, formula="x3", kind="no short formula", agreement=0.812)
+    assert "the nearest agrees on 81%" in html and html.count("<code>x3") == 1  # in its row
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 390])
+def test_the_section_in_a_browser(built, width, scheme, tmp_path, open_file):
+    """Nothing is wider than the page; the name of a run stays whole and leads to its row."""
+    path = tmp_path / "report.html"
+    path.write_text(render_page(built), encoding="utf-8")
+    page = open_file(path, width, 800, color_scheme=scheme)
+    part = page.locator("section", has_text="What had failed runs learnt instead?")
+    assert part.locator("tbody tr").first.inner_text().split("\t")[0] == "constant"
+    part.locator("summary").click()
+    link = part.locator("a[data-trace]").first
+    assert link.bounding_box()["height"] < 30  # one line
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    link.click()
+    assert "1 runs of 1 trials" in page.locator("#runs .count").inner_text()
+    assert page.locator("#runs .run-id").first.inner_text().startswith(link.inner_text())
+
+
+def section_of(found, **changes):
+    """The section of one run whose anatomy is changed."""
+    anatomy = dataclasses.replace(found.runs[0].anatomy, **changes)
+    run = dataclasses.replace(found.runs[0], anatomy=anatomy)
+    return failure_section(dataclasses.replace(found, runs=(run,)), anchor="a").html

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from capax.errors import InputError, require
 from capax.files import write_atomically
+from capax.foreign import printable
 from capax.sweep.spec import nearest
 from capax.sweep.storage.file import address, explained
 from capax.sweep.storage.store import Store
@@ -107,7 +108,7 @@ def _distil(path: Path, command: str) -> None:
             connection.execute(
                 f"UPDATE trials SET finished = '', trial_id = substr(trial_id, 1, {_ID_LENGTH})"
             )
-            facts = {"command": command, "runs": str(runs), "made": made}
+            facts = {"command": printable(command), "runs": str(runs), "made": made}
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
         connection.execute("VACUUM")
 

@@ -94,11 +94,13 @@ def audit(
     unknown = sorted(set(options) - known)
     require(not unknown, "options", f"names among {', '.join(sorted(known))}", unknown)
     recognised = recognise(open_checkpoint(path), Options(**options))
-    found = measured(recognised, progress)
     if text is None:
-        return found
+        return measured(recognised, progress)
     from capax.audit.text.findings import text_findings
+    from capax.audit.text.refusals import check_text
 
+    check_text(recognised, Path(text), split=split, lines=lines)
+    found = measured(recognised, progress)
     done = text_findings(recognised, Path(text), split=split, lines=lines, progress=progress)
     rows = tuple(row | done.rows[row["layer"], row["head"]] for row in found.rows)
     return replace(found, rows=rows, text=done.about)

@@ -20,6 +20,9 @@ Key = tuple[int, int] | Any
 WORDS_PER_COUNT = 8
 """Philox gives 256 bits for each value of its counter."""
 
+_PHILOX_FACTORS = np.array([0xD2E7470EE14C6C93, 0xCA5A826395121157], dtype=np.uint64)
+_PHILOX_STEPS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], dtype=np.uint64)
+
 
 class WordStream:
     """An endless stream of uniform 32-bit words: the n-th word depends on (key, stream, n) only.
@@ -45,6 +48,47 @@ class WordStream:
 def uniform_words(num_words: int, *, key: Key, stream: int = 0) -> UInt32[np.ndarray, " num_words"]:
     """The first `num_words` words of stream number `stream` of `key`."""
     return WordStream(key=key, stream=stream).next(num_words)
+
+
+def words_at(
+    places: np.ndarray, *, key: Key, stream: np.ndarray | int = 0
+) -> UInt32[np.ndarray, "..."]:
+    """Single words of streams of `key`, each computed alone: `places[i]` of stream `stream[i]`.
+
+    A word costs some twenty times as much as in a stretch of `WordStream`, wherever it stands.
+    """
+    high, low = _two_words(key)
+    raw, half = np.divmod(np.asarray(places, dtype=np.uint64), np.uint64(2))
+    count, lane = np.divmod(raw, np.uint64(4))
+    words = _philox(count + np.uint64(1), np.asarray(stream, dtype=np.uint64), (high << 32) | low)
+    chosen = np.choose(lane.astype(np.int64), words)
+    return (chosen >> (half * np.uint64(32))).astype(np.uint32)
+
+
+def _philox(first: np.ndarray, last: np.ndarray, key: int) -> np.ndarray:
+    """[4, ...]: Philox4x64-10 of the counters (first, 0, 0, last), as NumPy has it (Salmon 2011).
+
+    NumPy counts up before it draws: its n-th block belongs to the counter n + 1.
+    """
+    even = np.zeros((2, *np.broadcast(first, last).shape), dtype=np.uint64)  # words 0 and 2
+    odd = np.zeros_like(even)  # words 1 and 3
+    even[0], odd[1] = first, last
+    keys = np.array([key, 0], dtype=np.uint64).reshape(2, *(1,) * (even.ndim - 1))
+    for _ in range(10):
+        high, low = _products(even)
+        even, odd = high[::-1] ^ odd ^ keys, low[::-1]
+        keys = keys + _PHILOX_STEPS.reshape(keys.shape)  # modulo 2^64
+    return np.stack([even[0], odd[0], even[1], odd[1]])
+
+
+def _products(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The high and the low 64 bits of x times its factor, by halves of 32 bits."""
+    factors = _PHILOX_FACTORS.reshape(2, *(1,) * (x.ndim - 1))
+    half, mask = np.uint64(32), np.uint64(2**32 - 1)
+    x1, x0, f1, f0 = x >> half, x & mask, factors >> half, factors & mask
+    middle = x1 * f0 + ((x0 * f0) >> half)  # at most (2^32 - 1)^2 + 2^32 - 1 < 2^64
+    carried = x0 * f1 + (middle & mask)
+    return x1 * f1 + (middle >> half) + (carried >> half), x * factors
 
 
 def random_support(T: int, s: int, *, key: Key, ordered: bool = False) -> tuple[int, ...]:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from capax.cards.cluster import on_ray
-from capax.cards.mixed import MIXED, mixed_row
+from capax.cards.mixed import MIXED, SHORTEST, mixed_row
 from capax.cards.plan import Plan
 from capax.cards.reading import read_card
 from capax.cards.reference import reference_card
 from capax.cards.results import Card
 from capax.cards.running import Report, default_store, run_card
-from capax.errors import InputError
+from capax.errors import InputError, require
 from capax.learners.names import Entry, entry_of
 from capax.sweep.storage.store import Store
 
@@ -54,6 +54,8 @@ def card(
     """
     wanted = tuple(targets)
     plan = Plan(T=tuple(T), targets=tuple(t for t in wanted if t != MIXED) or ("and3",), **protocol)
+    if MIXED in wanted:
+        require(min(plan.T) >= SHORTEST, "T", f"at least {SHORTEST} for mixed parity", list(plan.T))
     entries = distinct(tuple(entry_of(learner) for learner in learners or FIVE))
     path = default_store(plan, entries) if store is None else Path(store)
     elsewhere = on_ray(entries, address) if on == "ray" else None

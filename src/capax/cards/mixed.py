@@ -27,6 +27,8 @@ from capax.learners.names import Entry
 from capax.learners.references import load
 
 MIXED = "mixed"
+SHORTEST = 3
+"""The least T with a bit outside the pair."""
 TAKEN = 0.95
 _TRIALS = 4
 _FRESH = 2048
@@ -45,7 +47,7 @@ class MixedTask(NamedTuple):
 
 def mixed_task(T: int, m: int, seed: int) -> MixedTask:
     """The sample of a seed. A bit outside the pair is flipped where the rules disagree."""
-    require(T >= 3, "T", "at least 3 for mixed parity", T)
+    require(T >= SHORTEST, "T", f"at least {SHORTEST} for mixed parity", T)
     rng = np.random.default_rng(key_words({"T": T, "m": m, "seed": seed}, "mixed parity"))
     pair = rng.choice(T, 2, replace=False)
     others = np.setdiff1d(np.arange(T), pair)

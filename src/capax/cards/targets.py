@@ -6,6 +6,7 @@ on (leap 1). Its twin hides the first step behind a parity, so that two bits mus
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from capax.boolean.parser import parse
 from capax.boolean.traits.bias import balancing_probability
@@ -37,8 +38,9 @@ class Target:
     sensitivity: int
 
 
+@lru_cache(maxsize=256)
 def target_of(text: str) -> Target:
-    """A target by name, or any formula that Capax reads, at balanced labels."""
+    """A target by name, or any formula that Capax reads, at balanced labels; measured once."""
     function = TARGETS.get(text, text)
     f = parse(function)
     if not f.is_boolean or f.s == 0:

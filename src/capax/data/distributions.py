@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import UInt8
 
-from capax.boolean.random_functions import Key, WordStream
+from capax.boolean.random_functions import WORDS_PER_COUNT, Key, WordStream, words_at
 from capax.errors import require
 from capax.machine import check_memory, num_cores
 
@@ -52,33 +52,20 @@ def bernoulli_rows(
     return bits.reshape(num_rows, T)
 
 
-def bernoulli_columns(
-    num_rows: int,
-    T: int,
-    p: float,
-    positions: tuple[int, ...],
-    width: int,
-    *,
-    key: Key,
-    stream: int = 0,
-) -> UInt8[np.ndarray, "m columns"]:
-    """Columns of `bernoulli_rows`, drawn alone: `positions`, then those below `width` beside them.
+def bernoulli_stretch(
+    start: int, size: int, p: float, *, key: Key, stream: int = 0
+) -> UInt8[np.ndarray, " size"]:
+    """The bits start .. start + size - 1 of `bernoulli_rows`, row after row, drawn alone."""
+    before = start % WORDS_PER_COUNT  # where a stream may begin
+    words = WordStream(key=key, stream=stream, start=start - before).next(before + size)
+    return (words[before:] < np.uint32(word_threshold(p))).view(np.uint8)
 
-    Only what is asked for is drawn: a glance at a sample of any T.
-    """
-    threshold = np.uint32(word_threshold(p))
 
-    def stretch(start: int, size: int) -> np.ndarray:
-        before = start % 8  # where a stream may begin
-        words = WordStream(key=key, stream=stream, start=start - before).next(before + size)
-        return words[before:] < threshold
-
-    rows = []
-    beside = np.array([j for j in range(min(width, T)) if j not in positions], dtype=np.int64)
-    for row in range(num_rows):
-        own = [stretch(row * T + j, 1) for j in positions]
-        rows.append(np.concatenate([*own, stretch(row * T, min(width, T))[beside]]))
-    return np.array(rows, dtype=np.uint8).reshape(num_rows, len(positions) + len(beside))
+def bernoulli_at(
+    places: np.ndarray, p: float, *, key: Key, stream: np.ndarray | int = 0
+) -> UInt8[np.ndarray, "..."]:
+    """Single bits of `bernoulli_rows`: bit j of row i stands at place i T + j."""
+    return (words_at(places, key=key, stream=stream) < np.uint32(word_threshold(p))).view(np.uint8)
 
 
 def bernoulli_bits(shape: tuple[int, ...], p: float, *, key: "jax.Array") -> Any:

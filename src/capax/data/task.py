@@ -11,6 +11,7 @@ Validation inputs depend on (T, p, size) only, so that all runs of one T and p s
 """
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,15 +22,16 @@ from pydantic import Field, model_validator
 from capax.boolean.consistent.version_space import is_unique
 from capax.boolean.functions import SparseFunction, check_support
 from capax.boolean.parser import parse
-from capax.boolean.random_functions import random_support
+from capax.boolean.random_functions import Key, random_support
 from capax.boolean.traits.bias import balancing_probability
 from capax.boolean.traits.single_swaps import has_single_swap
-from capax.data.distributions import bernoulli_columns, bernoulli_rows
+from capax.data.distributions import bernoulli_rows
+from capax.data.glance import without_seen_rival
 from capax.data.specs import Spec
 from capax.errors import InfeasibleError, InputError, require
 from capax.identity import key_words
+from capax.machine import check_memory
 
-_GLANCE = 4096  # columns
 _DATA_FIELDS = ("function", "T", "m", "p", "support", "noise", "seed")
 
 
@@ -140,11 +142,10 @@ def draw_training(spec: TaskSpec) -> Training:
     Ambiguity is judged on the labels before noise. Raises `InfeasibleError` when `max_tries` sets
     in a row were ambiguous, or when the version space is too large to search.
     """
+    check_memory(2 * spec.m * spec.T, f"T: {spec.m} inputs of length {spec.T}")
     f = parsed(spec.function).on(draw_support(spec), spec.T)
     key = key_words(_data_fields(spec), "train")
-    for tries in range(spec.max_tries):
-        if spec.reject_ambiguous and spec.T > 4 * _GLANCE and _is_seen_to_fail(spec, f, tries):
-            continue
+    for tries in _candidates(spec, f, key):
         X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
         y = labels(f, X)
         if not spec.reject_ambiguous or _is_unambiguous(f, X, y):
@@ -156,13 +157,11 @@ def draw_training(spec: TaskSpec) -> Training:
     )
 
 
-def _is_seen_to_fail(spec: TaskSpec, f: SparseFunction, tries: int) -> bool:
-    """Do a few columns show a rival? Then the other columns of a long input need no drawing."""
-    key = key_words(_data_fields(spec), "train")
-    X = bernoulli_columns(
-        spec.m, spec.T, spec.probability, f.support, _GLANCE, key=key, stream=tries
-    )
-    return has_single_swap(f.on(range(f.s), X.shape[1]), X)
+def _candidates(spec: TaskSpec, f: SparseFunction, key: Key) -> Iterable[int]:
+    """The sets worth drawing whole, in order."""
+    if not spec.reject_ambiguous:
+        return range(spec.max_tries)
+    return without_seen_rival(f, spec.T, spec.m, spec.probability, spec.max_tries, key=key)
 
 
 def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:

@@ -18,6 +18,8 @@ def card_page(card: Card, command: str) -> Page:
     sections = [_thresholds(card, target) for target in card.target_names]
     if len(card.names) > 1:
         sections.append(_heat_map(card))
+    if card.mixed:
+        sections.append(_mixed(card))
     if card.curves:
         sections.append(_learning(card))
     sections += [_protocol(card), _reproduce(card, command)]
@@ -170,6 +172,24 @@ def _cell(card: Card, name: str, target: str, T: int, accuracy: float) -> str:
 
 def _short(note: str) -> str:
     return "never" if note.startswith("does not reach") else note
+
+
+def _mixed(card: Card) -> Section:
+    """Which of two rules that agree on the sample a learner takes."""
+    text = paragraph(
+        "The parity of two hidden bits and the parity of all T bits agree on every training "
+        "example: nothing in the sample says which is meant, so the answer is the learner's own. "
+        "On fresh inputs the two disagree half of the time. Shown are the shares of trials in "
+        "which at least 95 % of the answers follow the sparse rule, the dense rule, or neither."
+    )
+    rows = [
+        [r.learner, r.T, r.m, r.trials, None if r.rate is None else f"{r.rate:g}",
+         *(f"{share:.0%}" for share in (r.sparse, r.dense, r.neither))]
+        for r in card.mixed
+    ]  # fmt: skip
+    headers = ["learner", "T", "m", "trials", "rate", "sparse", "dense", "neither"]
+    html = text + table(headers, "lrrrrrrr", rows)
+    return Section("mixed", "Mixed parity", "Two rules fit: which one is taken?", html)
 
 
 def _learning(card: Card) -> Section:

@@ -1,5 +1,7 @@
 """What failed runs had learnt instead: the anatomy of failure, as a part of the page."""
 
+import re
+
 from capax.analysis.formulas import FailedRun, FailedRuns
 from capax.decompile.anatomy import FAITHFUL, Kind
 from capax.report.page import Section
@@ -18,16 +20,21 @@ MEANING: dict[Kind, str] = {
 }
 
 
+LONGEST = 48
+"""Characters of a formula that is still read at a glance."""
+
+
 def failure_section(found: FailedRuns, *, anchor: str) -> Section:
     """The kinds of failure with how often they occur, and every run that was read."""
     read = f"{len(found.runs)} of them" if len(found.runs) < found.kept else "all of them"
-    text = (
+    text = Markup(
         f"{found.kept} runs with kept models did not reach a perfect validation score; {read} were "
-        "decompiled: which bits the model uses, and which function of them it computes."
+        "decompiled: which bits the model uses, and which function of them it computes. "
+        "<code>capax decompile STORE --run RUN</code> says more of one."
     )
     kinds = [
-        [kind, MEANING[kind], count, found.fitting(kind), _code(example)]
-        for kind, count, example in found.tally()
+        [kind, MEANING[kind], count, found.fitting(kind), _example(found, kind)]
+        for kind, count, _ in found.tally()
     ]
     headers = ["what it computes", "meaning", "runs", "fit their labels", "an example"]
     runs = table(
@@ -40,11 +47,22 @@ def failure_section(found: FailedRuns, *, anchor: str) -> Section:
 
 
 def _row(run: FailedRun) -> list[object]:
-    a, link = run.anatomy, trace_link(run.run_id[:12], {"text": run.run_id})
-    return [run.T, run.m, a.kind, _code(a.formula), f"{a.agreement:.1%}", link]
+    a, link = run.anatomy, trace_link(run.run_id[:8], {"text": run.run_id})
+    return [run.T, run.m, a.kind, _shown(a.formula), f"{a.agreement:.1%}", link]
 
 
-def _code(formula: str) -> Markup:
-    """A formula, cut where it is long."""
-    shown = formula if len(formula) <= 90 else f"{formula[:87]}..."
-    return Markup(f"<code>{escaped(shown)}</code>")
+def _example(found: FailedRuns, kind: Kind) -> Markup:
+    """The shortest formula of a kind; where none is faithful, how near one comes."""
+    own = [run.anatomy for run in found.runs if run.anatomy.kind == kind]
+    if kind == "no short formula":
+        return Markup(f"the nearest agrees on {max(a.agreement for a in own):.0%}")
+    return _shown(min((a.formula for a in own), key=lambda formula: (len(formula), formula)))
+
+
+def _shown(formula: str) -> Markup:
+    """A formula; of one too long to read, its bits."""
+    if len(formula) <= LONGEST:
+        return Markup(f"<code>{escaped(formula)}</code>")
+    bits = sorted(map(int, set(re.findall(r"\bx(\d+)\b", formula))))
+    named = ", ".join(f"x{bit}" for bit in bits)
+    return Markup(f"a function of {len(bits)} bits: <code>{escaped(named)}</code>")

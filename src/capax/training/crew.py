@@ -93,6 +93,7 @@ class Crew:
         self.open_trials: dict[int, _Open] = {}
         self._number = next(_numbers)
         self._first: TrialSpec | None = None
+        self._pool: Future | None = None
         self._program: Program | None = None
         self._desk = Desk()
         self._drawn: set[Future] = set()
@@ -109,7 +110,7 @@ class Crew:
     def submit(self, trial: TrialSpec) -> None:
         """Queue the first run of a trial."""
         if self._first is None:
-            self._first = trial
+            self._first, self._pool = trial, self._in_background(pool_for, trial.task)
         check_fits(trial, self._first)
         self._plan(trial)
         number, self._count = self._count, self._count + 1
@@ -209,17 +210,16 @@ class Crew:
         return _AHEAD_BYTES // (program.rows * program.path.spec.T)
 
     def _start(self) -> None:
-        if self._threads or self._first is None or self._program is None:
+        if self._threads or self._pool is None or self._program is None:
             return
-        devices, task = self.hardware.worker_devices(), self._first.task
-        pool = pool_for(task)
+        devices = self.hardware.worker_devices()
         each = -(-self._room // len(devices))
         wanted = -(-len(self.open_trials) // len(devices))
         width = self.hardware.slots or 1 << (wanted - 1).bit_length()
         width = min(each, width)
         orders = Orders(
             self._program,
-            pool,
+            self._pool.result(),
             self.hardware,
             width,
             self.keep,

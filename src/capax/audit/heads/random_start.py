@@ -14,7 +14,6 @@ import numpy as np
 from capax.audit.heads.sizes import HeadSizes, head_sizes
 from capax.audit.layouts.attention import Attention, Norm
 from capax.audit.layouts.table import Recognised
-from capax.errors import require
 from capax.identity import key_words
 
 COMPARED = ("W_QK_F", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21", "score_radius")
@@ -37,7 +36,6 @@ def start_of(recognised: Recognised) -> Start:
     settings = recognised.settings
     given = settings.options.init_std
     if given is not None:
-        require(0 < given < math.inf, "--init-std", "a number > 0", given)
         return Start("normal", given, f"normal, size {given:g} (--init-std)", 1)
     layers = recognised.facts.layers
     if kind == "torch":

@@ -25,6 +25,19 @@ class Options:
     init_std: float | None = None
     context: int | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("heads", "kv_heads", "head_width"):
+            value = getattr(self, name)
+            option = f"--{name.replace('_', '-')}"
+            sound = value is None or 1 <= value <= LARGEST
+            require(sound, option, f"a whole number from 1 to {LARGEST}", value)
+        sound = self.scale is None or math.isfinite(self.scale)
+        require(sound, "--scale", "a finite number", self.scale)
+        sound = self.context is None or 1 <= self.context < 2**31
+        require(sound, "--context", "a length from 1 to 2^31 - 1", self.context)
+        sound = self.init_std is None or 0 < self.init_std < math.inf
+        require(sound, "--init-std", "a number > 0", self.init_std)
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -70,7 +83,6 @@ class Settings:
             self.sources[name] = f"{self.origin}: {key}"
             return value
         if given is not None:
-            require(1 <= given <= LARGEST, option, "a positive whole number", given)
             self.sources[name] = option
             return given
         if default is not None:
@@ -139,6 +151,10 @@ def standard_facts(
     G = settings.whole(
         "kv_heads", "num_key_value_heads", option="--kv-heads", default=H
     ) if grouped else H  # fmt: skip
+    own = grouped or settings.options.kv_heads in (None, H)
+    require(
+        own, "--kv-heads", f"{H}, as every head of {family} has its own", settings.options.kv_heads
+    )
     require(H % G == 0, "kv_heads", f"a divisor of {H} heads", G)
     require(width % H == 0 or "head_dim" in settings.config or settings.options.head_width,
             "heads", f"a divisor of the width {width}", H)  # fmt: skip

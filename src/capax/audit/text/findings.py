@@ -15,6 +15,7 @@ from capax.audit.layouts.table import Recognised
 from capax.audit.text.growth import Growth, growth
 from capax.audit.text.kinds import RULES, kind_of
 from capax.audit.text.model import build_model
+from capax.audit.text.refusals import BIDIRECTIONAL
 from capax.audit.text.statistics import NAMES
 from capax.audit.text.tokens import Tokens, read_tokens
 from capax.audit.text.watching import NAME, register, watch
@@ -23,7 +24,6 @@ from capax.errors import require
 from capax.identity import key_words
 
 Progress = Callable[[str, int, int], None]
-BIDIRECTIONAL = ("BERT", "RoBERTa", "DistilBERT", "ALBERT")
 SHUFFLED, RANDOM = "shuffled", "random"
 
 

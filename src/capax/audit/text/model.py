@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from capax.audit.layouts.table import Recognised
-from capax.errors import InputError, require
+from capax.errors import InputError
 
 # Families that read text with one stack of self-attention.
 TEXT = {"GPT-2", "GPT-NeoX", "BERT", "RoBERTa", "DistilBERT", "ALBERT", "Llama", "Mistral", "Qwen2",
@@ -38,10 +38,6 @@ def packages() -> tuple[Any, Any]:
 def build_model(recognised: Recognised, *, attention: str, seed: int | None = None) -> Any:
     """The model with the weights of the file, or with random ones where `seed` is given."""
     torch, transformers = packages()
-    facts = recognised.facts
-    require(
-        facts.family in TEXT, "--text", f"a family among {', '.join(sorted(TEXT))}", facts.family
-    )
     config = _config(recognised, transformers)
     torch.manual_seed(0 if seed is None else seed)
     try:
@@ -62,8 +58,7 @@ def build_model(recognised: Recognised, *, attention: str, seed: int | None = No
 def _config(recognised: Recognised, transformers: Any) -> Any:
     checkpoint = recognised.checkpoint
     fields = {key: value for key, value in checkpoint.config.items() if key != "model_type"}
-    kind = checkpoint.config.get("model_type")
-    require(isinstance(kind, str), "--text", "a config.json that names the model_type", kind)
+    kind = checkpoint.config["model_type"]
     for key in ("rope_pairs", "norm_gain", "rope_width", "architectures", "transformers_version"):
         fields.pop(key, None)
     try:

@@ -26,17 +26,11 @@ def read_tokens(path: Path, recognised: Recognised, *, split: str, lines: bool) 
 
     lines: every line is a sequence of its own; otherwise the file is one stream.
     """
-    require(path.is_file(), str(path), "a text file", "nothing there")
-    require(path.stat().st_size <= LARGEST_TEXT, str(path), "a text of at most 64 MB", "more")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: wanted a text in UTF-8, got other bytes") from None
+    text = read_text(path)
     parts = [line for line in text.splitlines() if line.strip()] if lines else [text]
     folder = recognised.checkpoint.path.parent
     if split == "spaces":
         return _looked_up(parts, folder)
-    require(split == "tokenizer", "--split", "tokenizer or spaces", split)
     tokenizer = _tokenizer(recognised, folder)
     found = tuple(tuple(tokenizer(p, add_special_tokens=False)["input_ids"]) for p in parts)
     bidirectional = recognised.facts.family in ("BERT", "RoBERTa", "DistilBERT", "ALBERT")
@@ -44,6 +38,16 @@ def read_tokens(path: Path, recognised: Recognised, *, split: str, lines: bool) 
         (tokenizer.cls_token_id, tokenizer.sep_token_id) if bidirectional else (None, None)
     )
     return _checked(Tokens(found, first, last), recognised)
+
+
+def read_text(path: Path) -> str:
+    """A text file of reasonable size, in UTF-8."""
+    require(path.is_file(), str(path), "a text file", "nothing there")
+    require(path.stat().st_size <= LARGEST_TEXT, str(path), "a text of at most 64 MB", "more")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: wanted a text in UTF-8, got other bytes") from None
 
 
 def _tokenizer(recognised: Recognised, folder: Path) -> Any:

@@ -13,7 +13,7 @@ from capax.cli.experiments import card_options as options
 from capax.cli.experiments.card_table import show_card
 from capax.cli.experiments.where import Address, On, Where, check_address
 from capax.cli.speaking.destinations import check_destinations
-from capax.cli.speaking.output import JsonFlag, emit, note, stderr, stdout
+from capax.cli.speaking.output import JsonFlag, emit, note, stderr
 from capax.cli.speaking.shared_options import LabelNoise
 from capax.errors import InputError
 
@@ -55,7 +55,7 @@ def card(
     check_destinations(html, csv)
     if reference:
         if not distil:
-            _train_reference(learners or (), _only(store), jobs, minutes)
+            _train_reference(learners or (), _only(store), jobs, minutes, as_json)
             return
         made = _distilled(learners or (), store or ())
     else:
@@ -86,6 +86,12 @@ def _measured(
     protocol: dict[str, Any],
     with_references: bool,
 ) -> "Card":
+    from capax.learners.names import entry_of
+    from capax.learners.references import is_reference
+
+    for name in names:
+        if not is_reference(name):
+            entry_of(name)  # an unknown one is told before the heavy imports
     from capax.cards.card import card as measure
 
     with _progress() as told:
@@ -103,7 +109,11 @@ def _measured(
 
 
 def _train_reference(
-    learners: "list[str] | tuple[str, ...]", store: Path | None, jobs: int, minutes: float | None
+    learners: "list[str] | tuple[str, ...]",
+    store: Path | None,
+    jobs: int,
+    minutes: float | None,
+    as_json: bool,
 ) -> None:
     """The whole reference set into a store; nothing is read from it yet."""
     from capax.cards.plan import REFERENCE
@@ -116,7 +126,9 @@ def _train_reference(
         whole = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
         (row,) = opened.select("SELECT count(*) AS trials FROM trials")
     state = "complete" if whole else "the time is over, the same command goes on"
-    stdout().print(f"{path}: {row['trials']} trials; {state}", markup=False, soft_wrap=True)
+    line = f"{path}: {row['trials']} trials; {state}"
+    payload = {"store": path, "trials": row["trials"], "complete": whole}
+    emit(payload, as_json, lambda console: console.print(line, markup=False, soft_wrap=True))
 
 
 def _distilled(

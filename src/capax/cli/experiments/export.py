@@ -26,6 +26,9 @@ def export(
 
     Example: `capax export out/figure2.sqlite --out runs.parquet`
     """
+    from capax.reading import existing_store
+
+    existing_store(store)
     from capax.analysis.frames import checked_destination
     from capax.analysis.frames import export as write
     from capax.sweep.storage.store import Store, StoreError

@@ -30,6 +30,10 @@ def thresholds(
     """
     from contextlib import ExitStack
 
+    from capax.reading import existing_store
+
+    for store in stores:
+        existing_store(store)
     from capax.analysis.curves import threshold_curves
     from capax.sweep.storage.store import Store
 

@@ -46,6 +46,9 @@ def compile_command(
 
     Example: `capax compile "x2 & x3 & x10" -T 1000`
     """
+    from capax.boolean.parser import parse
+
+    parse(formula)  # a mistake in it is told before the heavy imports
     from capax.compiler import compile as compile_function
 
     _check_outputs(None if dry_run else out, transformer_lens, plot)

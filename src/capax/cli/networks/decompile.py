@@ -72,6 +72,12 @@ def decompile_command(
     Example: `capax decompile model.safetensors --data train.npz`
     """
     check_destinations(out, lens, picture=explain)
+    from capax.reading import existing
+
+    for path, what in ((model, "a .safetensors file or a store"), (data, "a data file (.npz)"),
+                       (prior, "a safetensors file")):  # fmt: skip
+        if path is not None:
+            existing(path, what)
     from capax.decompile.decompiling import decompile
 
     module, known = _loaded(model, run)
@@ -94,7 +100,6 @@ def decompile_command(
 
 def _loaded(path: Path, run: str | None) -> tuple[Any, "TrainingData | None"]:
     """The module, and the data of its task where a store or the file's metadata tells it."""
-    require(path.is_file(), str(path), "a .safetensors file or a store", "nothing there")
     if run is not None or path.suffix in (".sqlite", ".db"):
         return _from_store(path, run)
     import jax

@@ -31,6 +31,9 @@ def verify_command(
 
     Example: `capax verify weights.safetensors`
     """
+    from capax.reading import existing
+
+    existing(weights, "a weights file")
     from capax.compiler import verify
 
     verdict = verify(weights)

@@ -71,6 +71,11 @@ def figure(
     """
     known = ", ".join(map(str, sorted(FIGURES)))
     require(number in FIGURES, "number", f"a figure among {known}", number)
+    from capax.reading import existing_store
+
+    require(number != 1 or not store, "store", "nothing: Figure 1 needs no results", store)
+    for path in store or ():
+        existing_store(path)
     from capax.figures.style import check_destination, save
 
     check_destination(out)
@@ -79,14 +84,18 @@ def figure(
     own = {"function": function, "bits": bits, "T": T}
     own = {name: value for name, value in own.items() if value is not None}
     if number == 1:
-        require(not store, "store", "nothing: Figure 1 needs no results", store)
         picture, numbers = make(**own, dark=dark)
     else:
         require(not own, next(iter(own), ""), "Figure 1 (this one is drawn from a store)", number)
         picture, numbers = make(store or [], dark, panel)
-    path = save(picture, out)
-    payload = {"figure": number, "title": FIGURES[number].title, "out": str(path), "data": numbers}
-    text = f"Figure {number} ({payload['title']}) written to {path}"
+    written = save(picture, out)
+    payload = {
+        "figure": number,
+        "title": FIGURES[number].title,
+        "out": str(written),
+        "data": numbers,
+    }
+    text = f"Figure {number} ({payload['title']}) written to {written}"
     emit(payload, json, lambda console: console.print(text, markup=False))
 
 

@@ -1,11 +1,12 @@
 """`capax report`: one self-contained HTML file from the stores of sweeps."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from capax.cli.speaking.output import JsonFlag, emit
+from capax.cli.speaking.output import JsonFlag, emit, stderr
 from capax.cli.speaking.shared_options import StoreFiles
 
 
@@ -23,10 +24,15 @@ def report(
     Example: `capax report figure2.sqlite figure4.sqlite --out report.html`
     """
     from capax.files import check_writable
-    from capax.report.build import write_report
+    from capax.reading import existing_store
 
     check_writable(out)
-    page = write_report(stores, out)
+    for store in stores:
+        existing_store(store)
+    from capax.report.build import write_report
+
+    with _waiting():
+        page = write_report(stores, out)
     summary = {
         "report": str(out),
         "bytes": out.stat().st_size,
@@ -35,6 +41,12 @@ def report(
         "findings": [{"value": f.value, "meaning": f.meaning} for f in page.findings],
     }
     emit(summary, json, lambda console: console.print(_line(summary), markup=False))
+
+
+def _waiting() -> AbstractContextManager[object]:
+    """On a terminal, a word while failed runs are decompiled: seconds each."""
+    console = stderr()
+    return console.status("reading the stores") if console.is_terminal else nullcontext()
 
 
 def _line(summary: dict) -> str:

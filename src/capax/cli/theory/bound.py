@@ -97,6 +97,10 @@ def _check_sources(
 
         require(norms is not None, "--plot", "--norms (a file fixes its own T)", "a model file")
         check_destination(plot)
+    if model is not None:
+        from capax.reading import existing
+
+        existing(model, "a safetensors file")
 
 
 def _check_nothing_trained(

@@ -54,6 +54,9 @@ def cover(
     require(eps is not None or curve, "--eps", "a radius (or --curve)", "neither")
     if plot is not None:
         _check_plot(plot)
+    from capax.reading import existing
+
+    existing(points, "a file with one point per row")
     space = _read_space(points, metric, distances)
     if plot is not None and not curve:
         _check_drawable(space)

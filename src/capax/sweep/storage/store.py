@@ -15,7 +15,7 @@ from typing import Any
 
 from capax.errors import InputError, inside
 from capax.files import check_writable
-from capax.reading import check_depth
+from capax.reading import check_depth, existing_store
 from capax.sweep.search import Cell
 from capax.sweep.spec import Experiment
 from capax.sweep.storage.file import StoreError as StoreError
@@ -87,9 +87,7 @@ class Store:
     @classmethod
     def read(cls, path: Path | str) -> "Store":
         """Open `path` for reading, also while a sweep writes it. Raises `StoreError` if damaged."""
-        target = Path(path)
-        if not target.is_file():
-            raise InputError(f"{target}: wanted a store made by `capax sweep`, got no such file")
+        target = existing_store(path)
         store = cls(target, connect(target, "ro"), None)
         try:
             with explained(target):

@@ -1,0 +1,58 @@
+"""What can be refused before torch and transformers are imported, which takes seconds.
+
+A text too short is seen by its bytes. ASCII gives at most one token a byte, and one more for a
+blank that some tokenizers put in front; other text may be taken apart first, one character of three
+bytes into at most 33 bytes (U+FDFA), so eleven tokens a byte.
+"""
+
+from pathlib import Path
+
+from capax.audit.layouts.table import Recognised
+from capax.audit.text.model import TEXT
+from capax.audit.text.tokens import read_text
+from capax.audit.text.windows import SHORTEST
+from capax.errors import require
+
+BIDIRECTIONAL = ("BERT", "RoBERTa", "DistilBERT", "ALBERT")
+_VOCABULARIES = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken.json")
+
+
+def check_text(recognised: Recognised, path: Path, *, split: str, lines: bool) -> None:
+    """Raises `InputError` where the model could not read this text, as far as is seen at once."""
+    facts, config = recognised.facts, recognised.checkpoint.config
+    require(
+        facts.family in TEXT, "--text", f"a family among {', '.join(sorted(TEXT))}", facts.family
+    )
+    kind = config.get("model_type")
+    require(isinstance(kind, str), "--text", "a config.json that names the model_type", kind)
+    long = facts.limit is None or facts.limit >= SHORTEST
+    require(long, "--text", f"a context of at least {SHORTEST} tokens", facts.limit)
+    require(split in ("tokenizer", "spaces"), "--split", "tokenizer or spaces", split)
+    text = read_text(path)
+    if split == "tokenizer":
+        _check_length(text, facts.family in BIDIRECTIONAL, lines)
+        _check_vocabulary(recognised)
+
+
+def _check_length(text: str, bidirectional: bool, lines: bool) -> None:
+    parts = [line for line in text.splitlines() if line.strip()] if lines else [text.strip()]
+    most = max((_most_tokens(part) for part in parts), default=0)
+    if lines:
+        needed = SHORTEST // 2 - 2 if bidirectional else SHORTEST
+    else:
+        needed = (2 if bidirectional else 4) * SHORTEST
+    what = "a line of at least" if lines else "at least"
+    require(most >= needed, "--text", f"{what} {needed} tokens", f"{most} at most")
+
+
+def _most_tokens(text: str) -> int:
+    size = len(text.encode())
+    return 0 if not size else size + 1 if text.isascii() else 11 * size + 1
+
+
+def _check_vocabulary(recognised: Recognised) -> None:
+    """Without a file for it transformers makes a tokenizer that knows no word."""
+    folder = recognised.checkpoint.path.parent
+    inside = recognised.checkpoint.format == "GGUF"
+    found = inside or any(any(folder.glob(pattern)) for pattern in _VOCABULARIES)
+    require(found, str(folder), "a tokenizer beside the weights (tokenizer.json)", "no such file")
