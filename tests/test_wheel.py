@@ -56,7 +56,9 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def run(installed, folder, *arguments):
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    """As a user has it: our modules from the wheel, programs optimised (the tests' are not)."""
+    ours = ("PYTHONPATH", "XLA_FLAGS")
+    environment = {k: v for k, v in os.environ.items() if k not in ours}
     command = [str(installed / "capax"), *arguments]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900
