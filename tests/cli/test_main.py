@@ -64,8 +64,8 @@ def test_what_is_seen_at_once_is_said_before_the_heavy_imports(tmp_path):
     assert len(ran.stderr.splitlines()) == len(refused)
 
 
-def test_doctor_uses_what_it_finds():
-    result = capax("doctor", "--json")
+def test_doctor_uses_what_it_finds(warm_commands):
+    result = warm_commands.capax("doctor", "--json")
     report = json.loads(result.stdout)
     assert result.returncode == 0
     assert report["ok"]

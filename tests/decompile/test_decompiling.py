@@ -1,8 +1,6 @@
 """From any model to its formula, its proof and its certificate."""
 
 import json
-import subprocess
-import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -229,21 +227,15 @@ def test_mistakes_are_told_in_one_line(call, told):
     assert "\n" not in str(error.value)
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "capax.cli", *map(str, arguments)], capture_output=True, text=True
-    )
-
-
-def test_command(tmp_path):
+def test_command(tmp_path, warm_commands):
     f = compile("maj(x1, x5, x9)", 30)
     save_compiled(tmp_path / "net.safetensors", f)
     task = TaskSpec(function="maj3", T=30, m=40, support=(1, 5, 9), reject_ambiguous=False)
     drawn = from_task(task)
     np.savez(tmp_path / "train.npz", X=drawn.X, y=drawn.y)
     out = tmp_path / "again.safetensors"
-    done = run("decompile", tmp_path / "net.safetensors", "--data", tmp_path / "train.npz",
-               "--json", "--out", out)  # fmt: skip
+    data = ("--data", tmp_path / "train.npz", "--json", "--out", out)
+    done = warm_commands.capax("decompile", tmp_path / "net.safetensors", *data)
     found = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert found["formula"] == "maj(x1, x5, x9)" and found["support"] == [1, 5, 9]

@@ -4,8 +4,6 @@ import contextlib
 import dataclasses
 import html
 import json
-import subprocess
-import sys
 
 import figure_cases as cases
 import pytest
@@ -147,14 +145,9 @@ def test_a_folder_without_the_experiments_is_refused(tmp_path):
         experiment_file(tmp_path, "figure2")
 
 
-def capax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "capax.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_report_command_writes_one_file_and_one_json_object(tmp_path, stores):
+def test_report_command_writes_one_file_and_one_json_object(tmp_path, stores, warm_commands):
     out = tmp_path / "report.html"
-    done = capax("report", str(stores[1]), str(stores[2]), "--out", str(out), "--json")
+    done = warm_commands.capax("report", *stores[1:], "--out", out, "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["bytes"] == out.stat().st_size
@@ -162,7 +155,7 @@ def test_report_command_writes_one_file_and_one_json_object(tmp_path, stores):
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_commands_refuse_bad_input_in_one_line(tmp_path):
+def test_commands_refuse_bad_input_in_one_line(tmp_path, warm_commands):
     cases_ = {
         (
             "report",
@@ -174,7 +167,8 @@ def test_commands_refuse_bad_input_in_one_line(tmp_path):
         ("figure", "2", "--out", str(tmp_path / "f.png")): "--store",
     }
     for arguments, expected in cases_.items():
-        start = capax if arguments[0] == "reproduce" else typed  # its only real process
+        real = arguments[0] == "reproduce"  # its only process
+        start = warm_commands.capax if real else typed
         done = start(*arguments)
         assert done.returncode == 2
         last = done.stderr.strip().splitlines()[-1]

@@ -1,8 +1,7 @@
 """The commands sweep, thresholds and export as a user types them."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 
 import pandas as pd
 
@@ -27,15 +26,11 @@ max_trials = 64
 """
 
 
-def capax(*arguments, cwd):
-    command = [sys.executable, "-m", "capax.cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-
-
-def test_from_an_experiment_file_to_a_table(tmp_path, monkeypatch):
+def test_from_an_experiment_file_to_a_table(tmp_path, monkeypatch, warm_commands):
     monkeypatch.chdir(tmp_path)
+    capax = partial(warm_commands.capax, folder=tmp_path)
     (tmp_path / "typed.toml").write_text(EXPERIMENT)
-    done = capax("sweep", "typed.toml", "--json", cwd=tmp_path)
+    done = capax("sweep", "typed.toml", "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["store"] == "out/typed-quick.sqlite" and summary["resumed_trials"] == 0
@@ -44,13 +39,13 @@ def test_from_an_experiment_file_to_a_table(tmp_path, monkeypatch):
     again = json.loads(typed("sweep", "typed.toml", "--json").stdout)
     assert again["resumed_trials"] == again["trials"] == summary["trials"]
 
-    shown = json.loads(capax("thresholds", summary["store"], "--json", cwd=tmp_path).stdout)
+    shown = json.loads(capax("thresholds", summary["store"], "--json").stdout)
     (found,) = shown["curves"]
     assert [row["T"] for row in found["thresholds"]] == [10, 30, 100, 300]
     assert {"T", "m_star", "low", "high", "floor", "trials"} <= set(found["thresholds"][0])
     assert {"law", "parameters", "weights", "verdict"} <= set(found["fit"])
 
-    exported = capax("export", summary["store"], "--out", "runs.parquet", "--json", cwd=tmp_path)
+    exported = capax("export", summary["store"], "--out", "runs.parquet", "--json")
     rows = json.loads(exported.stdout)["runs"]
     assert rows == summary["runs"] == len(pd.read_parquet(tmp_path / "runs.parquet"))
 

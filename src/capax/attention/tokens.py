@@ -5,7 +5,10 @@ T = 10^6 the dense matrix would have 10^12 entries; everything attention needs i
 a sum of two rows of W per token: memory O(T).
 """
 
+from functools import partial
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Integer
@@ -53,6 +56,7 @@ Tokens = Float[Array, "T d"] | TwoHotTokens
 Token = Float[Array, "d_z"] | TwoHotTokens
 
 
+@partial(jax.jit, inline=True)  # one program where it is called alone, part of any other
 def _rows(W: Float[Array, "d *columns"], index: Integer[Array, "*rows"]) -> Array:
     """W[index], with zeros where the index is -1."""
     present = (index >= 0).astype(W.dtype)

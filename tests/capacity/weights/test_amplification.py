@@ -49,12 +49,15 @@ def draw(rng, *shape, scale=1.0):
     return jnp.asarray(rng.normal(size=shape) * scale)
 
 
+run = eqx.filter_jit(lambda model, *inputs: model(*inputs))  # all operations in one program
+
+
 def moved(model, rng, size):
     """The same module with one of its arrays moved."""
     leaves, tree = jax.tree.flatten(model, is_leaf=eqx.is_array)
     arrays = [i for i, leaf in enumerate(leaves) if eqx.is_array(leaf)]
     i = arrays[rng.integers(len(arrays))]
-    leaves[i] = leaves[i] + draw(rng, *leaves[i].shape, scale=size)
+    leaves[i] = jnp.asarray(array(leaves[i]) + rng.normal(size=leaves[i].shape) * size)
     return jax.tree.unflatten(tree, leaves)
 
 
@@ -162,7 +165,7 @@ def test_transformers(seed, norm, kind, layer_norm, scale, size):
     tables = layers == 1 and which == 0
     compare(
         model, other, table_matrices if tables else transformer_matrices,
-        lambda m: [array(m(b)) for b in bits],
+        lambda m: [array(run(m, b)) for b in bits],
         norm_of=table_norm if tables else transformer_norm, which=which,
     )  # fmt: skip
 
@@ -202,7 +205,9 @@ def test_stacks(seed, norm, scale, size):
         return found
 
     bits = [jnp.asarray(rng.integers(0, 2, T)) for _ in range(3)]
-    compare(model, other, effective, lambda m: [array(m(b)) for b in bits], norm_of=by_frobenius)
+    compare(
+        model, other, effective, lambda m: [array(run(m, b)) for b in bits], norm_of=by_frobenius
+    )
 
 
 @attack
@@ -221,7 +226,7 @@ def test_layers_and_heads(seed, norm, scale, size):
         return pairs | {f"h{h} W_VO": array(m.W_V[h]) @ array(m.W_C[h]) for h in range(2)}
 
     def rows(m):
-        return [row for X in tokens for row in array(m(jnp.asarray(X)))]
+        return [row for X in tokens for row in array(run(m, X))]
 
     compare(layer, moved(layer, rng, size), of_layer, rows, T=T, norm_of=by_frobenius, B_X=1.7)
     for width in (1, 3):
@@ -233,7 +238,7 @@ def test_layers_and_heads(seed, norm, scale, size):
             return {"W_QK (scores)": m.score.W_QK, "W_VO": values, "v (read-out)": values}
 
         def read(m):
-            return [array(m(jnp.asarray(X), jnp.asarray(X[0]))) for X in tokens]
+            return [array(run(m, X, X[0])) for X in tokens]
 
         def norm_of(q, name):
             return by_frobenius(q, "W_VO" if name.startswith("v") else name)
@@ -289,4 +294,4 @@ def test_read_outs(seed, norm, kind, trainable, scale, size):
 
     bits = [jnp.asarray(rng.integers(0, 2, T)) for _ in range(3)]
     other = moved(model, rng, size)
-    compare(model, other, effective, lambda m: [array(m(b)) for b in bits], norm_of=norm_of)
+    compare(model, other, effective, lambda m: [array(run(m, b)) for b in bits], norm_of=norm_of)
