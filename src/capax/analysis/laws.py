@@ -183,7 +183,7 @@ def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray,
     shares = [(rising(law, t, exponents) - first) / width for t in T]
     log_A = _values(low, high, 0.0 if flat else _beyond(1 - np.array(shares)))
     log_B = log_A[:1] if flat else _values(low, high, _beyond(np.array(shares)))
-    ends = {low, log_A[-1]}, {low, log_B[-1]}
+    top_A, top_B = log_A[-1], log_B[-1]
     total = _on_grid(positions, shares, log_A, log_B)
     for _ in range(_ZOOMS - 1):
         near = 2 * (total.max() - total) <= _KEPT
@@ -193,10 +193,8 @@ def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray,
         total = _on_grid(positions, shares, log_A, log_B)
     A, B = np.exp(log_A)[:, None], np.exp(log_B)[None, :]
     rise = (0.0 if flat else B - A) / width[:, None, None]
-    at_A, at_B = (
-        np.isclose(values[:, None], sorted(end)).any(axis=1)
-        for values, end in zip((log_A, log_B), ends, strict=True)
-    )
+    at_A = np.isclose(log_A, low) | np.isclose(log_A, top_A)
+    at_B = np.isclose(log_B, low) | np.isclose(log_B, top_B)
     edge = at_A[:, None] | (at_B[None, :] & (not flat))
     parts = (A - rise * first[:, None, None], rise, exponents[:, None, None], total, edge)
     return _Found(*(np.broadcast_to(part, total.shape).ravel() for part in parts))
