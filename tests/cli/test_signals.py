@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import pytest
 
@@ -48,6 +49,7 @@ def start(body, *before):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it
     )
     assert process.stdout.readline() == "ready\n"
     return process
