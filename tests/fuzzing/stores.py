@@ -89,6 +89,8 @@ def _change(random: Random, connection: sqlite3.Connection, other: bool) -> None
 def _bend_json(random: Random, connection: sqlite3.Connection) -> None:
     table, column = random.choice(_JSON)
     rows = connection.execute(f"SELECT rowid, {column} FROM {table}").fetchall()
+    if not rows:  # deleted before
+        return
     row, text = random.choice(rows)
     if random.random() < 0.2:
         bent = random.choice(("", "[" * 5000, "{", "null", "9" * 5000, "[]", "1", '{"a": NaN}'))
