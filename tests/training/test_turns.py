@@ -48,3 +48,16 @@ def test_a_restart_waits_before_first_runs(trial_of):
         desk.put(Job(trial, trial_of(restarts=2).run(restart), ready, ready))
     assert [job.trial for job in desk.take(2, wait=False)] == [2, 0]
     assert [job.trial for job in desk.take(2, wait=True)] == [1]
+
+
+def test_what_is_trained_ahead_waits_behind_what_is_needed_and_is_forgotten(trial_of):
+    desk, ready = Desk(), Future()
+    ready.set_result(None)
+    jobs = [Job(trial, trial_of(restarts=3).run(r), ready, ready)
+            for trial, r in ((0, 1), (1, 0), (2, 2), (3, 1))]  # fmt: skip
+    for job, ahead in zip(jobs, (True, False, True, False), strict=True):
+        desk.put(job, ahead=ahead)
+    assert [job.trial for job in desk.take(3, wait=False)] == [3, 0, 1]
+    desk.forget(2)
+    assert desk.take(2, wait=False) == []
+    assert desk.is_wanted(jobs[0]) and not desk.is_wanted(jobs[2])

@@ -166,10 +166,10 @@ class Crew:
         """
         assert self._program is not None  # planned before anything is queued
         trial = self.open_trials[number]
-        run = trial.spec.run(trial.started)
+        run, ahead = trial.spec.run(trial.started), trial.running > 0
         trial.started, self._running = trial.started + 1, self._running + 1
         seed = self._in_background(seed_after, run, trial.training, self._program)
-        self._desk.put(Job(number, run, trial.training, seed))
+        self._desk.put(Job(number, run, trial.training, seed), ahead=ahead)
 
     def _in_background(self, work: Callable[..., Any], *arguments: Any) -> Future:
         future = in_background(self._number, partial(work, *arguments))
@@ -214,7 +214,7 @@ class Crew:
             return
         devices = self.hardware.worker_devices()
         each = -(-self._room // len(devices))
-        wanted = -(-len(self.open_trials) // len(devices))
+        wanted = -(-self._running // len(devices))
         width = self.hardware.slots or 1 << (wanted - 1).bit_length()
         width = min(each, width)
         orders = Orders(

@@ -57,10 +57,12 @@ class Desk:
         self._closed = False
         self._forgotten: set[int] = set()
 
-    def put(self, job: Job) -> None:
-        """Let a job wait for a slot; a restart goes first, for others may have to follow it."""
+    def put(self, job: Job, *, ahead: bool = False) -> None:
+        """Let a job wait for a slot. A restart goes first, for others may have to follow it; one
+        that is trained ahead of time, and may turn out not to be needed, goes last."""
         with self._change:
-            (self._jobs.appendleft if job.spec.restart else self._jobs.append)(job)
+            first = job.spec.restart and not ahead
+            (self._jobs.appendleft if first else self._jobs.append)(job)
             self._change.notify()
 
     def take(self, most: int, wait: bool) -> list[Job] | None:
