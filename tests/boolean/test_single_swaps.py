@@ -5,9 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.consistent.version_space import is_unique
 from capax.boolean.parser import parse
 from capax.boolean.traits.single_swaps import has_single_swap, most_unambiguous
+from capax.data import feasible
 from capax.data.feasible import smallest_m
 from capax.data.task import TaskSpec
 
@@ -73,3 +75,16 @@ def test_the_smallest_m_is_where_drawing_begins_to_make_sense(task):
     assert share(least + 2) >= 0.02
     assert share(max(1, least - 3)) <= 0.1
     assert smallest_m(TaskSpec(m=1, **task, reject_ambiguous=False)) == 1
+
+
+@pytest.mark.parametrize("function", ["and3", "maj5", "parity3"])
+def test_what_is_too_large_to_be_looked_at_is_not_drawn(function, monkeypatch):
+    """A million positions: no set is drawn, and m is one at which half of the sets are good."""
+
+    def drawn(*_, **__):
+        raise AssertionError("a training set was drawn")
+
+    monkeypatch.setattr(feasible, "bernoulli_rows", drawn)
+    task = TaskSpec(function=function, T=10**6 - 3, m=20)
+    f = parse(function).on(range(parse(function).s), task.T)
+    assert smallest_m(task) == union_sample_size(f, task.T, 0.5, task.probability)

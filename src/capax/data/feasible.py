@@ -22,9 +22,9 @@ from capax.identity import key_words
 
 ODDS = 20
 _TRIED = 3 * ODDS  # sets without a single unambiguous one: the odds are worse, with 95% confidence
-_WORK = (
-    30_000_000  # words for one m; where sets are large, fewer are tried and m may come out larger
-)
+# Words for one m: where sets are large fewer are tried, or none, and m may come out larger.
+_WORK = 30_000_000
+_HOPELESS = 20 * _WORK  # words of a search that is not begun
 
 
 def smallest_m(task: TaskSpec) -> int:
@@ -58,10 +58,12 @@ def _bound(f: SparseFunction, T: int, m: int, p: float) -> float:
 
 
 def _confirmed(f: SparseFunction, T: int, m: int, p: float) -> bool:
-    """Is one of a few sets of m examples unambiguous? A search too large to finish says no."""
-    key = key_words([f.table.tolist(), T, m, p], "smallest m")
-    work = max(m * T, 8 * math.comb(T, f.s - 1) if _is_searched(f) else 0)
-    for stream in range(min(_TRIED, max(4, _WORK // work))):
+    """Is one of a few sets of m examples unambiguous? What is too large to be looked at says no."""
+    search = 8 * math.comb(T, f.s - 1) if _is_searched(f) else 0
+    if m * T > _WORK or search > _HOPELESS:
+        return False
+    key, work = key_words([f.table.tolist(), T, m, p], "smallest m"), max(m * T, search)
+    for stream in range(min(_TRIED, max(1, _WORK // work))):
         X = bernoulli_rows(m, T, p, key=key, stream=stream)
         if not has_single_swap(f, X):
             try:
