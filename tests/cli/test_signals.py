@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from functools import partial
 
 import pytest
 
@@ -44,12 +43,13 @@ def command():
 
 def start(body, *before):
     program = FRAME.format(body=textwrap.dedent(body))
+    if not before:  # nohup ignores it
+        program = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n{program}"
     process = subprocess.Popen(
         [*before, sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it
     )
     assert process.stdout.readline() == "ready\n"
     return process
