@@ -99,3 +99,9 @@ def test_every_stage_that_runs_has_its_line(capsys):
     told = capsys.readouterr().err.splitlines()
     assert {line.split(":")[0] for line in both} == {"figure2", "figure3"}
     assert told and all(line.startswith("figure3: 1 of at most 2800") for line in told)
+
+
+def test_a_log_hears_why_nothing_is_done_yet():
+    nothing = Status(0, 256, 0, 0, 0, 1, 0)
+    assert "0 runs, compiling and training the first, 0:00" in module.long(nothing, Stopwatch())
+    assert "compiling" not in module.long(status(7), Stopwatch())

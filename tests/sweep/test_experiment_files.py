@@ -118,3 +118,18 @@ def test_the_engine_heeds_each_of_them(family, name):
 
 def test_stores_made_before_this_was_refused_can_still_be_read():
     assert Panel(name="a", T=(5,), **BOTH).identity["whole_curves"]
+
+
+@pytest.mark.parametrize("T", ["12", ["12"], 12.5, [True], [[12]]])
+def test_lengths_are_whole_numbers(T):
+    short = {"name": "a", "function": "and2", "T": T}
+    with pytest.raises(InputError, match=r"^T: wanted whole numbers, such as 100 or \[10, 100, 10"):
+        build_experiment(short)
+    with pytest.raises(InputError, match=r"^panels\.one\.T: wanted whole numbers"):
+        build_experiment({"name": "a", "panels": {"one": {"T": T}}})
+
+
+def test_a_name_that_is_not_near_is_answered_with_all_of_them():
+    panel = build_experiment({"name": "a", "family": "resnet", "T": 12}).panels[0]
+    with pytest.raises(InputError, match=r"unknown 'resnet'; known: transformer, simulated, .*mlp"):
+        family_of(panel)

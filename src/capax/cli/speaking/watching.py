@@ -140,6 +140,8 @@ def long(status: "Status", watch: "Stopwatch") -> str:
     """The same for a log, with what runs right now."""
     so_far, left = _times(status, watch)
     running = f", at work: {status.at_work}" if status.at_work else ""
+    if not (status.runs or running):  # nobody has reported since the beginning
+        running = ", compiling and training the first"
     return (
         f"{status.trials} of at most {status.most_trials} trials, {status.solved} solved, "
         f"{status.runs} runs{running}, {so_far}{f', at most {left} left' if left else ''}"
