@@ -53,10 +53,12 @@ class Job:
     def learner(self) -> Learner:
         return self._family.learner(self.panel, self.T)
 
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+    def outcomes(
+        self, should_stop: Callable[[], bool] = lambda: False, learner: Learner | None = None
+    ) -> Iterator[Outcome]:
         """Train until the search is finished; every outcome as soon as it is known."""
         try:
-            for outcome in self.learner()(self._source(should_stop)):
+            for outcome in (learner or self.learner())(self._source(should_stop)):
                 self.record(outcome)
                 yield outcome
         except InfeasibleError as error:

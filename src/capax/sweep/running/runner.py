@@ -41,15 +41,27 @@ def run_sweep(
     store: Store,
     *,
     jobs_at_once: int = 1,
+    in_processes: bool = False,
     report: Report | None = None,
 ) -> Status:
-    """Train what the store does not have yet; every finished trial is written at once."""
+    """Train what the store does not have yet; every finished trial is written at once.
 
-    def outcomes_of(jobs: list[Job]) -> Iterator[Outcome]:
+    in_processes: every job in a process of its own (`capax.sweep.running.apart`).
+    """
+
+    def in_threads(jobs: list[Job]) -> Iterator[Outcome]:
         with short_turns(), preparing(jobs):
             yield from concurrently(jobs, jobs_at_once)
 
-    return drive(experiment, store, outcomes_of, report)
+    def apart(jobs: list[Job]) -> Iterator[Outcome]:
+        from capax.sweep.running.apart import JobApart
+        from capax.sweep.running.sharing import Places, multi_process_service
+
+        with multi_process_service() as shared:
+            places = Places([job.T for job in jobs], jobs_at_once, shared)
+            yield from concurrently([JobApart(job, places) for job in jobs], jobs_at_once)
+
+    return drive(experiment, store, apart if in_processes else in_threads, report)
 
 
 def drive(
