@@ -120,7 +120,7 @@ class _Other:
         return message
 
     def _start(self) -> None:
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", "capax.sweep.running.other_end", *map(str, self._place.cores)],
             stdin=subprocess.PIPE,

@@ -24,12 +24,17 @@ Report = Callable[[Status], None]
 
 
 @runtime_checkable
-class Work(Protocol):
-    """What can be trained beside other work: a job, or whatever else yields outcomes."""
+class Prepared(Protocol):
+    """What can be made ready before it is its turn."""
 
     def prepare(self) -> None:
         """What can be done ahead, in another thread."""
         ...
+
+
+@runtime_checkable
+class Work(Prepared, Protocol):
+    """What can be trained beside other work: a job, or whatever else yields outcomes."""
 
     def outcomes(self, should_stop: Callable[[], bool] = ..., /) -> Iterator[Outcome]:
         """Train; every outcome as soon as it is known."""
@@ -115,7 +120,7 @@ def short_turns() -> Iterator[None]:
 
 
 @contextmanager
-def preparing(jobs: Sequence["Work"]) -> Iterator[None]:
+def preparing(jobs: Sequence["Prepared"]) -> Iterator[None]:
     """Prepare jobs in their order; what fails here will fail, and say so, in the job.
 
     Also the first ones: their programs come before all others, and are compiled while they draw
