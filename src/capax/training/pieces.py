@@ -18,14 +18,16 @@ from jaxtyping import Array
 
 from capax.training.paths import Path
 
-AT_ONCE = 64  # lanes whose pieces are worked on together: enough rows to keep a GPU busy
+_TOKENS = 1 << 20  # in the pieces that are worked on together: enough to keep a GPU busy
 
 
-def in_pieces(path: Path, block: int, at_once: int = AT_ONCE) -> Callable[[Any, Any], Any]:
+def in_pieces(path: Path, block: int, at_once: int = 0) -> Callable[[Any, Any], Any]:
     """params, (inputs, y, mask) -> the gradient of the mean loss over rows with mask 1.
 
-    The number of rows is a multiple of `block`, and those with mask 1 come first.
+    The number of rows is a multiple of `block`, and those with mask 1 come first. at_once: lanes
+    whose pieces are worked on together; 0: as many as are worth it, fewer where inputs are long.
     """
+    at_once = at_once or max(16, _TOKENS // (block * path.spec.T))
 
     def part(params: Any, batch: Any) -> Array:
         inputs, y, mask = batch
@@ -61,7 +63,12 @@ def in_pieces(path: Path, block: int, at_once: int = AT_ONCE) -> Callable[[Any, 
         order = jnp.argsort(-needed)  # lanes with an i-th piece come first, whatever i is
         order = jnp.pad(order, (0, -size % width), constant_values=size)  # nobody's lane
 
-        def add(i: Array, first: Array, sums: Any) -> Any:
+        parts = -(-_with_piece(needed, pieces[2].shape[1]) // width)
+        ends = jnp.cumsum(parts, dtype=jnp.int32)  # one loop over (i, part): a GPU waits at each
+
+        def add(number: Array, sums: Any) -> Any:
+            i = jnp.searchsorted(ends, number, side="right")
+            first = (number - ends[i] + parts[i]) * width
             lanes = lax.dynamic_slice(order, (first,), (width,))
             chosen = jax.tree.map(lambda x: x.at[lanes].get(mode="clip"), params)
             piece = jax.tree.map(lambda x: x.at[lanes, i].get(mode="clip"), pieces)
@@ -69,12 +76,8 @@ def in_pieces(path: Path, block: int, at_once: int = AT_ONCE) -> Callable[[Any, 
             put = lambda sum_, x: sum_.at[lanes].add(x, mode="drop", unique_indices=True)  # noqa: E731
             return jax.tree.map(put, sums, new)
 
-        def each(i: Array, sums: Any) -> Any:
-            number = -(-jnp.sum(needed > i, dtype=jnp.int32) // width)
-            return lax.fori_loop(jnp.int32(0), number, lambda c, s: add(i, c * width, s), sums)
-
         zero = jax.tree.map(jnp.zeros_like, params)
-        whole = lax.fori_loop(jnp.int32(0), jnp.max(needed), each, zero)
+        whole = lax.fori_loop(jnp.int32(0), ends[-1], add, zero)
         return _divided(whole, total), jax.tree.map(lambda _: True, whole)
 
     return descent
@@ -83,6 +86,12 @@ def in_pieces(path: Path, block: int, at_once: int = AT_ONCE) -> Callable[[Any, 
 def _pieces(total: Array, block: int) -> Array:
     """How many pieces so many examples are."""
     return jnp.ceil(total / block).astype(jnp.int32)
+
+
+def _with_piece(needed: Array, most: int) -> Array:
+    """How many lanes have an i-th piece, for each i."""
+    numbers = jnp.arange(most, dtype=jnp.int32)
+    return jnp.sum(needed[None, :] > numbers[:, None], axis=1, dtype=jnp.int32)
 
 
 def _divided(sums: Any, total: Array) -> Any:
