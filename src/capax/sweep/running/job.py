@@ -1,9 +1,11 @@
 """A job: the search of one panel at one T. A sweep is a list of jobs."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from capax.errors import InfeasibleError, InputError
+from capax.machine import num_cores
 from capax.sweep.families import family_of, m_range
 from capax.sweep.search import AdaptiveSearch, Cell, Progress, Search
 from capax.sweep.spec import Experiment, Panel
@@ -61,10 +63,12 @@ class Job:
     def learner(self) -> Learner:
         return self._family.learner(self.panel, self.T)
 
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+    def outcomes(
+        self, should_stop: Callable[[], bool] = lambda: False, learner: Learner | None = None
+    ) -> Iterator[Outcome]:
         """Train until the search is finished; every outcome as soon as it is known."""
         try:
-            for outcome in self.learner()(self._source(should_stop)):
+            for outcome in (learner or self.learner())(self._source(should_stop)):
                 self.record(outcome)
                 yield outcome
         except InfeasibleError as error:
@@ -132,12 +136,15 @@ class Tally:
 
 
 def jobs_of(experiment: Experiment, store: Store) -> list[Job]:
-    """All jobs of an experiment, each as far as the store remembers it."""
-    return [
-        Job(panel, T, store.known(panel.name, T), store.known_before(panel.name, T))
-        for panel in experiment.panels
-        for T in panel.T
-    ]
+    """All jobs of an experiment, each as far as the store remembers it.
+
+    Side by side: where T is large, seconds pass until it is known from which m on to look.
+    """
+    places = [(panel, T) for panel in experiment.panels for T in panel.T]
+    known = [(store.known(p.name, T), store.known_before(p.name, T)) for p, T in places]
+    with ThreadPoolExecutor(min(8, num_cores()), thread_name_prefix="range") as pool:
+        made = [pool.submit(Job, *at, *of) for at, of in zip(places, known, strict=True)]
+    return [job.result() for job in made]
 
 
 def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:

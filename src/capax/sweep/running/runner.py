@@ -26,12 +26,17 @@ R = TypeVar("R")
 
 
 @runtime_checkable
-class Work(Protocol[R_co]):
-    """What can be trained beside other work: a job, or whatever else yields outcomes."""
+class Prepared(Protocol):
+    """What can be made ready before it is its turn."""
 
     def prepare(self) -> None:
         """What can be done ahead, in another thread."""
         ...
+
+
+@runtime_checkable
+class Work(Prepared, Protocol[R_co]):
+    """What can be trained beside other work: a job, or whatever else yields outcomes."""
 
     def outcomes(self, should_stop: Callable[[], bool] = ..., /) -> Iterator[R_co]:
         """Train; every outcome as soon as it is known."""
@@ -43,15 +48,27 @@ def run_sweep(
     store: Store,
     *,
     jobs_at_once: int = 1,
+    in_processes: bool = False,
     report: Report | None = None,
 ) -> Status:
-    """Train what the store does not have yet; every finished trial is written at once."""
+    """Train what the store does not have yet; every finished trial is written at once.
 
-    def outcomes_of(jobs: list[Job]) -> Iterator[Outcome]:
+    in_processes: every job in a process of its own (`capax.sweep.running.apart`).
+    """
+
+    def in_threads(jobs: list[Job]) -> Iterator[Outcome]:
         with short_turns(), preparing(jobs):
             yield from concurrently(jobs, jobs_at_once)
 
-    return drive(experiment, store, outcomes_of, report)
+    def apart(jobs: list[Job]) -> Iterator[Outcome]:
+        from capax.sweep.running.apart import JobApart
+        from capax.sweep.running.sharing import Places, multi_process_service
+
+        with multi_process_service() as shared:
+            places = Places([job.T for job in jobs], jobs_at_once, shared)
+            yield from concurrently([JobApart(job, places) for job in jobs], jobs_at_once)
+
+    return drive(experiment, store, apart if in_processes else in_threads, report)
 
 
 def drive(
@@ -131,7 +148,7 @@ def short_turns() -> Iterator[None]:
 
 
 @contextmanager
-def preparing(jobs: Sequence["Work[object]"]) -> Iterator[None]:
+def preparing(jobs: Sequence["Prepared"]) -> Iterator[None]:
     """Prepare jobs in their order; what fails here will fail, and say so, in the job.
 
     Also the first ones: their programs come before all others, and are compiled while they draw

@@ -1,0 +1,104 @@
+"""The other end of `apart`: reads which trials are wanted, trains them, writes their outcomes.
+
+Standard output carries the outcomes; whatever else is printed goes to standard error. When the
+sweep goes away this process does too.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import IO, Any
+
+from capax.errors import InfeasibleError, InputError
+from capax.sweep.families import Family, family_of
+from capax.sweep.running.runner import preparing, short_turns
+from capax.sweep.search import Cell
+from capax.sweep.spec import Panel
+from capax.sweep.trial import Outcome, Run, Trial
+
+
+class _Work:
+    """One panel at one T, and the cells that were asked for so far."""
+
+    def __init__(self, panel: Panel, T: int, asked: "queue.SimpleQueue[Cell]") -> None:
+        self._panel, self._T, self._asked = panel, T, asked
+        self._family: Family = family_of(panel)
+
+    def prepare(self) -> None:
+        """Compile while data is drawn."""
+        self._family.prepare(self._panel, self._T)
+
+    def outcomes(self, sink: IO[bytes]) -> Iterator[Outcome]:
+        """Train what comes; ready once the device has answered."""
+        learner = self._family.learner(self._panel, self._T)
+        _say(sink, {"ready": True})
+        with short_turns(), preparing([self]):
+            yield from learner(self._trials())
+
+    def _trials(self) -> Iterator[Trial | None]:
+        while True:
+            try:
+                m, index = self._asked.get_nowait()
+            except queue.Empty:
+                yield None
+            else:
+                yield self._family.trial(self._panel, self._T, m, index)
+
+
+def serve(source: IO[bytes], sink: IO[bytes]) -> None:
+    """Answer until the sweep goes away; what goes wrong is told before the end."""
+    head = json.loads(source.readline())
+    asked: queue.SimpleQueue[Cell] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(source, asked), daemon=True).start()
+    try:
+        for outcome in _Work(Panel.model_validate(head["panel"]), head["T"], asked).outcomes(sink):
+            _say(sink, _plain(outcome))
+    except InputError as error:
+        _say(sink, {"wrong": str(error)})
+    except InfeasibleError as error:
+        _say(sink, {"infeasible": str(error)})
+    except Exception:
+        _say(sink, {"failed": traceback.format_exc()})
+
+
+def _listen(source: IO[bytes], asked: "queue.SimpleQueue[Cell]") -> None:
+    for line in source:
+        cell = json.loads(line)
+        asked.put((cell["m"], cell["index"]))
+    os._exit(1)  # nobody listens any more
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    trial, runs = outcome.trial, [_fields(run) for run in outcome.runs]
+    told = {"solved": bool(outcome.solved), "reason": outcome.reason, "runs": runs}
+    return {"m": trial.m, "index": trial.index, **told}
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    kept = run.parameters
+    return {**asdict(run), "parameters": None if kept is None else b64encode(kept).decode()}
+
+
+def _say(sink: IO[bytes], message: dict[str, Any]) -> None:
+    sink.write(json.dumps(message).encode() + b"\n")
+    sink.flush()
+
+
+def main() -> None:
+    """`other_end CORE ...`: on these cores, or on all."""
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    cores = {int(core) for core in sys.argv[1:]}
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+    serve(sys.stdin.buffer, sink)
+
+
+if __name__ == "__main__":
+    main()
