@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from capax.training.paths import Path
 
-_TOKENS = 1 << 20  # in the pieces that are worked on together: enough to keep a GPU busy
+_TOKENS = 1 << 19  # in the pieces that are worked on together: enough to keep a GPU busy
 
 
 def in_pieces(path: Path, block: int, at_once: int = 0) -> Callable[[Any, Any], Any]:

@@ -27,6 +27,7 @@ from capax.sweep.search import Cell
 from capax.sweep.spec import Panel
 from capax.sweep.trial import Outcome, Run, Trial
 
+_FAREWELL = 60.0  # seconds that a process may take to finish the chunk it is in
 _GLANCE = 0.2  # seconds after which a sweep that is told to stop is heard
 _END = object()
 Message = dict[str, Any]
@@ -86,12 +87,15 @@ class _Other:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._errors):
-            if pipe is not None:
-                with suppress(OSError):  # what was not sent yet is not wanted any more
-                    pipe.close()
+        """Send it home, which takes it a chunk; end it only if it does not go."""
+        _closed(self._process.stdin)
+        try:
+            self._process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        _closed(self._process.stdout)
+        _closed(self._errors)
 
     def tell(self, message: Message) -> None:
         """Send a line, and remember it until the process is known to work."""
@@ -156,6 +160,12 @@ class _Other:
 
 
 _RAISED = {"wrong": InputError, "infeasible": InfeasibleError, "failed": RuntimeError}
+
+
+def _closed(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        with suppress(OSError):  # what was not sent yet is not wanted any more
+            pipe.close()
 
 
 def _listen(pipe: IO[bytes], heard: "queue.SimpleQueue[bytes]") -> None:

@@ -1,7 +1,9 @@
 """The other end of `apart`: reads which trials are wanted, trains them, writes their outcomes.
 
-Standard output carries the outcomes; whatever else is printed goes to standard error. When the
-sweep goes away this process does too.
+Standard output carries the outcomes; whatever else is printed goes to standard error. When nothing
+more will be asked, or the sweep is gone, the input ends, and this process goes home after the chunk
+it is in: under NVIDIA's multi-process service one that dies in the middle of a kernel takes others
+with it.
 """
 
 import json
@@ -17,6 +19,7 @@ from typing import IO, Any
 
 from capax.errors import InfeasibleError, InputError
 from capax.sweep.families import Family, family_of
+from capax.sweep.running.job import Stopped
 from capax.sweep.running.runner import preparing, short_turns
 from capax.sweep.search import Cell
 from capax.sweep.spec import Panel
@@ -24,9 +27,9 @@ from capax.sweep.trial import Outcome, Run, Trial
 
 
 class _Work:
-    """One panel at one T, and the cells that were asked for so far."""
+    """One panel at one T, and the cells that were asked for so far; None: no more."""
 
-    def __init__(self, panel: Panel, T: int, asked: "queue.SimpleQueue[Cell]") -> None:
+    def __init__(self, panel: Panel, T: int, asked: "queue.SimpleQueue[Cell | None]") -> None:
         self._panel, self._T, self._asked = panel, T, asked
         self._family: Family = family_of(panel)
 
@@ -44,21 +47,25 @@ class _Work:
     def _trials(self) -> Iterator[Trial | None]:
         while True:
             try:
-                m, index = self._asked.get_nowait()
+                cell = self._asked.get_nowait()
             except queue.Empty:
                 yield None
-            else:
-                yield self._family.trial(self._panel, self._T, m, index)
+                continue
+            if cell is None:
+                raise Stopped
+            yield self._family.trial(self._panel, self._T, *cell)
 
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Answer until the sweep goes away; what goes wrong is told before the end."""
     head = json.loads(source.readline())
-    asked: queue.SimpleQueue[Cell] = queue.SimpleQueue()
+    asked: queue.SimpleQueue[Cell | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(source, asked), daemon=True).start()
     try:
         for outcome in _Work(Panel.model_validate(head["panel"]), head["T"], asked).outcomes(sink):
             _say(sink, _plain(outcome))
+    except (Stopped, BrokenPipeError):
+        return
     except InputError as error:
         _say(sink, {"wrong": str(error)})
     except InfeasibleError as error:
@@ -67,11 +74,11 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
         _say(sink, {"failed": traceback.format_exc()})
 
 
-def _listen(source: IO[bytes], asked: "queue.SimpleQueue[Cell]") -> None:
+def _listen(source: IO[bytes], asked: "queue.SimpleQueue[Cell | None]") -> None:
     for line in source:
         cell = json.loads(line)
         asked.put((cell["m"], cell["index"]))
-    os._exit(1)  # nobody listens any more
+    asked.put(None)
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:
