@@ -1,5 +1,6 @@
 """Several sweeps in one queue: what each store holds is what it would hold alone."""
 
+import threading
 from contextlib import closing
 
 import pytest
@@ -83,3 +84,12 @@ def test_an_impossible_sweep_is_refused_before_anything_trains(tmp_path, experim
     with pytest.raises(InputError, match="a simulated learner has none"):
         list(run_sweeps(sweeps(tmp_path, [experiments[0], wrong])))
     assert contents(tmp_path / "0.sqlite")[0] == []
+
+
+def test_who_is_finished_already_is_handed_out_while_the_others_train(tmp_path, experiments):
+    list(run_sweeps(sweeps(tmp_path, experiments[:1])))
+    handed = run_sweeps(sweeps(tmp_path, experiments), jobs_at_once=2)
+    with closing(handed):
+        assert next(handed) == 0
+        assert any(thread.name.startswith("job") for thread in threading.enumerate())
+        assert list(handed) == [1]

@@ -41,15 +41,17 @@ def run_sweeps(sweeps: Sequence[Sweep], *, jobs_at_once: int = 1) -> Iterator[in
         left = [len(book.waiting) for book in books]
         parts = [_Part(i, job) for i, book in enumerate(books) for job in book.waiting]
 
-        def closed(number: int) -> int:
-            books[number].close()
-            stores[number].close()
-            return number
+        finished = [number for number, jobs in enumerate(left) if not jobs]
+        for number in finished:
+            books[number].tell()
 
-        for number, book in enumerate(books):
-            if not left[number]:
-                book.tell()
-                yield closed(number)
+        def closed() -> Iterator[int]:
+            while finished:
+                number = finished.pop(0)
+                books[number].close()
+                stores[number].close()
+                yield number
+
         with short_turns(), preparing(parts):
             for news in concurrently(parts, jobs_at_once):
                 if news.outcome is not None:
@@ -58,7 +60,9 @@ def run_sweeps(sweeps: Sequence[Sweep], *, jobs_at_once: int = 1) -> Iterator[in
                     books[news.sweep].tell()
                 left[news.sweep] -= news.over
                 if news.over and not left[news.sweep]:
-                    yield closed(news.sweep)
+                    finished.append(news.sweep)
+                yield from closed()  # from the first news on: by then the others are at work
+        yield from closed()
 
 
 @dataclass(frozen=True)
