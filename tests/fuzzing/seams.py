@@ -39,6 +39,7 @@ def seams() -> Iterator[None]:
     import capax.cli.machine.doctor
     import capax.sweep.running.cluster
     import capax.sweep.running.runner
+    import capax.sweep.running.several
     import capax.training.one_model
     import capax.training.speed.benchmark
 
@@ -50,6 +51,8 @@ def seams() -> Iterator[None]:
             (typer.main, "get_command", built),
             (capax.sweep.running.runner, "concurrently", _no_outcomes),
             (capax.sweep.running.runner, "preparing", _nothing),
+            (capax.sweep.running.several, "concurrently", _stopped),
+            (capax.sweep.running.several, "preparing", _nothing),
             (capax.cards.running, "concurrently", _no_outcomes),
             (capax.cards.running, "preparing", _nothing),
             (capax.sweep.running.cluster, "run_on_ray", _stopped),
