@@ -29,7 +29,7 @@ from capax.attention.transformer import TransformerSpec
 from capax.training.fused.kernel import ptx
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.fused.step import has_hopper, not_covered, why_not
-from capax.training.hardware import launched_singly
+from capax.training.hardware import drawn_simply, launched_singly
 from capax.training.program import SUBSET, Data, Lane, Program, Target, advance, examine, start
 
 _SENT = 1 << 28  # bytes of zeros that are sent to a device; to compile a program is faster beyond
@@ -229,9 +229,13 @@ class _Compiler:
         return function.lower(*arguments)
 
     def _compiled(self, name: str, lowered: Any) -> Any:
-        long = name == "advance" and self.program.path.spec.T >= LONG
-        more = launched_singly() if long and self.device.platform == "gpu" else {}
-        return lowered.compile(compiler_options=self.options | more)
+        return lowered.compile(compiler_options=self.options | self._more_options(name))
+
+    def _more_options(self, name: str) -> dict[str, Any]:
+        platform = self.device.platform
+        if platform == "gpu" and name == "advance" and self.program.path.spec.T >= LONG:
+            return launched_singly()
+        return drawn_simply() if platform == "cpu" and name == "draw" else {}
 
 
 _KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)

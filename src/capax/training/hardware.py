@@ -99,6 +99,13 @@ def launched_singly() -> dict[str, Any]:
     return {name: value} if _is_known(name, value) else {}
 
 
+def drawn_simply() -> dict[str, Any]:
+    """Options of the program that draws parameters on a CPU: it runs once for every run, so it is
+    to compile fast. The older emitters take half as long, and draw the same bits."""
+    name, value = "xla_cpu_use_fusion_emitters", False
+    return {name: value} if _is_known(name, value) else {}
+
+
 @functools.cache
 def _is_known(option: str, value: Any) -> bool:
     """Whether the installed XLA has this compiler option; its options come and go."""

@@ -60,6 +60,7 @@ def sweep(
 
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
+    from capax.errors import inside
     from capax.sweep.families import check_experiment
     from capax.sweep.running.runner import run_sweep
     from capax.sweep.shipped import experiment_path
@@ -67,8 +68,10 @@ def sweep(
     from capax.sweep.storage.store import Store
 
     check_address(on, address)
-    plan = load_experiment(experiment_path(experiment), scale, seed=seed)
-    check_experiment(plan)
+    source = experiment_path(experiment)
+    plan = load_experiment(source, scale, seed=seed)
+    with inside(f"{source}: "):
+        check_experiment(plan)
     repeat = f"-seed{seed}" if seed else ""
     path = store or _default_store(f"{plan.name}-{plan.scale}{repeat}.sqlite")
     with Store.create_or_resume(path, plan) as opened, watching() as watch:

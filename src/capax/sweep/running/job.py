@@ -33,6 +33,7 @@ class Job:
         given = {cell: known[cell] for cell in before or ()}
         new = {cell: solved for cell, solved in known.items() if cell not in given}
         self.closed = False
+        self.runs = self.recorded = self.written = 0  # runs and trials that came in; trials stored
         self.progress = Progress(search, restarts=panel.restarts, known=new, given=given)
 
     @property
@@ -44,8 +45,15 @@ class Job:
         cell = self.progress.take()
         return None if cell is None else self._family.trial(self.panel, self.T, *cell)
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the job is over and the store has all of it."""
+        return bool(self.finished or self.note) and self.written == self.recorded
+
     def record(self, outcome: Outcome) -> None:
         trial = outcome.trial
+        self.recorded += 1
+        self.runs += len(outcome.runs)
         self.progress.record((trial.m, trial.index), outcome.solved)
 
     def prepare(self) -> None:
@@ -95,10 +103,7 @@ class Tally:
 
     def __init__(self, jobs: list[Job], runs: int) -> None:
         self._jobs = jobs
-        self._runs = runs
-
-    def add(self, outcome: Outcome) -> None:
-        self._runs += len(outcome.runs)
+        self._runs_before = runs
 
     def status(self) -> Status:
         progress = [job.progress for job in self._jobs]
@@ -113,7 +118,7 @@ class Tally:
             most_trials=sum(most),
             solved=sum(p.num_solved for p in progress),
             running=sum(p.num_running for p in progress),
-            runs=self._runs,
+            runs=self._runs_before + sum(job.runs for job in self._jobs),
             jobs=len(self._jobs),
             finished_jobs=sum(bool(job.finished or job.note) for job in self._jobs),
             at_work=self._at_work(),

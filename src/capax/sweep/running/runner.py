@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from capax.machine import num_cores
 from capax.sweep.families import check_experiment
@@ -22,6 +22,8 @@ from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome
 
 Report = Callable[[Status], None]
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
 
 
 @runtime_checkable
@@ -34,10 +36,10 @@ class Prepared(Protocol):
 
 
 @runtime_checkable
-class Work(Prepared, Protocol):
+class Work(Prepared, Protocol[R_co]):
     """What can be trained beside other work: a job, or whatever else yields outcomes."""
 
-    def outcomes(self, should_stop: Callable[[], bool] = ..., /) -> Iterator[Outcome]:
+    def outcomes(self, should_stop: Callable[[], bool] = ..., /) -> Iterator[R_co]:
         """Train; every outcome as soon as it is known."""
         ...
 
@@ -79,27 +81,53 @@ def drive(
     report: Report | None = None,
 ) -> Status:
     """Check, resume, and write outcomes as they come in: the same for one machine and for many."""
-    tell = report or (lambda _: None)
-    check_experiment(experiment)
-    jobs = jobs_of(experiment, store)
-    tally = Tally(jobs, store.select("SELECT count(*) AS runs FROM runs")[0]["runs"])
-    tell(tally.status())
-    at = {(job.panel.name, job.T): job for job in jobs}
-    for job in jobs:
-        _close(store, job)
-    for outcome in outcomes_of([job for job in jobs if not job.finished]):
-        store.add(outcome)
-        tally.add(outcome)
-        _close(store, at[outcome.trial.panel, outcome.trial.T])
-        tell(tally.status())
-    for job in jobs:
-        _close(store, job)
-    return tally.status()
+    books = Books(experiment, store, report)
+    books.tell()
+    for outcome in outcomes_of(books.waiting):
+        books.add(outcome)
+    return books.close()
+
+
+class Books:
+    """One experiment, its jobs and its store. Raises `InputError` for impossible settings."""
+
+    def __init__(self, experiment: Experiment, store: Store, report: Report | None = None) -> None:
+        check_experiment(experiment)
+        self._store, self._report = store, report or (lambda _: None)
+        self._jobs = jobs_of(experiment, store)
+        self._at = {(job.panel.name, job.T): job for job in self._jobs}
+        runs = store.select("SELECT count(*) AS runs FROM runs")[0]["runs"]
+        self._tally = Tally(self._jobs, runs)
+        for job in self._jobs:
+            _close(store, job)
+
+    @property
+    def waiting(self) -> list[Job]:
+        """The jobs that are not finished."""
+        return [job for job in self._jobs if not job.finished]
+
+    def tell(self) -> None:
+        """Report where the sweep stands."""
+        self._report(self._tally.status())
+
+    def add(self, outcome: Outcome) -> None:
+        """Write an outcome."""
+        job = self._at[outcome.trial.panel, outcome.trial.T]
+        self._store.add(outcome)
+        job.written += 1
+        _close(self._store, job)
+        self.tell()
+
+    def close(self) -> Status:
+        """Write why jobs ended that yielded nothing more."""
+        for job in self._jobs:
+            _close(self._store, job)
+        return self._tally.status()
 
 
 def _close(store: Store, job: Job) -> None:
     """Write down that a job is over, or why it stopped; once, and after its last trial."""
-    if (job.finished or job.note) and not job.closed:
+    if job.is_written and not job.closed:
         store.close_job(job.panel.name, job.T, finished=job.finished, note=job.note)
         job.closed = True
 
@@ -139,16 +167,16 @@ def preparing(jobs: Sequence["Prepared"]) -> Iterator[None]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
+def concurrently(jobs: Sequence["Work[R]"], at_once: int) -> Iterator[R]:
     """Outcomes of all jobs as they come, `at_once` jobs in work. The first error ends it."""
     if at_once == 1:
         for job in jobs:
             yield from job.outcomes()
         return
-    events: queue.Queue[Outcome | BaseException | None] = queue.Queue()
+    events: queue.Queue[R | BaseException | None] = queue.Queue()
     stop = threading.Event()
 
-    def work(job: Work) -> None:
+    def work(job: Work[R]) -> None:
         try:
             for outcome in job.outcomes(stop.is_set):
                 events.put(outcome)
@@ -170,9 +198,7 @@ def concurrently(jobs: Sequence["Work"], at_once: int) -> Iterator[Outcome]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _until_all_done(
-    events: "queue.Queue[Outcome | BaseException | None]", num_jobs: int
-) -> Iterator[Outcome]:
+def _until_all_done(events: "queue.Queue[R | BaseException | None]", num_jobs: int) -> Iterator[R]:
     while num_jobs:
         event = events.get()
         if event is None:
