@@ -27,6 +27,7 @@ from capax.sweep.search import Cell
 from capax.sweep.spec import Panel
 from capax.sweep.trial import Outcome, Run, Trial
 
+_COMMAND = (sys.executable, "-m", "capax.sweep.running.other_end")
 _FAREWELL = 60.0  # seconds that a process may take to finish the chunk it is in
 _GLANCE = 0.2  # seconds after which a sweep that is told to stop is heard
 _END = object()
@@ -36,8 +37,8 @@ Message = dict[str, Any]
 class JobApart:
     """A job whose learner is another process: the same outcomes."""
 
-    def __init__(self, job: Job, places: Places) -> None:
-        self._job, self._places = job, places
+    def __init__(self, job: Job, places: Places, heard: Callable[[str], None]) -> None:
+        self._job, self._places, self._heard = job, places, heard
 
     def prepare(self) -> None:
         """Nothing: the other process compiles."""
@@ -45,15 +46,17 @@ class JobApart:
     def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
         """Train over there until the search is finished."""
         with self._places.one(self._job.T) as place:
-            learner = LearnerApart(self._job.panel, self._job.T, place)
+            learner = LearnerApart(self._job.panel, self._job.T, place, self._heard)
             yield from self._job.outcomes(should_stop, learner)
 
 
 class LearnerApart:
-    """The learner of a panel at one T, over there."""
+    """The learner of a panel at one T, over there. `heard` is told on which device it trains."""
 
-    def __init__(self, panel: Panel, T: int, place: Place) -> None:
-        self._panel, self._T, self._place = panel, T, place
+    def __init__(
+        self, panel: Panel, T: int, place: Place, heard: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._panel, self._T, self._place, self._heard = panel, T, place, heard
 
     def __call__(self, trials: Iterator[Trial | None]) -> Iterator[Outcome]:
         """Hand on every trial that can be had; yield outcomes as they come."""
@@ -70,7 +73,11 @@ class LearnerApart:
                         other.tell({"m": trial.m, "index": trial.index})
                 if not waiting:
                     time.sleep(0.01)  # the source has nothing yet, and no result is on its way
-                elif (message := other.hear()) is not None:
+                elif (message := other.hear()) is None:
+                    continue
+                elif "device" in message:
+                    self._heard(message["device"])
+                else:
                     yield _outcome(waiting.pop((message["m"], message["index"])), message)
 
 
@@ -105,7 +112,7 @@ class _Other:
         self._send(line)
 
     def hear(self) -> Message | None:
-        """The next outcome; None if there is none for a while. Raises what was raised there."""
+        """The next message; None if there is none for a while. Raises what was raised there."""
         try:
             line = self._heard.get(timeout=_GLANCE)
         except queue.Empty:
@@ -114,10 +121,9 @@ class _Other:
             self._after_death()
             return None
         message = json.loads(line)
-        if "ready" in message:
+        if "device" in message:  # the first thing it says
             self._is_ready = True
             self._said.clear()
-            return None
         for name, kind in _RAISED.items():
             if name in message:
                 raise kind(message[name])
@@ -126,7 +132,7 @@ class _Other:
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "capax.sweep.running.other_end", *map(str, self._place.cores)],
+            [*_COMMAND, *map(str, self._place.cores)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

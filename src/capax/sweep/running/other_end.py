@@ -23,6 +23,7 @@ from capax.sweep.running.job import Stopped
 from capax.sweep.running.runner import preparing, short_turns
 from capax.sweep.search import Cell
 from capax.sweep.spec import Panel
+from capax.sweep.storage.versions import device_here
 from capax.sweep.trial import Outcome, Run, Trial
 
 
@@ -38,9 +39,9 @@ class _Work:
         self._family.prepare(self._panel, self._T)
 
     def outcomes(self, sink: IO[bytes]) -> Iterator[Outcome]:
-        """Train what comes; ready once the device has answered."""
+        """Train what comes. The first thing that is said is where: the device has answered."""
         learner = self._family.learner(self._panel, self._T)
-        _say(sink, {"ready": True})
+        _say(sink, {"device": device_here()})
         with short_turns(), preparing([self]):
             yield from learner(self._trials())
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
 from capax.machine import num_cores
@@ -66,7 +67,9 @@ def run_sweep(
 
         with multi_process_service() as shared:
             places = Places([job.T for job in jobs], jobs_at_once, shared)
-            yield from concurrently([JobApart(job, places) for job in jobs], jobs_at_once)
+            heard = partial(setattr, store, "device")
+            apart_jobs = [JobApart(job, places, heard) for job in jobs]
+            yield from concurrently(apart_jobs, jobs_at_once)
 
     return drive(experiment, store, apart if in_processes else in_threads, report)
 
