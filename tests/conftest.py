@@ -8,7 +8,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores alr
 # Programs of the tests compile for seconds and run for milliseconds: plain code, in a third of the
 # time. A JAX that does not know these flags says so and ends; the constraints name one that does.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1",
 )
 
 import gc
@@ -29,7 +31,7 @@ from beartype import BeartypeConf, beartype
 from hypothesis import HealthCheck, settings
 
 from slow_tests import SLOW
-from warm_commands import WarmCommands
+from warm_commands import WarmCommands, WarmServer
 
 TESTS = Path(__file__).parent
 check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
@@ -140,27 +142,45 @@ settings.register_profile(
 settings.load_profile("capax")
 
 
-@pytest.fixture(scope="session")
-def warm_commands(tmp_path_factory):
-    """Real processes for commands, without seconds of imports for each."""
-    with WarmCommands(tmp_path_factory.mktemp("warm")) as commands:
-        yield commands
+# Commands as real processes, without seconds of imports for each: all workers ask one server, which
+# the first process starts. It costs nothing before somebody asks.
+WARM = "CAPAX_TESTS_WARM"
+SERVER = None
+
+
+def pytest_configure():
+    global SERVER
+    if WARM not in os.environ:
+        os.environ[WARM] = tempfile.mkdtemp(prefix="capax-warm-")
+        SERVER = WarmServer(Path(os.environ[WARM]))
 
 
 def pytest_unconfigure():
+    if SERVER is not None:
+        SERVER.stop()
+        shutil.rmtree(os.environ.pop(WARM), ignore_errors=True)
     if MADE_HERE is not None:
         shutil.rmtree(MADE_HERE, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def warm_commands():
+    return WarmCommands(Path(os.environ[WARM]))
+
+
 def pytest_collection_modifyitems(config, items):
-    """Slow tests are marked, but for those that were asked for by name, and come first."""
+    """Slow tests are marked, but for those that were asked for by name.
+
+    Files with slow tests come first, whole: a worker that takes a file from another one would make
+    its fixtures and compile its programs again.
+    """
     asked = {word.partition("::")[0] for word in config.args}
     for item in items:
         path = item.path.relative_to(TESTS).as_posix()
-        item.slow = getattr(item, "originalname", item.name) in SLOW.get(path, ())
-        if item.slow and f"tests/{path}" not in asked:
+        slow = getattr(item, "originalname", item.name) in SLOW.get(path, ())
+        if slow and f"tests/{path}" not in asked:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: not item.slow)
+    items.sort(key=lambda item: item.path.relative_to(TESTS).as_posix() not in SLOW)
 
 
 @pytest.hookimpl(wrapper=True)
