@@ -194,7 +194,7 @@ def pytest_collection():
         gc.freeze()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """A real browser; tests that need it are skipped where there is none."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
