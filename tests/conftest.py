@@ -16,108 +16,18 @@ os.environ.setdefault(
 import gc
 import shutil
 import tempfile
-from dataclasses import is_dataclass
-from functools import wraps
-from inspect import isclass
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
-from typing import Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
 
 import jax
 import jaxtyping
 import pytest
-import typer
-from beartype import BeartypeConf, beartype
 from hypothesis import HealthCheck, settings
 
+from call_checks import check_calls
 from slow_tests import SLOW
 from warm_commands import WarmCommands, WarmServer
 
 TESTS = Path(__file__).parent
-check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
-one_call = jaxtyping.jaxtyped("context")  # within it one letter is one size
-
-
-def has_shapes(annotation):
-    """Whether an annotation contains a jaxtyping array, or text that could be one."""
-    if isinstance(annotation, str | ForwardRef):
-        return True
-    if isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
-        return True
-    if get_origin(annotation) is Literal:  # its words are no names
-        return False
-    return any(has_shapes(part) for part in get_args(annotation))
-
-
-def is_plain(function):
-    annotations = getattr(function, "__annotations__", {}).values()
-    return isinstance(function, FunctionType) and not any(map(has_shapes, annotations))
-
-
-def resolves(annotation, function):
-    """False for a quoted name that only type checkers import."""
-    named = SimpleNamespace(__annotations__={"it": annotation})
-    try:
-        get_type_hints(named, globalns=function.__globals__)
-    except NameError:
-        return False
-    return True
-
-
-def check_arrays(function):
-    """Types and sizes of one call, as jaxtyping's own decorator has it at a third of the cost.
-
-    That one binds the arguments of every call to their names, for its message, and checks them
-    a second time with the result.
-    """
-    checked = None
-
-    @wraps(function)
-    def call(*arguments, **named):
-        nonlocal checked
-        if checked is None:  # not before all names of its module are there
-            function.__annotations__ = {
-                name: annotation if resolves(annotation, function) else Any
-                for name, annotation in function.__annotations__.items()
-            }
-            checked = check_types(function)
-        with one_call:
-            return checked(*arguments, **named)
-
-    return call
-
-
-SEEN_INSIDE = set()
-
-
-def was_checked(function):
-    """Whether a function inside a function was decorated before: each call makes a new one, and to
-    write and compile its checks takes a thousand times as long as most of them run."""
-    code = getattr(function, "__code__", None)
-    if code is None or "<locals>" not in function.__qualname__:
-        return False
-    before = code in SEEN_INSIDE
-    SEEN_INSIDE.add(code)
-    return before
-
-
-def check_calls(*, typechecker):
-    """In place of `jaxtyping.jaxtyped`: beartype alone where no array is named."""
-    del typechecker
-
-    def decorate(decorated):
-        if isclass(decorated):
-            if is_dataclass(decorated) and "__init__" in vars(decorated):
-                decorated.__init__ = decorate(decorated.__init__)
-            return decorated
-        if typer.Context in getattr(decorated, "__annotations__", {}).values():
-            return decorated  # Typer asks for this annotation and passes a Context of Click
-        if was_checked(decorated) or decorated.__qualname__ == "require":
-            return decorated  # `require` takes anything, and is asked millions of times
-        return check_types(decorated) if is_plain(decorated) else check_arrays(decorated)
-
-    return decorate
-
 
 jaxtyping.jaxtyped = check_calls
 jaxtyping.install_import_hook("capax", "beartype.beartype")
