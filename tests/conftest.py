@@ -54,16 +54,18 @@ settings.load_profile("capax")
 
 
 # Commands as real processes, without seconds of imports for each: all workers ask one server, which
-# the first process starts. It costs nothing before somebody asks.
+# the first process starts. It costs nothing before somebody asks. Those who ask keep the variables
+# of the beginning, as the server does: a test may change ours.
 WARM = "CAPAX_TESTS_WARM"
-SERVER = None
+SERVER = COMMANDS = None
 
 
 def pytest_configure():
-    global SERVER
+    global SERVER, COMMANDS
     if WARM not in os.environ:
         os.environ[WARM] = tempfile.mkdtemp(prefix="capax-warm-")
         SERVER = WarmServer(Path(os.environ[WARM]))
+    COMMANDS = WarmCommands(Path(os.environ[WARM]))
 
 
 def pytest_unconfigure():
@@ -76,7 +78,7 @@ def pytest_unconfigure():
 
 @pytest.fixture(scope="session")
 def warm_commands():
-    return WarmCommands(Path(os.environ[WARM]))
+    return COMMANDS
 
 
 def pytest_collection_modifyitems(config, items):
