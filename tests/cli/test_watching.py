@@ -83,3 +83,25 @@ def test_a_finished_sweep_is_said_once(capsys):
             report(status(2800, finished=7))
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 2 and told[1].startswith("figure2 (paper): 2800 of at most 2800")
+
+
+def test_every_stage_that_runs_has_its_line(capsys):
+    with every_minute(0.05) as lines:
+        watch = InLines(lines)
+        reports = [watch.sweep(name) for name in ("figure2", "figure3")]
+        for report in reports:
+            report(status(1))
+        time.sleep(0.12)
+        both = capsys.readouterr().err.splitlines()[2:]
+        reports[0](status(2800, finished=7))
+        capsys.readouterr()
+        time.sleep(0.12)
+    told = capsys.readouterr().err.splitlines()
+    assert {line.split(":")[0] for line in both} == {"figure2", "figure3"}
+    assert told and all(line.startswith("figure3: 1 of at most 2800") for line in told)
+
+
+def test_a_log_hears_why_nothing_is_done_yet():
+    nothing = Status(0, 256, 0, 0, 0, 1, 0)
+    assert "0 runs, compiling and training the first, 0:00" in module.long(nothing, Stopwatch())
+    assert "compiling" not in module.long(status(7), Stopwatch())

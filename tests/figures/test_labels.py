@@ -1,5 +1,7 @@
 """Labels keep their distance and move no more than needed."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,15 @@ def test_labels_far_apart_stay_at_the_ends_of_their_lines():
     label_line_ends(axes, [EndLabel(0.75, "upper", "black"), EndLabel(0.25, "lower", "black")])
     heights = {text.get_text(): text.xy[1] for text in axes.texts}
     assert np.isclose(heights["lower"], 0.25) and np.isclose(heights["upper"], 0.75)
+
+
+def test_a_label_of_two_lines_has_room_for_both():
+    figure = Figure()
+    axes = figure.subplots()
+    texts = ["one", "two\nlines", "another"]
+    label_line_ends(axes, [EndLabel(0.5, text, "black") for text in texts])
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert all(low.y1 < high.y0 for low, high in pairwise(boxes))
 
 
 def test_no_labels_draw_nothing():

@@ -49,7 +49,7 @@ def test_references_stand_in_their_order_and_name_their_protocol(tmp_path, monke
         data = threshold_scaling(store)
     names = [reference.name for reference in data.references]
     label = "best learner, 5 guess, no redraw"  # five restarts unless a file says otherwise
-    assert names == [label, "one rule left in 80%", "the same, union bound"]
+    assert names == [label, "one rule left in 80%", "one rule, union bound"]
     best, one_left, union = (reference.m for reference in data.references)
     assert best.tolist() == list(known.values())
     assert np.all(best <= one_left) and np.all(one_left <= union)

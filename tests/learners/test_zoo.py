@@ -15,7 +15,7 @@ from capax.learners.zoo.ssm import last_state
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.architecture import num_parameters
 from capax.training.objective import cross_entropy
-from capax.training.program import in_pieces
+from capax.training.pieces import in_pieces
 from capax.training.shape import program_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle of this test")
@@ -158,19 +158,27 @@ def test_lanes_train_an_architecture(name):
 
 
 def test_a_gradient_in_pieces_is_the_gradient():
-    """Also for a batch of lanes with different m, as a GPU runs them."""
+    """Also for lanes with different m and weights, one of them idle, as a GPU runs them."""
     spec = entry_of("mlp").spec(T=T, width=5)
     trial = TrialSpec(task=TaskSpec(T=T, m=9, validation_size=11), model=spec)
     program = program_of(trial, Hardware(workers=1), max_m=19, block=4)
     assert program.rows == 20
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (2, 20, T)).astype(np.float32)
-    y = rng.integers(0, 2, (2, 20)).astype(np.float32)
-    mask = (np.arange(20)[None, :] < np.array([[3], [17]])).astype(np.float32)
-    params = jax.jit(spec.init)(jax.random.key(0))
-    found = jax.jit(jax.vmap(in_pieces(program), in_axes=(None, 0)))(params, (X, y, mask))
+    rng, m = np.random.default_rng(0), np.array([3, 17, 0, 20, 4])
+    X = rng.integers(0, 2, (5, 20, T)).astype(np.float32)
+    y = rng.integers(0, 2, (5, 20)).astype(np.float32)
+    mask = (np.arange(20)[None, :] < m[:, None]).astype(np.float32)
+    params = jax.jit(jax.vmap(spec.init))(jax.random.split(jax.random.key(0), 5))
+    descent = in_pieces(program.path, 4, at_once=2)
+    together = jax.jit(jax.vmap(descent))
+    found = together(params, (X, y, mask))
     gradient = jax.jit(jax.grad(lambda p, b: cross_entropy(spec.logits(p, b[0]), *b[1:])))
-    for i in range(2):
-        whole = gradient(params, (X[i], y[i], mask[i]))
-        for name, g in whole.items():
+    alone = jax.jit(descent)
+    for i in np.flatnonzero(m):
+        own, batch = {name: x[i] for name, x in params.items()}, (X[i], y[i], mask[i])
+        for name, g in gradient(own, batch).items():
             np.testing.assert_allclose(np.asarray(found[name])[i], g, atol=1e-6)
+            np.testing.assert_allclose(alone(own, batch)[name], g, atol=1e-6)
+    assert all(not np.any(np.asarray(g)[2]) for g in found.values())  # idle: it stays where it is
+    turned = together(*jax.tree.map(lambda x: x[::-1], (params, (X, y, mask))))
+    for name, g in found.items():  # neighbours and places do not matter, to the last bit
+        assert np.array_equal(np.asarray(turned[name])[::-1], np.asarray(g))

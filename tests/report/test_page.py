@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import figure_cases as cases
 import pytest
@@ -9,7 +10,7 @@ import report_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capax.figures.experiments.threshold_scaling import draw_threshold_scaling
+from capax.figures.experiments.threshold_scaling import SuccessRates, draw_threshold_scaling
 from capax.figures.style import LIGHT
 from capax.foreign import printable, script_json
 from capax.report.charts import threshold_chart
@@ -21,7 +22,7 @@ from capax.report.provenance import (
     store_payload,
     trace_link,
 )
-from capax.report.sections import interval
+from capax.report.sections import interval, threshold_section
 from capax.report.tables import Markup, facts, table
 from capax.report.vector import inline_svg
 
@@ -107,6 +108,41 @@ def test_chart_data_are_the_figure_data():
     assert thresholds["high"] == [q.high for q in data.points]
     assert law["y"] == pytest.approx(data.laws[0].m.tolist(), rel=1e-5)
     assert [trace["T"] for trace in thresholds["traces"]] == [q.T for q in data.points]
+
+
+def one_length():
+    """A store with one T, few trials at m that lie far apart, and no law: a first small sweep."""
+    data = cases.threshold_scaling()
+    T = data.points[0].T
+    return replace(
+        data,
+        points=data.points[:1],
+        rates=(SuccessRates(T, (5, 9, 400), (0, 1, 2), (2, 2, 2)),),
+        laws=(),
+        references=tuple(replace(r, T=r.T[:1], m=r.m[:1]) for r in data.references),
+    )
+
+
+def test_a_single_length_is_seen_in_the_charts():
+    section = threshold_section(one_length(), trace={"store": "s"}, anchor="one")
+    thresholds, rates = section.charts
+    assert [series["marks"] for series in thresholds["series"]] == [
+        True
+    ] * 3  # no line has a length
+    (only,) = rates["series"]
+    assert only["strength"] == 1 and "line" not in only and rates["x"]["log"]
+    assert "Which law?" not in section.html
+    many = threshold_section(cases.threshold_scaling(), trace={"store": "s"}, anchor="many")
+    assert "Which law?" in many.html and not many.charts[1]["x"]["log"]
+    assert all("line" in series for series in many.charts[1]["series"])
+
+
+def test_a_single_length_is_seen_in_the_figure():
+    left, right = draw_threshold_scaling(one_length()).axes
+    assert left.get_legend() is None and left.get_title(loc="left").endswith(", T = 53")
+    assert left.get_xscale() == "log" and [int(m) for m in left.get_xticks()][:2] == [5, 10]
+    marks = [line.get_marker() for line in right.lines if len(line.get_xdata()) == 1]
+    assert marks.count("_") == len(one_length().references)
 
 
 def test_inlined_figures_use_the_colours_of_the_page():

@@ -7,7 +7,7 @@ import pytest
 from capax.errors import InputError
 from capax.sweep.families import check_experiment, family_of
 from capax.sweep.shipped import experiment_path, shipped_experiments
-from capax.sweep.spec import build_experiment, load_experiment
+from capax.sweep.spec import Panel, build_experiment, load_experiment
 
 FILES = list(shipped_experiments().values())
 SCALES = [(p, scale) for p in FILES for scale in tomllib.loads(p.read_text())["scales"]]
@@ -78,3 +78,58 @@ def test_impossible_settings_fail_before_anything_runs(tables, message):
     with pytest.raises(InputError, match=message) as caught:
         check_experiment(build_experiment(edited(**tables)))
     assert "\n" not in str(caught.value)
+
+
+BOTH = {"whole_curves": True, "stop_memorised": True}
+
+
+@pytest.mark.parametrize(
+    ("family", "ends", "message"),
+    [
+        (
+            "transformer",
+            BOTH,
+            "stop_memorised: wanted false beside whole_curves = true, .*got True",
+        ),
+        ("mlp", BOTH, "stop_memorised: wanted false beside whole_curves = true, .*got True"),
+        ("simulated", {"whole_curves": True}, "whole_curves: wanted false for 'simulated', .*True"),
+        ("simulated", {"stop_memorised": True}, "stop_memorised: wanted false for 'simulated'"),
+        ("tree", {"whole_curves": True}, "whole_curves: wanted false for 'tree'"),
+        ("lasso", {"stop_memorised": True}, "stop_memorised: wanted false for 'lasso'"),
+    ],
+)
+def test_ends_that_contradict_or_go_unheard_are_refused(family, ends, message):
+    fields = {"name": "ends", "model": {"family": family}, "panels": {"one": {"T": [7], **ends}}}
+    with pytest.raises(InputError, match=f"^panels.one at T = 7: {message}") as caught:
+        check_experiment(build_experiment(fields))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("family", ["transformer", "mlp"])
+@pytest.mark.parametrize("name", BOTH)
+def test_the_engine_heeds_each_of_them(family, name):
+    fields = {
+        "name": "ends",
+        "model": {"family": family},
+        "panels": {"one": {"T": [7], name: True}},
+    }
+    check_experiment(build_experiment(fields))
+
+
+def test_stores_made_before_this_was_refused_can_still_be_read():
+    assert Panel(name="a", T=(5,), **BOTH).identity["whole_curves"]
+
+
+@pytest.mark.parametrize("T", ["12", ["12"], 12.5, [True], [[12]]])
+def test_lengths_are_whole_numbers(T):
+    short = {"name": "a", "function": "and2", "T": T}
+    with pytest.raises(InputError, match=r"^T: wanted whole numbers, such as 100 or \[10, 100, 10"):
+        build_experiment(short)
+    with pytest.raises(InputError, match=r"^panels\.one\.T: wanted whole numbers"):
+        build_experiment({"name": "a", "panels": {"one": {"T": T}}})
+
+
+def test_a_name_that_is_not_near_is_answered_with_all_of_them():
+    panel = build_experiment({"name": "a", "family": "resnet", "T": 12}).panels[0]
+    with pytest.raises(InputError, match=r"unknown 'resnet'; known: transformer, simulated, .*mlp"):
+        family_of(panel)

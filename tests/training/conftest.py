@@ -6,7 +6,7 @@ import pytest
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
 from capax.training import Hardware, OptimiserSpec, TrialSpec
-from capax.training.seeds import seed_for, training_for
+from capax.training.seeds import seed_for, training_for, unpacked
 
 T, VALIDATION = 11, 601
 
@@ -49,6 +49,7 @@ def lanes_of():
         lanes = []
         for trial in trials:
             lane, key = seed_for(trial.run(0), training_for(trial.run(0)), program)
+            lane = unpacked(lane, program.path.spec.T)
             params, state = single.draw(key)
             lanes.append(jax.device_get(lane._replace(params=params, state=state)))
         return lanes

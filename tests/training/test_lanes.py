@@ -8,7 +8,7 @@ import numpy as np
 
 from capax.data.task import validation_inputs
 from capax.training.compiled import executables
-from capax.training.program import SUBSET, advance
+from capax.training.program import SUBSET, advance, start
 from capax.training.shape import program_of
 
 
@@ -31,3 +31,16 @@ def test_lanes_of_a_batch_agree_with_single_lanes(trial_of, one_by_one, lanes_of
         for a, b in zip(*map(jax.tree.leaves, (together[0].params, lane.params)), strict=True):
             np.testing.assert_allclose(a[i], b, atol=1e-4)
     assert together[0].step.tolist() == [program.chunk] * 3
+
+
+def test_parameters_are_drawn_the_same_however_the_draw_is_compiled(trial_of, one_by_one):
+    """On a CPU the draw is compiled with other emitters: a quick compilation, the same bits."""
+    program = program_of(trial_of(0), one_by_one)
+    options, device = one_by_one.compiler_options(), one_by_one.all_devices[0]
+    ours = executables(program, device, 1, options).draw
+    plain = jax.jit(partial(start, program.path, program.rule))
+    usual = plain.lower(jax.ShapeDtypeStruct((2,), np.uint32)).compile(compiler_options=options)
+    for words in ([0, 0], [1, 7], [2**32 - 1, 12345]):
+        key = np.array(words, np.uint32)
+        for a, b in zip(*map(jax.tree.leaves, (ours(key), usual(key))), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()

@@ -12,11 +12,11 @@ from capax.sweep.spec import Panel
 from capax.sweep.trial import Learner, Outcome, Trial
 
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 rows can mislead
-# Gradients in pieces of so many examples: a step costs what the largest m in its lanes costs, and
-# one program serves every m. On a GPU that program takes up to half a minute of a core to compile.
-_BLOCK, _GPU_BLOCK = 64, 256
-_LANES = 32  # on a GPU: a round has this many trials, and their pieces keep it busy
-_MEMORY = 12 << 30  # bytes of one program on a GPU: several processes share it
+# Gradients in pieces of so many examples: a step costs what its lanes' m cost, and one program
+# serves every m. On a GPU that program takes up to half a minute of a core to compile.
+_BLOCK, _GPU_BLOCK = 64, 128
+_LANES = 128  # on a GPU: idle ones cost next to nothing, and many short kernels do
+_PROGRAMS = 4  # that are on a GPU at once, with `--jobs` and as one ends and the next begins
 
 
 @lru_cache(maxsize=64)
@@ -33,6 +33,7 @@ def lanes_family(entry: Entry, *, on_cpu: bool) -> Family:
     """The engine for one architecture: core by core, or in programs of few sizes."""
     from capax.sweep.transformer_family import TransformerFamily
     from capax.training.hardware import Hardware
+    from capax.training.memory import all_memory
 
     class CardLanes(TransformerFamily):
         """The engine; whole validation sets from 90 % on."""
@@ -50,7 +51,11 @@ def lanes_family(entry: Entry, *, on_cpu: bool) -> Family:
 
         def hardware(self, panel: Panel) -> Hardware:
             del panel
-            return Hardware() if on_cpu else Hardware(slots=_LANES, memory_bytes=_MEMORY)
+            found = Hardware()
+            if on_cpu:
+                return found
+            memory = all_memory(found.all_devices[0]) // _PROGRAMS
+            return Hardware(slots=_LANES, memory_bytes=memory)
 
         def learner(self, panel: Panel, T: int) -> Learner:
             learn = super().learner(panel, T)

@@ -84,12 +84,11 @@ def _question(plan: Plan, entry: Entry, target: str, T: int, store: Store) -> Qu
 def _group(plan: Plan, asked: Question) -> tuple[Any, ...]:
     """Questions with the same key share a job; jobs come in the order of their keys.
 
-    The first target before the others; what is slow comes last, most of all where T is large. A
-    learner outside the engine has one job: its processes start once.
+    The first target before the others; what is slow comes last where T is large, most of all what
+    takes T steps in a row. A learner outside the engine has one job: its processes start once.
     """
     entry, T, others = asked.entry, asked.T, asked.target != plan.targets[0]
     if not entry.in_lanes:
-        return 0, False, 0, entry.name, 0.0
-    recurrent = entry.name in ("lstm", "gru")
-    late = 2 if entry.name in SLOW and T > 100 else 3 if recurrent and others else int(recurrent)
-    return late, others, T, entry.name, target_of(asked.target).p
+        return False, False, False, 0, entry.name, 0.0
+    late, recurrent = entry.name in SLOW and T > 100, entry.name in ("lstm", "gru")
+    return late, others, recurrent, T, entry.name, target_of(asked.target).p

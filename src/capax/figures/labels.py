@@ -22,7 +22,7 @@ class EndLabel:
 
 
 def label_line_ends(axes: Axes, labels: Sequence[EndLabel], *, spacing: float = 11.0) -> None:
-    """Write the labels right of the axes, `spacing` points apart at least, in the order of y."""
+    """Write the labels right of the axes, each line in `spacing` points, in the order of y."""
     ordered = sorted(labels, key=lambda label: label.y)
     if not ordered:
         return
@@ -30,7 +30,9 @@ def label_line_ends(axes: Axes, labels: Sequence[EndLabel], *, spacing: float = 
     pixels = axes.transData.transform([(left, label.y) for label in ordered])
     wanted = axes.transAxes.inverted().transform(pixels)[:, 1]
     height = axes.bbox.height * 72 / axes.figure.dpi
-    for label, y in zip(ordered, spread(wanted * height, spacing) / height, strict=True):
+    lines = np.array([1 + label.text.count("\n") for label in ordered])
+    gaps = spacing * (lines[1:] + lines[:-1]) / 2
+    for label, y in zip(ordered, spread(wanted * height, gaps) / height, strict=True):
         axes.annotate(
             label.text,
             (1, y),
@@ -45,14 +47,17 @@ def label_line_ends(axes: Axes, labels: Sequence[EndLabel], *, spacing: float = 
         )
 
 
-def spread(positions: Float[ndarray, " n"], spacing: float) -> Float[ndarray, " n"]:
-    """The closest positions (least squares, same order) that are `spacing` apart or more.
+def spread(
+    positions: Float[ndarray, " n"], gaps: float | Float[ndarray, " n-1"]
+) -> Float[ndarray, " n"]:
+    """The closest positions (least squares, same order) that are `gaps` apart or more.
 
-    With u_i = y_i - i·spacing the constraint says that u is non-decreasing: isotonic regression.
+    With u_i = y_i - (gap_1 + ... + gap_i) the constraint says that u is non-decreasing: isotonic
+    regression.
     """
     if positions.size == 0:
         return positions
-    ladder = spacing * np.arange(positions.size)
+    ladder = np.concatenate([[0.0], np.cumsum(np.broadcast_to(gaps, positions.size - 1))])
     return isotonic_regression(positions - ladder).x + ladder
 
 

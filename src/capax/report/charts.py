@@ -14,7 +14,13 @@ import numpy as np
 from capax.figures.experiments.learning_curves import LearningCurves
 from capax.figures.experiments.parity_transition import ParityPanel, ParityRun
 from capax.figures.experiments.reference_band import COLOR, Context
-from capax.figures.experiments.threshold_scaling import TARGET, ThresholdScaling
+from capax.figures.experiments.threshold_scaling import (
+    TARGET,
+    ThresholdScaling,
+    deserves_line,
+    is_wide,
+    strengths,
+)
 from capax.figures.heads.attention_weights import AttentionMap
 
 Chart = dict[str, Any]
@@ -59,7 +65,7 @@ def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
         for rank, law in enumerate(data.laws)
     ]
     references = [
-        _series(ref.name, ref.T, ref.m, f"series-{k}", line=True)
+        _series(ref.name, ref.T, ref.m, f"series-{k}", line=True, marks=len(ref.T) == 1)
         for k, ref in enumerate(data.references, start=2)
     ]
     return _chart(
@@ -125,19 +131,20 @@ def rates_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
             rates.m,
             [k / n for k, n in zip(rates.solved, rates.total, strict=True)],
             "series-1",
-            strength=round(0.3 + 0.7 * index / max(1, len(data.rates) - 1), 2),  # pale: small T
-            line=True,
+            strength=round(strength, 2),
+            line=deserves_line(rates),
             marks=True,
             radius=3.5,
             notes=[f"{k} of {n} trials" for k, n in zip(rates.solved, rates.total, strict=True)],
             traces=[{**trace, "T": rates.T, "m": m} for m in rates.m],
         )
-        for index, rates in enumerate(data.rates)
+        for rates, strength in zip(data.rates, strengths(len(data.rates)), strict=True)
     ]
+    wide = is_wide([m for rates in data.rates for m in rates.m])
     return _chart(
         id,
         "Share of trials that succeed against m",
-        x={"label": "training examples m", "short": "m", "log": False, "toggle": True},
+        x={"label": "training examples m", "short": "m", "log": wide, "toggle": True},
         y={"label": "share of trials that succeed", "short": "share", "log": False, "from": 0},
         series=series,
         rules=[{"y": TARGET, "label": "80%"}],

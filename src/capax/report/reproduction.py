@@ -1,10 +1,11 @@
 """What `make reproduce` does, stage by stage: sweeps, printed figures, a certificate, a bound.
 
 Every stage leaves files in one folder. Sweeps resume from their stores, everything else is quick
-and made again, so the whole may be interrupted and repeated at any time.
+and made again, so the whole may be interrupted and repeated at any time. What a store shows
+is drawn as soon as it is finished, while the others train.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +27,10 @@ from capax.figures.stored.curves import learning_curves, parity_transition
 from capax.figures.stored.runs import panels_of
 from capax.figures.stored.thresholds import threshold_scaling
 from capax.figures.style import save
+from capax.report.page import Section
+from capax.report.showcase import diagram_section
 from capax.sweep.running.job import Status
-from capax.sweep.running.runner import run_sweep
+from capax.sweep.running.several import Sweep, run_sweeps
 from capax.sweep.shipped import shipped_experiments
 from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
@@ -40,21 +43,40 @@ _SUFFIXES = (".png", ".svg")
 
 @dataclass(frozen=True)
 class Showcase:
-    """The compiled function, its verification, and the bound on its error from `m` examples."""
+    """What needs no store: Figure 1, for the report and its files; a compiled function, its
+    verification, and the bound on its error from `m` examples."""
 
+    diagram: Section
+    figures: tuple[Path, ...]
     certificate: Certificate
     verification: Verification
     bound: BoundCertificate
     m: int
 
 
-def sweep_into(
-    experiment: Path, scale: str, store: Path, *, jobs: int, report: Callable[[Status], None]
-) -> Status:
-    """Run an experiment file at one scale into a store; resumes what is there."""
-    plan = load_experiment(experiment, scale)
-    with Store.create_or_resume(store, plan) as opened:
-        return run_sweep(plan, opened, jobs_at_once=jobs, report=report)
+def sweep_all(
+    experiments: Mapping[str, Path],
+    scale: str,
+    out: Path,
+    *,
+    jobs: int,
+    report: Callable[[str], Callable[[Status], None]],
+) -> Generator[Path]:
+    """Run experiment files at one scale, each into its store in `out`; resumes what is there.
+
+    Every store as soon as it is finished, while the others are still being trained.
+    """
+    sweeps = [
+        Sweep(load_experiment(file, scale), store_of(out, name, scale), report(name))
+        for name, file in experiments.items()
+    ]
+    for number in run_sweeps(sweeps, jobs_at_once=jobs):
+        yield sweeps[number].store
+
+
+def store_of(out: Path, name: str, scale: str) -> Path:
+    """The store of an experiment."""
+    return out / f"{name}-{scale}.sqlite"
 
 
 def experiment_file(folder: Path | None, name: str) -> Path:
@@ -70,12 +92,14 @@ def experiment_file(folder: Path | None, name: str) -> Path:
     return path
 
 
-def print_figures(stores: Sequence[Path], out: Path) -> list[Path]:
-    """Figure 1 and every figure the stores have data for, as PNG and SVG."""
-    drawn = {"figure1": draw_attention_diagram()}
-    for path in stores:
-        with Store.read(path) as store:
-            drawn |= _drawn(store)
+def print_figures(store: Path, out: Path) -> list[Path]:
+    """Every figure the store has data for, as PNG and SVG."""
+    with Store.read(store) as opened:
+        drawn = _drawn(opened)
+    return _printed(drawn, out)
+
+
+def _printed(drawn: dict[str, Figure], out: Path) -> list[Path]:
     return [
         save(figure, out / f"{name}{suffix}")
         for name, figure in drawn.items()
@@ -97,10 +121,18 @@ def _drawn(store: Store) -> dict[str, Figure]:
 
 
 def make_showcase(out: Path) -> Showcase:
-    """Compile a formula, verify the written file, and bound its error from a sample."""
+    """Draw Figure 1, compile a formula, verify the file, and bound its error from a sample."""
+    figures = _printed({"figure1": draw_attention_diagram()}, out)
     compiled = compile_function(FORMULA, LENGTH)
     path = save_compiled(out / "compiled.safetensors", compiled)
-    return Showcase(compiled.certificate, verify(path), _bound(compiled), EXAMPLES)
+    return Showcase(
+        diagram_section(),
+        tuple(figures),
+        compiled.certificate,
+        verify(path),
+        _bound(compiled),
+        EXAMPLES,
+    )
 
 
 def _bound(compiled: Compiled) -> BoundCertificate:

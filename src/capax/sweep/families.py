@@ -9,16 +9,19 @@ family needs three methods:
     learner(panel, T) -> Learner            pulls trials while it has room, yields outcomes
     prepare(panel, T)                       what can be done ahead in another thread; may do nothing
 
-and may have a fourth, `m_range(panel, T)`, where some m can have no training set. What goes wrong
-in one trial is that trial's business: `Outcome(trial, solved=False, runs=(), reason="...")` keeps
-the sweep going and the reason in the store. An error that is raised ends the sweep, except
-`InfeasibleError`, which ends the panel's work at this T and is noted there.
+and may have a fourth, `m_range(panel, T)`, where some m can have no training set. One that trains
+step by step, and ends runs as the panel's `whole_curves` and `stop_memorised` say, declares
+`trains_in_steps = True`; elsewhere these two are refused.
+
+What goes wrong in one trial is that trial's business: `Outcome(trial, solved=False, runs=(),
+reason="...")` keeps the sweep going and the reason in the store. An error that is raised ends the
+sweep, except `InfeasibleError`, which ends the panel's work at this T and is noted there.
 """
 
 import importlib
 from typing import Protocol, runtime_checkable
 
-from capax.errors import InputError, inside, shown
+from capax.errors import InputError, inside, require, shown
 from capax.foreign import one_line
 from capax.learners.names import entry_of, known_names
 from capax.learners.references import is_reference
@@ -52,6 +55,13 @@ class Ranged(Protocol):
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
         """The least and the largest m to ask for at T (`None`: no largest). Must be repeatable."""
         ...
+
+
+@runtime_checkable
+class Stepwise(Protocol):
+    """A family that heeds `whole_curves` and `stop_memorised`; those without this do not."""
+
+    trains_in_steps: bool
 
 
 class SimulatedFamily:
@@ -120,6 +130,17 @@ def m_range(panel: Panel, T: int) -> tuple[int, int | None]:
     return family.m_range(panel, T) if isinstance(family, Ranged) else (1, None)
 
 
+def check_ends(panel: Panel) -> None:
+    """Raise `InputError` for rules on how runs end that contradict each other, or go unheard."""
+    family = family_of(panel)
+    heard = isinstance(family, Stepwise) and family.trains_in_steps
+    for name in ("whole_curves", "stop_memorised"):
+        wanted = f"false for {shown(panel.family)}, which the engine does not train step by step"
+        require(heard or not getattr(panel, name), name, wanted, True)
+    wanted = "false beside whole_curves = true, which takes every run to its last step"
+    require(not (panel.whole_curves and panel.stop_memorised), "stop_memorised", wanted, True)
+
+
 def check_experiment(experiment: Experiment) -> None:
     """Build one trial at every corner of every panel, so that impossible settings fail first.
 
@@ -129,6 +150,7 @@ def check_experiment(experiment: Experiment) -> None:
     for panel in experiment.panels:
         for T in panel.T:
             try:
+                check_ends(panel)
                 trial = family_of(panel).trial(panel, T, largest_m(panel, T), 0)
             except InputError as error:
                 where = f"panels.{one_line(panel.name)} at T = {T}"

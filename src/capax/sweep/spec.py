@@ -178,6 +178,8 @@ def _spelt_out(fields: Table) -> Table:
             full[part] = {**table(full, part), name: fields[name]}
     if {"T", "search", "data"} & set(fields) and ("panels" not in fields or "T" in fields):
         require("panels" not in fields, "T", "either at the top or in [panels.NAME]", "both")
+        if "T" in fields:
+            _lengths(fields["T"])  # here it is called T, below panels.threshold.T
         full["panels"] = {_ONLY_PANEL: {k: fields[k] for k in ("T", "search") if k in fields}}
     return full
 
@@ -204,13 +206,21 @@ def _panel(name: str, fields: Table, experiment: Table, variant: Table, folder: 
         for part in SETTINGS:
             own[part] = laid_over(common[part], table(fields, part))
             own[part] = laid_over(own[part], table(variant, part))
-        if isinstance(own.get("T"), int):
-            own["T"] = (own["T"],)
+        if "T" in own:
+            own["T"] = _lengths(own["T"])
         if "data" in own["task"]:
             own |= _of_file(own["task"], own.get("T"), folder)
         own["search"] = _search(table(fields, "search"))
         own["seed"] = experiment.get("seed", 0)
         return Panel(name=name, **own)
+
+
+def _lengths(T: Any) -> tuple[int, ...]:
+    """One T or several. A number in quotes is a mistake, and would be taken for one elsewhere."""
+    several = tuple(T) if isinstance(T, list | tuple) else (T,)
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in several)
+    require(whole, "T", "whole numbers, such as 100 or [10, 100, 1000]", T)
+    return several
 
 
 def _of_file(task: Table, T: Any, folder: Path) -> Table:
@@ -264,5 +274,5 @@ def check_names(fields: Table, known: tuple[str, ...], where: str) -> None:
 
 def nearest(name: str, known: tuple[str, ...]) -> str:
     """`; did you mean 'x'?`, or all known names when none is near."""
-    near = difflib.get_close_matches(name[:80], known, n=1)
+    near = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.7)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"

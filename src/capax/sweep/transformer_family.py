@@ -43,6 +43,7 @@ class TransformerFamily:
 
     block: int = 0
     examine_from: float = 1.0
+    trains_in_steps: bool = True
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
         """The engine's trial number `index`."""

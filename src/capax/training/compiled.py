@@ -29,9 +29,10 @@ from capax.attention.transformer import TransformerSpec
 from capax.training.fused.kernel import ptx
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.fused.step import has_hopper, not_covered, why_not
-from capax.training.hardware import launched_singly
+from capax.training.hardware import drawn_simply, launched_singly
 from capax.training.program import SUBSET, Data, Lane, Program, Target, advance, examine, start
 
+_SENT = 1 << 28  # bytes of zeros that are sent to a device; to compile a program is faster beyond
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
 
 
@@ -132,8 +133,11 @@ class _Compiler:
         if self.width == 1:
             return None
         lane = lane_shape(self.program)
-        lanes, fresh = _stacked(lane, self.width), _stacked(lane, GROUP)
-        return self._build("write", _write, lanes, fresh, _INDEX, donate=(0,))
+        T, rows = self.program.path.spec.T, lane.data.bits.shape[0]
+        bits = jax.ShapeDtypeStruct((rows, packed_width(T)), jnp.uint8)
+        fresh = lane._replace(data=lane.data._replace(bits=bits))
+        lanes, fresh = _stacked(lane, self.width), _stacked(fresh, GROUP)
+        return self._build("write", partial(_write, T), lanes, fresh, _INDEX, donate=(0,))
 
     def examine(self) -> Any:
         """The whole pool."""
@@ -225,9 +229,13 @@ class _Compiler:
         return function.lower(*arguments)
 
     def _compiled(self, name: str, lowered: Any) -> Any:
-        long = name == "advance" and self.program.path.spec.T >= LONG
-        more = launched_singly() if long and self.device.platform == "gpu" else {}
-        return lowered.compile(compiler_options=self.options | more)
+        return lowered.compile(compiler_options=self.options | self._more_options(name))
+
+    def _more_options(self, name: str) -> dict[str, Any]:
+        platform = self.device.platform
+        if platform == "gpu" and name == "advance" and self.program.path.spec.T >= LONG:
+            return launched_singly()
+        return drawn_simply() if platform == "cpu" and name == "draw" else {}
 
 
 _KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)
@@ -241,7 +249,15 @@ def _into(future: Future[Any], make: Callable[[], Any]) -> None:
         future.set_exception(error)
 
 
-def _write(lanes: Lane, fresh: Lane, index: Any) -> Lane:
+def packed_width(T: int) -> int:
+    """Bytes of T bits, eight to a byte."""
+    return -(-T // 8)
+
+
+def _write(T: int, lanes: Lane, fresh: Lane, index: Any) -> Lane:
+    """New runs, their bits unpacked, into slots."""
+    bits = jnp.unpackbits(fresh.data.bits, axis=2, count=T, bitorder="little")
+    fresh = fresh._replace(data=fresh.data._replace(bits=bits))
     return jax.tree.map(lambda old, new: old.at[index].set(new), lanes, fresh)
 
 
@@ -264,10 +280,16 @@ def lane_shape(program: Program) -> Lane:
     return Lane(params, state, step, data, target, real, real, real, _KEY)
 
 
-def empty_lanes(program: Program, width: int) -> Lane:
-    """`width` lanes of zeros on the host, as the program expects them."""
-    lane = lane_shape(program)
-    return jax.tree.map(lambda x: np.zeros((width, *x.shape), x.dtype), lane)
+def empty_lanes(program: Program, width: int, device: jax.Device) -> Lane:
+    """`width` lanes of zeros on the device, as the program expects them."""
+    lanes = _stacked(lane_shape(program), width)
+    if sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(lanes)) < _SENT:
+        return jax.device_put(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), lanes), device)
+    made = jax.jit(
+        lambda: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), lanes),
+        out_shardings=SingleDeviceSharding(device),
+    )
+    return made()
 
 
 def _stacked(tree: Any, width: int) -> Any:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-# Most of drawing is Python: more threads do not draw faster, they only keep others waiting longer.
-_THREADS = 2
+from capax.machine import num_cores
+
+# Much of drawing is Python: many threads do not draw faster, they only keep others waiting longer.
+_THREADS = max(2, min(4, num_cores() // 4))
 _order = itertools.count()
 _change = threading.Condition()
 _waiting: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []

@@ -79,7 +79,8 @@ class Hardware:
         takes twice as long to compile, gains nothing here, and what is chosen, hence the rounding,
         differs from one compilation to the next; and kernels that do not wait for each other may
         run side by side. On the CPU one thread per program (the other cores have programs of their
-        own), and parameters updated in place, a tenth of a step faster where this XLA knows how.
+        own). Not `xla_cpu_copy_insertion_use_region_analysis`: it saves a tenth of a step and loses
+        parts of sums that a loop scatters into lanes (`tests/training/test_pieces.py`).
         """
         options: dict[str, Any] = {}
         wish: dict[str, Any] = {}
@@ -88,7 +89,6 @@ class Hardware:
             wish = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
         if self.platform == "cpu":
             options = {"xla_cpu_multi_thread_eigen": False}
-            wish = {"xla_cpu_copy_insertion_use_region_analysis": True}
         return options | {name: value for name, value in wish.items() if _is_known(name, value)}
 
 
@@ -96,6 +96,13 @@ def launched_singly() -> dict[str, Any]:
     """Options of a program whose kernels are long: in CUDA graphs they take a fifth longer (eight
     models at T = 100 000). Where kernels are short, graphs save their launches."""
     name, value = "xla_gpu_graph_min_graph_size", 1 << 20
+    return {name: value} if _is_known(name, value) else {}
+
+
+def drawn_simply() -> dict[str, Any]:
+    """Options of the program that draws parameters on a CPU: it runs once for every run, so it is
+    to compile fast. The older emitters take half as long, and draw the same bits."""
+    name, value = "xla_cpu_use_fusion_emitters", False
     return {name: value} if _is_known(name, value) else {}
 
 

@@ -75,7 +75,12 @@ def device_memory(device: jax.Device, hardware: Hardware) -> int:
     if device.platform == "cpu":
         return psutil.virtual_memory().available // len(hardware.worker_devices())
     stats = device.memory_stats() or {}
-    return int(stats.get("bytes_limit", 8 << 30)) - int(stats.get("bytes_in_use", 0))
+    return all_memory(device) - int(stats.get("bytes_in_use", 0))
+
+
+def all_memory(device: jax.Device) -> int:
+    """Bytes of an accelerator that this process may use, those in use among them."""
+    return int((device.memory_stats() or {}).get("bytes_limit", 8 << 30))
 
 
 def plan(

@@ -20,6 +20,7 @@ from capax.training.fused.step import fused_step, pack
 from capax.training.objective import accuracy, cross_entropy
 from capax.training.optimiser import transformation
 from capax.training.paths import Path
+from capax.training.pieces import in_pieces
 from capax.training.specs import OptimiserSpec
 
 SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
@@ -62,7 +63,7 @@ class Target(NamedTuple):
 class Data(NamedTuple):
     """A padded training set (empty in online training) with its mask."""
 
-    bits: Leaf  # uint8 [m, T]
+    bits: Leaf  # uint8 [m, T]; eight to a byte (`capax.training.seeds`) until it is in a slot
     y: Leaf  # float32 [m]
     mask: Leaf  # float32 [m]
 
@@ -101,9 +102,10 @@ def advance(
 ) -> tuple[Lane, Measured]:
     """`chunk` training steps, then an evaluation with the new parameters.
 
-    busy: 1 for a slot with a run in it, 0 for an idle one, which the fused step then leaves out.
+    busy: 1 for a slot with a run in it, 0 for an idle one, which the fused step and gradients in
+    pieces then leave out.
     """
-    step, fixed = _fused(program, lane, busy) if program.fused else _plain(program, lane)
+    step, fixed = (_fused if program.fused else _plain)(program, lane, busy)
     carry = (lane.params, lane.state, lane.step)
     (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
     lane = lane._replace(params=params, state=state, step=number)
@@ -111,16 +113,19 @@ def advance(
     return lane, _measure(program, lane, batch, pool)
 
 
-def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
+def _plain(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
     """A step as XLA compiles it, and the batch where it stays the same."""
     optimiser = _optimiser(program, lane)
-    fixed = _prepared(program, lane.data) if program.mode == "full_batch" else None
+    data = lane.data
+    if program.block and busy is not None:
+        data = data._replace(mask=data.mask * busy)
+    fixed = _prepared(program, data) if program.mode == "full_batch" else None
 
     def loss(params: Any, batch: Any) -> Array:
         inputs, y, mask = batch
         return cross_entropy(program.path.logits(params, inputs), y, mask)
 
-    descent = jax.grad(loss) if program.block == 0 else in_pieces(program)
+    descent = in_pieces(program.path, program.block) if program.block else jax.grad(loss)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry
@@ -132,33 +137,6 @@ def _plain(program: Program, lane: Lane) -> tuple[Step, Any]:
         return (params, state, number + 1), None
 
     return step, fixed
-
-
-def in_pieces(program: Program) -> Callable[[Any, Any], Any]:
-    """The gradient as a sum over pieces of `block` rows, as many as m needs and no more.
-
-    One program then serves a search over a wide range of m at the cost of each m, not of the
-    largest one; and no more than a piece of the activations is ever kept.
-    """
-
-    def part(params: Any, batch: Any) -> Array:
-        inputs, y, mask = batch
-        z = program.path.logits(params, inputs)
-        return jnp.sum(mask * (jnp.logaddexp(z, jnp.zeros_like(z)) - y * z))
-
-    def descent(params: Any, batch: Any) -> Any:
-        total = jnp.sum(batch[2])
-        pieces = jax.tree.map(lambda x: x.reshape(-1, program.block, *x.shape[1:]), batch)
-        needed = jnp.ceil(total / program.block).astype(jnp.int32)
-
-        def add(i: Array, sum_: Any) -> Any:
-            piece = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, i, keepdims=False), pieces)
-            return jax.tree.map(jnp.add, sum_, jax.grad(part)(params, piece))
-
-        whole = lax.fori_loop(jnp.int32(0), needed, add, jax.tree.map(jnp.zeros_like, params))
-        return jax.tree.map(lambda x: x / total, whole)
-
-    return descent
 
 
 def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:

@@ -1,4 +1,8 @@
-"""From a run's spec to what enters a slot: padded data, target, rates and keys."""
+"""From a run's spec to what enters a slot: padded data, target, rates and keys.
+
+Bits wait for their slot eight to a byte: at T = 100 000 a training set has 25 million of them, and
+to copy and send them one to a byte took a quarter of the time between two chunks.
+"""
 
 from concurrent.futures import Future
 
@@ -16,10 +20,11 @@ from capax.data.task import (
 )
 from capax.errors import require
 from capax.identity import canonical_json, words_of
+from capax.training.compiled import packed_width
 from capax.training.program import Data, Lane, Program, Target
 from capax.training.specs import RunSpec
 
-Seed = tuple[Lane, np.ndarray]
+Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisation key
 
 
 def training_for(spec: RunSpec) -> Training | None:
@@ -59,13 +64,20 @@ def seed_after(spec: RunSpec, training: "Future[Training | None]", program: Prog
     return seed_for(spec, training.result(), program)
 
 
+def unpacked(lane: Lane, T: int) -> Lane:
+    """The lane with its bits one to a byte."""
+    bits = np.unpackbits(lane.data.bits, axis=1, count=T, bitorder="little")
+    return lane._replace(data=lane.data._replace(bits=bits))
+
+
 def _padded(training: Training | None, program: Program) -> Data:
     rows = program.rows if program.mode == "full_batch" else 0
-    bits = np.zeros((rows, program.path.spec.T), np.uint8)
+    bits = np.zeros((rows, packed_width(program.path.spec.T)), np.uint8)
     y, mask = np.zeros(rows, np.float32), np.zeros(rows, np.float32)
     if training is not None:
         m = len(training.y)
-        bits[:m], y[:m], mask[:m] = training.X, training.y, 1.0
+        bits[:m] = np.packbits(training.X, axis=1, bitorder="little")
+        y[:m], mask[:m] = training.y, 1.0
     return Data(bits, y, mask)
 
 

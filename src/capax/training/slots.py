@@ -10,9 +10,8 @@ import numpy as np
 
 from capax.machine import num_cores
 from capax.training.compiled import GROUP, Executables, empty_lanes, executables
-from capax.training.program import SUBSET, Lane, Measured, Program
-
-Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisation key
+from capax.training.program import SUBSET, Measured, Program
+from capax.training.seeds import Seed, unpacked
 
 # Several calls of `train` may share the cores: as many chunks at once as there are cores, so that a
 # model stays in its core's cache for a whole chunk.
@@ -37,13 +36,14 @@ class Slots:
         self._head = self._pool[:SUBSET]
         self._lanes: Any = None
         if width > 1:
-            self._lanes = jax.device_put(empty_lanes(program, width), device)
+            self._lanes = empty_lanes(program, width, device)
 
     def admit(self, seeds: dict[int, Seed]) -> None:
         """Start new runs in the given slots."""
         if self.width == 1:
             for lane, key in seeds.values():
-                lane, key = jax.device_put((lane, key), self.device)
+                bits_apart = unpacked(lane, self.program.path.spec.T)
+                lane, key = jax.device_put((bits_apart, key), self.device)
                 params, state = self._run.draw(key)
                 self._lanes = lane._replace(params=params, state=state)
             return

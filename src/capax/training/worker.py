@@ -102,8 +102,21 @@ def work(orders: Orders, device: jax.Device, desk: Desk) -> None:
     """The life of a worker thread."""
     try:
         _serve(orders, device, desk)
+    except jax.errors.JaxRuntimeError as error:
+        desk.events.put(_out_of_memory(error, orders) or error)
     except BaseException as error:
         desk.events.put(error)
+
+
+def _out_of_memory(error: BaseException, orders: Orders) -> InfeasibleError | None:
+    """The plan was too hopeful, or others use the device as well: one line, and no traceback."""
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        return None
+    T, rows = orders.program.path.spec.T, orders.program.rows
+    return InfeasibleError(
+        f"memory: {orders.width} runs at once with T = {T}, m = {rows} do not fit on the device; "
+        f"wanted fewer jobs at once, a smaller m, or a device of its own"
+    )
 
 
 def _serve(orders: Orders, device: jax.Device, desk: Desk) -> None:

@@ -32,6 +32,13 @@ FreshSeed = Annotated[
     typer.Option(min=0, help="Repeat the experiment with fresh data; the file's by default."),
 ]
 AtOnce = Annotated[int, typer.Option(min=1, help="Values of T in work at once (here only).")]
+InProcesses = Annotated[
+    bool,
+    typer.Option(
+        "--processes",
+        help="Every T in a process of its own: with --jobs 7 seven of them share a GPU.",
+    ),
+]
 
 
 def sweep(
@@ -42,6 +49,7 @@ def sweep(
     on: On = Where.here,
     address: Address = None,
     jobs: AtOnce = 1,
+    processes: InProcesses = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Train what an experiment asks for, and keep every run in one SQLite file.
@@ -52,6 +60,7 @@ def sweep(
 
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
+    from capax.errors import inside
     from capax.sweep.families import check_experiment
     from capax.sweep.running.runner import run_sweep
     from capax.sweep.shipped import experiment_path
@@ -59,8 +68,10 @@ def sweep(
     from capax.sweep.storage.store import Store
 
     check_address(on, address)
-    plan = load_experiment(experiment_path(experiment), scale, seed=seed)
-    check_experiment(plan)
+    source = experiment_path(experiment)
+    plan = load_experiment(source, scale, seed=seed)
+    with inside(f"{source}: "):
+        check_experiment(plan)
     repeat = f"-seed{seed}" if seed else ""
     path = store or _default_store(f"{plan.name}-{plan.scale}{repeat}.sqlite")
     with Store.create_or_resume(path, plan) as opened, watching() as watch:
@@ -70,7 +81,9 @@ def sweep(
 
             status = run_on_ray(plan, opened, address=address, report=report)
         else:
-            status = run_sweep(plan, opened, jobs_at_once=jobs, report=report)
+            status = run_sweep(
+                plan, opened, jobs_at_once=jobs, in_processes=processes, report=report
+            )
         unfinished = opened.unfinished()
     summary = _summary(plan, path, status, report.resumed, unfinished)
     if report.resumed:

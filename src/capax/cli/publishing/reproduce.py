@@ -1,6 +1,7 @@
 """`capax reproduce`: the paper's figures, a compiled function, a bound and a report, in one go."""
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,29 +49,34 @@ def _run(
     with stages.single("loading"):
         from capax.report import reproduction as stage
         from capax.report.build import write_report
-        from capax.report.showcase import bound_section, compiled_section, diagram_section
+        from capax.report.showcase import bound_section, compiled_section
 
         files = {name: stage.experiment_file(experiments, name) for name in stage.EXPERIMENTS}
-    stores = []
-    for name, file in files.items():
-        stores.append(out / f"{name}-{scale}.sqlite")
-        stage.sweep_into(file, scale, stores[-1], jobs=jobs, report=stages.sweep(name))
-    with stages.single("printing the figures"):
-        printed = stage.print_figures(stores, out)
-    with stages.single("a compiled function and a bound"):
-        shown = stage.make_showcase(out)
+    stores = [stage.store_of(out, name, scale) for name in files]
+    printed: dict[Path, list[Path]] = {}
+    shown: stage.Showcase | None = None
+    with closing(stage.sweep_all(files, scale, out, jobs=jobs, report=stages.sweep)) as finished:
+        for store in finished:  # the others train meanwhile
+            if shown is None:
+                with stages.single("a diagram, a function, a bound"):
+                    shown = stage.make_showcase(out)
+            with stages.single(f"pictures of {store.stem}"):
+                printed[store] = stage.print_figures(store, out)
+    assert shown is not None  # there are experiments
     with stages.single("writing the report"):
         compiled = compiled_section(shown.certificate, shown.verification)
         bound = bound_section(
             shown.bound, m=shown.m, what=f"the head compiled from {stage.FORMULA}"
         )
         page = write_report(
-            stores, out / "report.html", first=[diagram_section()], last=[compiled, bound]
+            stores, out / "report.html", first=[shown.diagram], last=[compiled, bound]
         )
     return {
         "report": str(out / "report.html"),
         "scale": scale,
-        "figures": [str(path) for path in printed],
+        "figures": [
+            str(path) for path in (*shown.figures, *(p for s in stores for p in printed[s]))
+        ],
         "stores": [str(path) for path in stores],
         "findings": [{"value": f.value, "meaning": f.meaning} for f in page.findings],
         "certificate": shown.certificate.to_json(),

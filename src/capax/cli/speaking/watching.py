@@ -8,7 +8,7 @@ from capax.cli.speaking.output import stderr
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
     from capax.sweep.running.job import Status
     from capax.training.progress import Lines, Stopwatch
@@ -68,14 +68,14 @@ class InBars:
     def sweep(self, title: str) -> Report:
         from capax.training.progress import Stopwatch
 
-        task = self._progress.add_task(title, total=None, detail="")
-        watch: list[Stopwatch] = []
+        begun: list[tuple[Stopwatch, TaskID]] = []  # several may be announced, and begin later
 
         def report(status: "Status") -> None:
-            if not watch:
-                watch.append(Stopwatch(status.trials))
-            detail = short(status, watch[0])
-            total = status.most_trials
+            if not begun:
+                task = self._progress.add_task(title, total=None, detail="")
+                begun.append((Stopwatch(status.trials), task))
+            watch, task = begun[0]
+            detail, total = short(status, watch), status.most_trials
             self._progress.update(task, total=total, completed=status.trials, detail=detail)
 
         return report
@@ -88,10 +88,11 @@ class InBars:
 
 
 class InLines:
-    """A line when a stage begins and ends, and one every minute in between."""
+    """A line when a stage begins and ends, and one every minute in between, for each that runs."""
 
     def __init__(self, lines: "Lines") -> None:
         self._lines = lines
+        self._running: dict[str, Callable[[], str]] = {}
 
     def sweep(self, title: str) -> Report:
         from capax.training.progress import Stopwatch
@@ -106,13 +107,21 @@ class InLines:
             if not watch:
                 watch.append(Stopwatch(status.trials))
                 self._lines.say(f"{title}: {status.trials} of at most {status.most_trials} trials")
-            self._lines.text = lambda: f"{title}: {long(status, watch[0])}"
             over = status.finished_jobs == status.jobs
             if over:
-                self._lines.text = None
+                self._now(title, None)
                 self._lines.say(f"{title}: {long(status, watch[0])}")
+            else:
+                self._now(title, lambda: f"{title}: {long(status, watch[0])}")
 
         return report
+
+    def _now(self, title: str, text: Callable[[], str] | None) -> None:
+        """What a stage would say from now on; nothing when it is over."""
+        others = {name: said for name, said in self._running.items() if name != title}
+        self._running = others if text is None else {**others, title: text}
+        running = tuple(self._running.values())  # the thread that tells keeps what it has
+        self._lines.text = (lambda: "\n".join(t() for t in running)) if running else None
 
     @contextmanager
     def single(self, title: str) -> Iterator[None]:
@@ -131,6 +140,8 @@ def long(status: "Status", watch: "Stopwatch") -> str:
     """The same for a log, with what runs right now."""
     so_far, left = _times(status, watch)
     running = f", at work: {status.at_work}" if status.at_work else ""
+    if not (status.runs or running):  # nobody has reported since the beginning
+        running = ", compiling and training the first"
     return (
         f"{status.trials} of at most {status.most_trials} trials, {status.solved} solved, "
         f"{status.runs} runs{running}, {so_far}{f', at most {left} left' if left else ''}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from numpy import ndarray
 
 from capax.analysis.agreement import PUBLISHED, PUBLISHED_T, Agreement
@@ -80,5 +81,7 @@ def draw_context(axes: Axes, context: Context, palette: Palette) -> list[EndLabe
             textcoords="offset points",
             fontsize="x-small",
             color=palette.ink,
+            zorder=6,  # legible also on the lines of laws
+            path_effects=[withStroke(linewidth=2.5, foreground=palette.background)],
         )
     return labels

@@ -6,6 +6,7 @@ fitted laws, and below them what the best possible learner needs on the same tas
 """
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ TARGET = 0.8
 # dots show them, as large as their trials are many.
 ENOUGH_FOR_A_LINE = 5
 LEGEND_DOT = 24.0
+WIDE = 20  # largest over smallest m, from where on an axis of m is logarithmic
 LINE = 0.175  # inches from one line of the verdict to the next
 
 
@@ -120,17 +122,48 @@ def draw_threshold_scaling(data: ThresholdScaling, *, dark: bool = False) -> Fig
 
 def _draw_rates(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
     axes.axhline(TARGET, color=palette.muted, linewidth=0.8, linestyle=(0, (2, 3)))
-    for rates, strength in zip(data.rates, np.linspace(0.3, 1, len(data.rates)), strict=True):
+    for rates, strength in zip(data.rates, strengths(len(data.rates)), strict=True):
         total = np.array(rates.total)
         share = np.array(rates.solved) / total
-        look = {"color": palette.series[0], "alpha": float(strength)}  # pale: small T
-        if np.median(total) >= ENOUGH_FOR_A_LINE:
+        look = {"color": palette.series[0], "alpha": strength}
+        if deserves_line(rates):
             axes.plot(rates.m, share, linewidth=1.1, **look)
-        area = 4 + 0.4 * total if np.median(total) >= ENOUGH_FOR_A_LINE else 6 * total
+        area = 4 + 0.4 * total if deserves_line(rates) else 6 * total
         axes.scatter(rates.m, share, s=area, linewidths=0, label=f"{rates.T}", **look)
-    axes.set(title="Trials that succeed", xlabel="training examples m", ylim=(-0.03, 1.05))
+    one = f", T = {data.rates[0].T}" if len(data.rates) == 1 else ""
+    axes.set(title=f"Trials that succeed{one}", xlabel="training examples m", ylim=(-0.03, 1.05))
     axes.yaxis.set_major_formatter("{x:.0%}")
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    _stretch(axes, [m for rates in data.rates for m in rates.m])
+    if not one:  # a legend of one dot would pass for a trial
+        _explain_lengths(axes)
+
+
+def _stretch(axes: Axes, tried: Sequence[int]) -> None:
+    """A logarithmic axis where the m tried go far apart: most trials are at the small ones."""
+    if is_wide(tried):
+        axes.set_xscale("log")
+        steps = [k * 10**e for e in range(10) for k in (1, 2, 5)]
+        tick_at(axes, [m for m in steps if min(tried) <= m <= max(tried)])
+        axes.set_xlabel("training examples m (log scale)")
+
+
+def is_wide(tried: Sequence[int]) -> bool:
+    """Whether an axis of the m tried should be logarithmic."""
+    return bool(tried) and max(tried) > WIDE * min(tried)
+
+
+def deserves_line(rates: SuccessRates) -> bool:
+    """Whether the shares of one T rest on enough trials to be joined by a line."""
+    return bool(np.median(rates.total) >= ENOUGH_FOR_A_LINE)
+
+
+def strengths(number: int) -> list[float]:
+    """Opacity of the curves of so many T: pale for small ones; one alone is not."""
+    return np.linspace(1, 0.3, number)[::-1].tolist()
+
+
+def _explain_lengths(axes: Axes) -> None:
     legend = axes.legend(
         title="T",
         loc="lower right",
@@ -211,7 +244,8 @@ def _draw_laws(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[End
 def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[EndLabel]:
     labels = []
     for reference, color in zip(data.references, palette.series[1:], strict=False):
-        axes.plot(reference.T, reference.m, color=color, linewidth=1.3)
+        alone = "_" if len(reference.T) == 1 else ""  # a line of one point would not be seen
+        axes.plot(reference.T, reference.m, color=color, linewidth=1.3, marker=alone, markersize=22)
         labels.append(EndLabel(float(reference.m[-1]), textwrap.fill(reference.name, 24), color))
     return labels
 

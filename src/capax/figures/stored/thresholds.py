@@ -108,7 +108,7 @@ def _references(panel: Panel, found: tuple[Threshold, ...]) -> tuple[ReferenceCu
     if np.all(np.isfinite(one_left)):
         references.append(ReferenceCurve("one rule left in 80%", T, one_left))
     union = np.array([float(_union(task)) for _, _, task in known])
-    return (*references, ReferenceCurve("the same, union bound", T, union))
+    return (*references, ReferenceCurve("one rule, union bound", T, union))
 
 
 def _union(task: TaskSpec) -> int:

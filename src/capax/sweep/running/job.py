@@ -1,9 +1,11 @@
 """A job: the search of one panel at one T. A sweep is a list of jobs."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from capax.errors import InfeasibleError, InputError
+from capax.machine import num_cores
 from capax.sweep.families import family_of, m_range
 from capax.sweep.search import AdaptiveSearch, Cell, Progress, Search
 from capax.sweep.spec import Experiment, Panel
@@ -31,6 +33,7 @@ class Job:
         given = {cell: known[cell] for cell in before or ()}
         new = {cell: solved for cell, solved in known.items() if cell not in given}
         self.closed = False
+        self.runs = self.recorded = self.written = 0  # runs and trials that came in; trials stored
         self.progress = Progress(search, restarts=panel.restarts, known=new, given=given)
 
     @property
@@ -42,8 +45,15 @@ class Job:
         cell = self.progress.take()
         return None if cell is None else self._family.trial(self.panel, self.T, *cell)
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the job is over and the store has all of it."""
+        return bool(self.finished or self.note) and self.written == self.recorded
+
     def record(self, outcome: Outcome) -> None:
         trial = outcome.trial
+        self.recorded += 1
+        self.runs += len(outcome.runs)
         self.progress.record((trial.m, trial.index), outcome.solved)
 
     def prepare(self) -> None:
@@ -53,10 +63,12 @@ class Job:
     def learner(self) -> Learner:
         return self._family.learner(self.panel, self.T)
 
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+    def outcomes(
+        self, should_stop: Callable[[], bool] = lambda: False, learner: Learner | None = None
+    ) -> Iterator[Outcome]:
         """Train until the search is finished; every outcome as soon as it is known."""
         try:
-            for outcome in self.learner()(self._source(should_stop)):
+            for outcome in (learner or self.learner())(self._source(should_stop)):
                 self.record(outcome)
                 yield outcome
         except InfeasibleError as error:
@@ -91,10 +103,7 @@ class Tally:
 
     def __init__(self, jobs: list[Job], runs: int) -> None:
         self._jobs = jobs
-        self._runs = runs
-
-    def add(self, outcome: Outcome) -> None:
-        self._runs += len(outcome.runs)
+        self._runs_before = runs
 
     def status(self) -> Status:
         progress = [job.progress for job in self._jobs]
@@ -109,7 +118,7 @@ class Tally:
             most_trials=sum(most),
             solved=sum(p.num_solved for p in progress),
             running=sum(p.num_running for p in progress),
-            runs=self._runs,
+            runs=self._runs_before + sum(job.runs for job in self._jobs),
             jobs=len(self._jobs),
             finished_jobs=sum(bool(job.finished or job.note) for job in self._jobs),
             at_work=self._at_work(),
@@ -127,12 +136,15 @@ class Tally:
 
 
 def jobs_of(experiment: Experiment, store: Store) -> list[Job]:
-    """All jobs of an experiment, each as far as the store remembers it."""
-    return [
-        Job(panel, T, store.known(panel.name, T), store.known_before(panel.name, T))
-        for panel in experiment.panels
-        for T in panel.T
-    ]
+    """All jobs of an experiment, each as far as the store remembers it.
+
+    Side by side: where T is large, seconds pass until it is known from which m on to look.
+    """
+    places = [(panel, T) for panel in experiment.panels for T in panel.T]
+    known = [(store.known(p.name, T), store.known_before(p.name, T)) for p, T in places]
+    with ThreadPoolExecutor(min(8, num_cores()), thread_name_prefix="range") as pool:
+        made = [pool.submit(Job, *at, *of) for at, of in zip(places, known, strict=True)]
+    return [job.result() for job in made]
 
 
 def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:

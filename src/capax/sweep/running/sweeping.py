@@ -16,13 +16,15 @@ def sweep(
     scale: str | None = None,
     seed: int | None = None,
     jobs: int = 1,
+    processes: bool = False,
     report: Report | None = None,
 ) -> Path:
     """Train what `experiment` asks for into the SQLite file `store`; the path of that file.
 
     experiment: a TOML file, the name of one that ships (figure2, figure3, figure4, smoke) or an
     `Experiment`. The same call resumes what was interrupted. seed: repeat a file's experiment
-    with fresh data. jobs: values of T in work at once. report: called with every new status.
+    with fresh data. jobs: values of T in work at once, with `processes` each in a process
+    of its own. report: called with every new status.
     Raises `InputError` for a file that cannot be used.
 
     Examples:
@@ -39,5 +41,5 @@ def sweep(
     )
     check_experiment(plan)
     with Store.create_or_resume(Path(store), plan) as opened:
-        run_sweep(plan, opened, jobs_at_once=jobs, report=report)
+        run_sweep(plan, opened, jobs_at_once=jobs, in_processes=processes, report=report)
     return Path(store)

@@ -57,6 +57,7 @@ class Store:
         self._connection = connection
         self._lock = lock
         self._session: int | None = None
+        self.device: str | None = None  # what trains, where that is not this process
         self._searches: dict[str, int] = {}
 
     @classmethod
@@ -255,7 +256,7 @@ class Store:
         """A row for the versions this process runs with."""
         cursor = self._connection.execute(
             "INSERT INTO sessions (started, versions) VALUES (?, ?)",
-            (now(), json.dumps(versions(), sort_keys=True)),
+            (now(), json.dumps(versions(self.device), sort_keys=True)),
         )
         return cursor.lastrowid or 0
 

@@ -8,18 +8,22 @@ _PACKAGES = ("capax", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Versions by name, with `python`, `machine` and, where JAX is loaded, `device`."""
+def versions(device: str | None = None) -> dict[str, str]:
+    """Versions by name, with `python`, `machine` and `device`: the given one, or JAX's if loaded.
+
+    To ask JAX starts it, and that takes a GPU's memory: a sweep whose processes train does not.
+    """
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for name in _PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    return {**found, "device": _device()}
+    return {**found, "device": device or device_here()}
 
 
-def _device() -> str:
+def device_here() -> str:
+    """The devices of this process, `none` where JAX is not loaded."""
     import sys
 
     if "jax" not in sys.modules:

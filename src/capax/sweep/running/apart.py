@@ -1,0 +1,192 @@
+"""A learner in a process of its own: trials go out as lines of JSON, outcomes come back likewise.
+
+Several T in one process share one interpreter, which traces and draws for all of them, and one
+queue of a GPU, where a short kernel waits for a long one. In processes they do not. What a trial
+gives depends on its spec alone, so where it is trained changes nothing; the sweep is still the only
+writer, and a process that dies takes no outcome with it. No pickle: panels and runs are plain data.
+"""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import IO, Any
+
+from capax.errors import InfeasibleError, InputError
+from capax.foreign import one_line
+from capax.sweep.running.job import Job
+from capax.sweep.running.sharing import Place, Places
+from capax.sweep.search import Cell
+from capax.sweep.spec import Panel
+from capax.sweep.trial import Outcome, Run, Trial
+
+_COMMAND = (sys.executable, "-m", "capax.sweep.running.other_end")
+_FAREWELL = 60.0  # seconds that a process may take to finish the chunk it is in
+_GLANCE = 0.2  # seconds after which a sweep that is told to stop is heard
+_END = object()
+Message = dict[str, Any]
+
+
+class JobApart:
+    """A job whose learner is another process: the same outcomes."""
+
+    def __init__(self, job: Job, places: Places, heard: Callable[[str], None]) -> None:
+        self._job, self._places, self._heard = job, places, heard
+
+    def prepare(self) -> None:
+        """Nothing: the other process compiles."""
+
+    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+        """Train over there until the search is finished."""
+        with self._places.one(self._job.T) as place:
+            learner = LearnerApart(self._job.panel, self._job.T, place, self._heard)
+            yield from self._job.outcomes(should_stop, learner)
+
+
+class LearnerApart:
+    """The learner of a panel at one T, over there. `heard` is told on which device it trains."""
+
+    def __init__(
+        self, panel: Panel, T: int, place: Place, heard: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._panel, self._T, self._place, self._heard = panel, T, place, heard
+
+    def __call__(self, trials: Iterator[Trial | None]) -> Iterator[Outcome]:
+        """Hand on every trial that can be had; yield outcomes as they come."""
+        waiting: dict[Cell, Trial] = {}
+        with _Other(self._panel, self._T, self._place) as other:
+            exhausted = False
+            while waiting or not exhausted:
+                pausing = False
+                while not exhausted and not pausing:
+                    trial = next(trials, _END)
+                    exhausted, pausing = trial is _END, trial is None
+                    if isinstance(trial, Trial):
+                        waiting[trial.m, trial.index] = trial
+                        other.tell({"m": trial.m, "index": trial.index})
+                if not waiting:
+                    time.sleep(0.01)  # the source has nothing yet, and no result is on its way
+                elif (message := other.hear()) is None:
+                    continue
+                elif "device" in message:
+                    self._heard(message["device"])
+                else:
+                    yield _outcome(waiting.pop((message["m"], message["index"])), message)
+
+
+class _Other:
+    """The process: told what to train, heard what came out. Ended with the context."""
+
+    def __init__(self, panel: Panel, T: int, place: Place) -> None:
+        self._T, self._place = T, place
+        self._said = [json.dumps({"panel": panel.model_dump(mode="json"), "T": T})]
+        self._is_ready = False
+
+    def __enter__(self) -> "_Other":
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Send it home, which takes it a chunk; end it only if it does not go."""
+        _closed(self._process.stdin)
+        try:
+            self._process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        _closed(self._process.stdout)
+        _closed(self._errors)
+
+    def tell(self, message: Message) -> None:
+        """Send a line, and remember it until the process is known to work."""
+        line = json.dumps(message)
+        if not self._is_ready:
+            self._said.append(line)
+        self._send(line)
+
+    def hear(self) -> Message | None:
+        """The next message; None if there is none for a while. Raises what was raised there."""
+        try:
+            line = self._heard.get(timeout=_GLANCE)
+        except queue.Empty:
+            return None
+        if not line:
+            self._after_death()
+            return None
+        message = json.loads(line)
+        if "device" in message:  # the first thing it says
+            self._is_ready = True
+            self._said.clear()
+        for name, kind in _RAISED.items():
+            if name in message:
+                raise kind(message[name])
+        return message
+
+    def _start(self) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
+        self._process = subprocess.Popen(
+            [*_COMMAND, *map(str, self._place.cores)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, **self._place.settings},
+        )
+        self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        listening = (self._process.stdout, self._heard)
+        threading.Thread(target=_listen, args=listening, daemon=True).start()
+        for line in self._said:
+            self._send(line)
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it is dead: `hear` will tell
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _after_death(self) -> None:
+        """Once more without the multi-process service if it never worked under it."""
+        code = self._process.wait()
+        if not self._is_ready and self._place.alone != self._place:
+            self.__exit__()
+            self._place = self._place.alone
+            self._start()
+            return
+        self._errors.seek(0)
+        last = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
+        how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        said = f": {one_line(last[0])}" if last else ""
+        raise InfeasibleError(f"the process of T = {self._T} ended ({how}){said}")
+
+
+_RAISED = {"wrong": InputError, "infeasible": InfeasibleError, "failed": RuntimeError}
+
+
+def _closed(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        with suppress(OSError):  # what was not sent yet is not wanted any more
+            pipe.close()
+
+
+def _listen(pipe: IO[bytes], heard: "queue.SimpleQueue[bytes]") -> None:
+    """Every line, then an empty one."""
+    with suppress(OSError, ValueError):  # closed under our hands: the process was ended
+        for line in pipe:
+            heard.put(line)
+    heard.put(b"")
+
+
+def _outcome(trial: Trial, message: Message) -> Outcome:
+    runs = tuple(_run(fields) for fields in message["runs"])
+    return Outcome(trial, message["solved"], runs, message["reason"])
+
+
+def _run(fields: Message) -> Run:
+    kept = fields.pop("parameters")
+    return Run(**fields, parameters=None if kept is None else b64decode(kept))

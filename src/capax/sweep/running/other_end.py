@@ -1,0 +1,112 @@
+"""The other end of `apart`: reads which trials are wanted, trains them, writes their outcomes.
+
+Standard output carries the outcomes; whatever else is printed goes to standard error. When nothing
+more will be asked, or the sweep is gone, the input ends, and this process goes home after the chunk
+it is in: under NVIDIA's multi-process service one that dies in the middle of a kernel takes others
+with it.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import IO, Any
+
+from capax.errors import InfeasibleError, InputError
+from capax.sweep.families import Family, family_of
+from capax.sweep.running.job import Stopped
+from capax.sweep.running.runner import preparing, short_turns
+from capax.sweep.search import Cell
+from capax.sweep.spec import Panel
+from capax.sweep.storage.versions import device_here
+from capax.sweep.trial import Outcome, Run, Trial
+
+
+class _Work:
+    """One panel at one T, and the cells that were asked for so far; None: no more."""
+
+    def __init__(self, panel: Panel, T: int, asked: "queue.SimpleQueue[Cell | None]") -> None:
+        self._panel, self._T, self._asked = panel, T, asked
+        self._family: Family = family_of(panel)
+
+    def prepare(self) -> None:
+        """Compile while data is drawn."""
+        self._family.prepare(self._panel, self._T)
+
+    def outcomes(self, sink: IO[bytes]) -> Iterator[Outcome]:
+        """Train what comes. The first thing that is said is where: the device has answered."""
+        learner = self._family.learner(self._panel, self._T)
+        _say(sink, {"device": device_here()})
+        with short_turns(), preparing([self]):
+            yield from learner(self._trials())
+
+    def _trials(self) -> Iterator[Trial | None]:
+        while True:
+            try:
+                cell = self._asked.get_nowait()
+            except queue.Empty:
+                yield None
+                continue
+            if cell is None:
+                raise Stopped
+            yield self._family.trial(self._panel, self._T, *cell)
+
+
+def serve(source: IO[bytes], sink: IO[bytes]) -> None:
+    """Answer until the sweep goes away; what goes wrong is told before the end."""
+    head = json.loads(source.readline())
+    asked: queue.SimpleQueue[Cell | None] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(source, asked), daemon=True).start()
+    try:
+        for outcome in _Work(Panel.model_validate(head["panel"]), head["T"], asked).outcomes(sink):
+            _say(sink, _plain(outcome))
+    except (Stopped, BrokenPipeError):
+        return
+    except InputError as error:
+        _say(sink, {"wrong": str(error)})
+    except InfeasibleError as error:
+        _say(sink, {"infeasible": str(error)})
+    except Exception:
+        _say(sink, {"failed": traceback.format_exc()})
+
+
+def _listen(source: IO[bytes], asked: "queue.SimpleQueue[Cell | None]") -> None:
+    for line in source:
+        cell = json.loads(line)
+        asked.put((cell["m"], cell["index"]))
+    asked.put(None)
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    trial, runs = outcome.trial, [_fields(run) for run in outcome.runs]
+    told = {"solved": bool(outcome.solved), "reason": outcome.reason, "runs": runs}
+    return {"m": trial.m, "index": trial.index, **told}
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    kept = run.parameters
+    return {**asdict(run), "parameters": None if kept is None else b64encode(kept).decode()}
+
+
+def _say(sink: IO[bytes], message: dict[str, Any]) -> None:
+    sink.write(json.dumps(message).encode() + b"\n")
+    sink.flush()
+
+
+def main() -> None:
+    """`other_end CORE ...`: on these cores, or on all."""
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    cores = {int(core) for core in sys.argv[1:]}
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+    serve(sys.stdin.buffer, sink)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Several processes on one machine: a part of its memory, its cores and its GPU for each.
+
+Processes that share an NVIDIA GPU take turns on it. Under NVIDIA's multi-process service their
+kernels run side by side, which is what small ones need; where it cannot be started they take turns.
+"""
+
+import os
+import queue
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_DRIVER = Path("/dev/nvidiactl")
+_CONTROL = "nvidia-cuda-mps-control"
+_PIPE = "CUDA_MPS_PIPE_DIRECTORY"
+_MEMORY = 0.92  # of a GPU, for all processes together: every one of them has a context besides
+_LEAST = 50  # no part of the memory is smaller than the largest divided by this
+
+
+@dataclass(frozen=True)
+class Place:
+    """What one process may use: cores (none: any), and settings of its environment."""
+
+    cores: tuple[int, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def alone(self) -> "Place":
+        """The same without the multi-process service."""
+        kept = {k: v for k, v in self.settings.items() if not k.startswith("CUDA_MPS")}
+        return Place(self.cores, kept)
+
+
+def has_gpu() -> bool:
+    """Whether JAX will find an NVIDIA GPU, told without starting JAX."""
+    return _DRIVER.exists() and os.environ.get("JAX_PLATFORMS", "").strip() != "cpu"
+
+
+@contextmanager
+def multi_process_service() -> Iterator[dict[str, str]]:
+    """Settings under which processes share the GPU; none if the service cannot be started, or if
+    one is running already."""
+    if not has_gpu() or _PIPE in os.environ:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="capax-mps-") as folder:
+        settings = {_PIPE: folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        began = _control(["-d"], settings)
+        try:
+            yield settings if began else {}
+        finally:
+            if began:
+                _control([], settings, b"quit -t 2\n")
+
+
+def _control(arguments: Sequence[str], settings: dict[str, str], said: bytes = b"") -> bool:
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            [_CONTROL, *arguments],
+            env={**os.environ, **settings},
+            input=said,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+            check=False,
+        )
+        return done.returncode == 0
+    return False
+
+
+class Places:
+    """Hands out places to at most `at_once` processes at a time.
+
+    lengths: T of every job; memory grows with T, and so does a process's part of it.
+    """
+
+    def __init__(self, lengths: Sequence[int], at_once: int, shared: dict[str, str]) -> None:
+        self._shared, self._gpu = shared, has_gpu()
+        least = max(lengths, default=1) / _LEAST
+        self._weights = {T: max(T, least) for T in lengths}
+        largest = sorted((self._weights[T] for T in lengths), reverse=True)
+        self._sum = sum(largest[:at_once])
+        self._free: queue.SimpleQueue[tuple[int, ...]] = queue.SimpleQueue()
+        for cores in [()] * at_once if self._gpu else divided_cores(at_once):
+            self._free.put(cores)
+
+    @contextmanager
+    def one(self, T: int) -> Iterator[Place]:
+        """A place for a job of this T, until the end of the context."""
+        cores = self._free.get()
+        settings: dict[str, str] = {}
+        if self._gpu:
+            part = _MEMORY * self._weights[T] / self._sum
+            settings = {
+                "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+                "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{part:.4f}",
+            }
+        try:
+            yield Place(cores, {**settings, **self._shared})
+        finally:
+            self._free.put(cores)
+
+
+def divided_cores(parts: int) -> list[tuple[int, ...]]:
+    """This process's cores in `parts` parts; all of them to each where they do not go round."""
+    if not hasattr(os, "sched_getaffinity"):  # macOS
+        return [()] * parts
+    cores = sorted(os.sched_getaffinity(0))
+    return [tuple(cores[i::parts]) if parts <= len(cores) else tuple(cores) for i in range(parts)]
