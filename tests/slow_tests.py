@@ -45,5 +45,6 @@ SLOW = {
         "test_masked_rows_do_not_count_and_rows_grow",
     },
     "training/test_lanes.py": {"test_lanes_of_a_batch_agree_with_single_lanes"},
+    "training/test_optimised.py": {"test_optimised_programs_train_and_certify_as_numpy_does"},
     "training/test_posterior.py": {"test_prior_and_posterior_give_a_certificate"},
 }

@@ -66,3 +66,9 @@ def test_the_comparison_can_fail():
     assert same("a\n...\nd", "a  \nb\nc\nd\n")
     assert not same("a\nb", "a\nc")
     assert not same("a\n...\nd", "a\nb")
+
+
+def test_programs_find_their_imports_done(warm_commands, tmp_path):
+    """With variables of their own they would start from nothing, which works, but takes minutes."""
+    said = warm_commands.python("import sys; print('capax.analysis' in sys.modules)", tmp_path)
+    assert said.stdout == "True\n"

@@ -10,32 +10,42 @@ from subprocess import CompletedProcess
 SERVER = str(Path(__file__).with_name("warm_server.py"))
 
 
-class WarmCommands:
-    """A server in `folder` and a `capax` that asks it; ends with the `with` block.
+def client(folder: Path) -> list[str]:
+    return [sys.executable, "-I", "-S", SERVER, str(folder / "socket")]
 
-    Commands see an ordinary JAX: neither the strictness nor the 64 bits of the tests.
+
+def environment() -> dict[str, str]:
+    """Of the server and of those who ask it: otherwise they could not share imports."""
+    return {**os.environ, "COLUMNS": "100", "JAX_ENABLE_X64": "0"}
+
+
+class WarmServer:
+    """The server in `folder` and a `capax` that asks it, until it is stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        script = folder / "capax"
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(client(folder))} capax "$@"\n')
+        script.chmod(0o755)
+        pipe = subprocess.PIPE
+        command = [sys.executable, SERVER, str(folder / "socket")]
+        self._process = subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n"
+
+    def stop(self) -> None:
+        self._process.communicate()
+
+
+class WarmCommands:
+    """Commands and programs of the server in `folder`.
+
+    They see an ordinary JAX: neither the strictness nor the 64 bits of the tests.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.socket = str(folder / "socket")
-        self.client = [sys.executable, "-I", "-S", SERVER, self.socket]
-        script = folder / "capax"
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(self.client)} capax "$@"\n')
-        script.chmod(0o755)
-        python = Path(sys.executable).parent
-        path = os.pathsep.join([str(folder), str(python), os.environ["PATH"]])
-        self.environment = {**os.environ, "PATH": path, "COLUMNS": "100", "JAX_ENABLE_X64": "0"}
-
-    def __enter__(self) -> "WarmCommands":
-        pipe = subprocess.PIPE
-        command = [sys.executable, SERVER, self.socket]
-        self.server = subprocess.Popen(command, env=self.environment, stdin=pipe, stdout=pipe)
-        assert self.server.stdout is not None
-        assert self.server.stdout.readline() == b"ready\n"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.communicate()
+        self.client = client(folder)
+        path = [str(folder), str(Path(sys.executable).parent), os.environ["PATH"]]
+        self.environment = {**environment(), "PATH": os.pathsep.join(path)}
 
     def bash(self, script: str, folder: Path) -> CompletedProcess[str]:
         return self._run(["bash", "-euo", "pipefail", "-c", script], folder)

@@ -1,6 +1,7 @@
 """A process that has imported what commands import, and forks a process for each one asked for.
 
-    python warm_server.py SOCKET              the server; it ends when its standard input is closed
+    python warm_server.py SOCKET              the server; it ends when its standard input is closed,
+                                              and imports nothing before it is asked
     python warm_server.py SOCKET capax ...    a command, as `capax ...`
     python warm_server.py SOCKET python CODE  a program, as `python -c CODE`
 
@@ -35,11 +36,31 @@ def ask(path: str, arguments: list[str]) -> int:
 
 
 def serve(path: str) -> None:
-    """Import, then fork a process per connection."""
+    """Import when the first one comes, then fork a process per connection."""
+    import select
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        print("ready", flush=True)
+        imported = False
+        while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
+            connection = listening.accept()[0]
+            if not imported:
+                import_everything()
+                imported = True
+            if os.fork() == 0:
+                answer(connection)
+            connection.close()
+            while os.waitpid(-1, os.WNOHANG)[0]:  # those that ended; the one just begun is there
+                pass
+
+
+def import_everything() -> None:
+    """What commands import, once for all of them."""
     import gc
     import importlib
     import pkgutil
-    import select
 
     import capax
 
@@ -49,17 +70,6 @@ def serve(path: str) -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     gc.freeze()  # what is here stays: a child need not look through it, which would copy it all
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        print("ready", flush=True)
-        while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
-            connection = listening.accept()[0]
-            if os.fork() == 0:
-                answer(connection)
-            connection.close()
-            while os.waitpid(-1, os.WNOHANG)[0]:  # those that ended; the one just begun is there
-                pass
 
 
 def answer(connection: socket.socket) -> NoReturn:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import transformers
-from transformers import AutoModel
 
 # Modules that return attention weights, and those that project the heads' outputs back.
 ATTENDING = re.compile(
@@ -78,11 +76,13 @@ class Seen:
 
 def build(name: str) -> Any:
     """A tiny model with random weights everywhere, computing eagerly."""
+    import transformers  # seconds, that a worker without such tests need not spend
+
     kind, fields = CONFIGS[name]
     torch.manual_seed(sum(map(ord, name)))
     config = getattr(transformers, kind)(**fields)
     config._attn_implementation = "eager"
-    model = AutoModel.from_config(config, attn_implementation="eager").eval()
+    model = transformers.AutoModel.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for parameter in model.parameters():
             size = 0.3 if parameter.ndim > 1 else 0.5

@@ -67,30 +67,42 @@ Alike = tuple[float, float, float]
 
 
 def _most_likely(tables: Sequence[tuple[int, CurveGrid, Float[ndarray, "n k"]]]) -> Alike:
-    """The (s, l, w) under which all trials together are most likely."""
-    evidence = [
-        (grid, logsumexp(joint, axis=0) + np.log(grid.theta[1] - grid.theta[0]))
-        for _, grid, joint in tables
-    ]
+    """The (s, l, w) under which all trials together are most likely.
 
-    def together(alike: Alike) -> float:
-        return sum(float(logsumexp(e + _log_prior(grid, alike))) for grid, e in evidence)
+    The prior is a product of three factors, so that all (s, l, w) are one matrix product. Every
+    factor is bounded from below (some T are unlike the rest): no sum can vanish.
+    """
+    choices = _STEEPNESS, np.array(_LAPSES), np.array(_WEIBULL)
+    together = np.zeros((choices[0].size, choices[1].size * choices[2].size))
+    for _, grid, joint in tables:
+        evidence = logsumexp(joint, axis=0) + np.log(grid.theta[1] - grid.theta[0])
+        largest = evidence.max()
+        sigma, lapse, shape = _prior(grid, *choices)
+        others = (lapse[:, None] * shape).reshape(-1, evidence.size)
+        together += largest + np.log((sigma * np.exp(evidence - largest)) @ others.T)
+    return list(product(_STEEPNESS.tolist(), _LAPSES, _WEIBULL))[int(together.argmax())]
 
-    return max(product(_STEEPNESS.tolist(), _LAPSES, _WEIBULL), key=together)
 
-
-def _log_prior(grid: CurveGrid, alike: Alike) -> Float[ndarray, " k"]:
-    """Log prior weight of every (F, σ, λ) of a grid, given what the curves have in common."""
-    s, l, w = alike
+def _prior(
+    grid: CurveGrid, s: Float[ndarray, " a"], l: Float[ndarray, " b"], w: Float[ndarray, " c"]
+) -> tuple[Float[ndarray, "a k"], Float[ndarray, "b k"], Float[ndarray, "c k"]]:
+    """Factors of the prior weight of every (F, σ, λ) of a grid, for some values of each of the
+    three that the curves have in common: of σ by s, of λ by l, of F by w."""
+    s, l, w = s[:, None], l[:, None], w[:, None]
     nuisance = grid.nuisance
     near = np.exp(-0.5 * (np.log(nuisance.sigma / s) / _WIDTH) ** 2) / _WIDTH
     wide = np.exp(-0.5 * (np.log(nuisance.sigma / 0.2) / 1.2) ** 2) / 1.2
     step = np.log(grid.sigma[1] / grid.sigma[0]) / (grid.num_sigma - 1) / np.sqrt(2 * np.pi)
     sigma = ((1 - _UNLIKE) * near + _UNLIKE * wide) * step
-    cells = _cells(nuisance)
     few = np.exp(-nuisance.lapse / l) / l / (1 - np.exp(-1 / l))
-    lapse = ((1 - _UNLIKE) * few + _UNLIKE) * cells
-    return np.log(sigma) + np.log(lapse) + np.log(np.where(nuisance.weibull, w, 1 - w))
+    lapse = ((1 - _UNLIKE) * few + _UNLIKE) * _cells(nuisance)
+    return sigma, lapse, np.where(nuisance.weibull, w, 1 - w)
+
+
+def _log_prior(grid: CurveGrid, alike: Alike) -> Float[ndarray, " k"]:
+    """Log prior weight of every (F, σ, λ) of a grid, given what the curves have in common."""
+    sigma, lapse, shape = _prior(grid, *(np.array([one]) for one in alike))
+    return (np.log(sigma) + np.log(lapse) + np.log(shape))[0]
 
 
 def _cells(nuisance: Nuisance) -> Float[ndarray, " k"]:

@@ -36,7 +36,8 @@ def without_seen_rival(
 ) -> Iterator[int]:
     """The numbers below `tries` of the streams whose sets show no rival of f by a single swap.
 
-    A set that is left out is ambiguous; one that is named may be. `f` stands on its support.
+    A set that is left out is ambiguous, but for a chance below 2^-100; one that is named may be.
+    `f` stands on its support.
     """
     g = f.relevant()
     if T <= SHORT or not g.s:

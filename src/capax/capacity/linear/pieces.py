@@ -15,6 +15,7 @@ every norm (a mixed count splits eps by the architecture alone), so their minimu
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from capax.capacity.linear.allocation import allocate, allocate_by_parameters
@@ -202,6 +203,12 @@ def total_cover(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float]
 
     shares: for two pieces, further splits to try besides the optimal one of the closed form.
     """
+    return _total_cover(tuple(pieces), log_eps, tuple(shares))
+
+
+# Kept: the same class is counted again by every route of a certificate, and when it is verified.
+@lru_cache(maxsize=1 << 14)
+def _total_cover(pieces: tuple[Piece, ...], log_eps: float, shares: tuple[float, ...]) -> Total:
     routes = [_by_norms(pieces, log_eps)]
     pairs = [(share, 1 - share) for share in shares] if len(pieces) == 2 else []
     splits = [_split(pieces, log_eps, part) for part in (*pairs, *_fixed(pieces))]

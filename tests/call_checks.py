@@ -1,0 +1,148 @@
+"""Every call of Capax in the tests has its types and shapes checked, by beartype and jaxtyping.
+
+`check_calls` stands in for `jaxtyping.jaxtyped` and asks the same questions. A question that was
+answered is not asked again: whether a call fits depends on the types, shapes and dtypes of what
+goes in and comes out, so a call that looks like one that fitted, fits.
+"""
+
+import threading
+from dataclasses import is_dataclass
+from functools import wraps
+from inspect import isclass
+from types import FunctionType, NoneType, SimpleNamespace
+from typing import Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
+
+import jaxtyping
+import numpy as np
+import typer
+from beartype import BeartypeConf, beartype
+
+check_types = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
+one_call = jaxtyping.jaxtyped("context")  # within it one letter is one size
+
+
+def has_shapes(annotation):
+    """Whether an annotation contains a jaxtyping array, or text that could be one."""
+    if isinstance(annotation, str | ForwardRef):
+        return True
+    if isclass(annotation) and issubclass(annotation, jaxtyping.AbstractArray):
+        return True
+    if get_origin(annotation) is Literal:  # its words are no names
+        return False
+    return any(has_shapes(part) for part in get_args(annotation))
+
+
+def is_plain(function):
+    annotations = getattr(function, "__annotations__", {}).values()
+    return isinstance(function, FunctionType) and not any(map(has_shapes, annotations))
+
+
+def resolves(annotation, function):
+    """False for a quoted name that only type checkers import."""
+    named = SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        get_type_hints(named, globalns=function.__globals__)
+    except NameError:
+        return False
+    return True
+
+
+PLAIN = {bool, int, float, complex, bytes, NoneType, np.float64, np.float32, np.int64, np.bool_}
+CONTAINERS = (tuple, list, dict, set, frozenset)  # and what is derived from them
+
+
+def look(value) -> object:
+    """All that a check can ask of a value; None where only the check itself can tell."""
+    kind = type(value)
+    if kind in PLAIN:
+        return kind
+    if kind is str or kind is type:
+        return value  # it may be one of some words, or of some classes
+    if kind is tuple and len(value) < 8:
+        return look_at_all(value)
+    if isinstance(value, CONTAINERS):
+        return None
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return kind if dtype is None else (kind, shape, dtype)
+
+
+def look_at_all(values) -> object:
+    seen = tuple(map(look, values))
+    return None if None in seen else seen
+
+
+def check_arrays(function):
+    """Types and sizes of one call, as jaxtyping's own decorator has it at a fraction of the cost.
+
+    That one binds the arguments of every call to their names, for its message, and checks them
+    a second time with the result.
+    """
+    checked = answered = None
+    fitted = set()
+    here = threading.local()
+
+    @wraps(function)
+    def give(*_, **__):
+        return here.result
+
+    def prepare():
+        """Not before all names of its module are there."""
+        nonlocal checked, answered
+        function.__annotations__ = give.__annotations__ = {
+            name: annotation if resolves(annotation, function) else Any
+            for name, annotation in function.__annotations__.items()
+        }
+        answered, checked = check_types(give), check_types(function)
+
+    @wraps(function)
+    def call(*arguments, **named):
+        if checked is None:
+            prepare()
+        seen = look_at_all(arguments), look_at_all(named.values()), *named
+        if None in seen or seen not in fitted:
+            with one_call:
+                result = checked(*arguments, **named)
+            fitted.update((seen, (seen, look(result))))
+            return result
+        result = function(*arguments, **named)
+        out = look(result)
+        if out is None or (seen, out) not in fitted:
+            here.result = result
+            with one_call:
+                answered(*arguments, **named)
+            fitted.add((seen, out))
+        return result
+
+    return call
+
+
+SEEN_INSIDE = set()
+
+
+def was_checked(function):
+    """Whether a function inside a function was decorated before: each call makes a new one, and to
+    write and compile its checks takes a thousand times as long as most of them run."""
+    code = getattr(function, "__code__", None)
+    if code is None or "<locals>" not in function.__qualname__:
+        return False
+    before = code in SEEN_INSIDE
+    SEEN_INSIDE.add(code)
+    return before
+
+
+def check_calls(*, typechecker):
+    """In place of `jaxtyping.jaxtyped`: beartype alone where no array is named."""
+    del typechecker
+
+    def decorate(decorated):
+        if isclass(decorated):
+            if is_dataclass(decorated) and "__init__" in vars(decorated):
+                decorated.__init__ = decorate(decorated.__init__)
+            return decorated
+        if typer.Context in getattr(decorated, "__annotations__", {}).values():
+            return decorated  # Typer asks for this annotation and passes a Context of Click
+        if was_checked(decorated) or decorated.__qualname__ == "require":
+            return decorated  # `require` takes anything, and is asked millions of times
+        return check_types(decorated) if is_plain(decorated) else check_arrays(decorated)
+
+    return decorate
