@@ -13,7 +13,7 @@ T = 7
 
 @pytest.fixture
 def trials():
-    spec = entry_of("cnn").spec(T=T, d=3, mlp_width=5, channels=2, kernel=3)
+    spec = entry_of("mlp").spec(T=T, width=5)
     return [
         TrialSpec(
             task=TaskSpec(T=T, m=m, seed=m, validation_size=11, reject_ambiguous=False),
