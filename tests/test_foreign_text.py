@@ -16,8 +16,8 @@ from capax.cli.speaking.watching import InLines
 from capax.errors import InputError, require
 from capax.foreign import one_line, printable
 from capax.notebook import html_table, latex_text
+from capax.progress import every_minute, fixed
 from capax.terminal import Terminal
-from capax.training.progress import every_minute, fixed
 
 HOSTILE = (
     "[bold]not bold[/bold]",

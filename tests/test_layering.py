@@ -45,6 +45,7 @@ ROOT_MODULES = {
     "identity",
     "machine",
     "notebook",
+    "progress",
     "reading",
     "terminal",
 }

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from capax.cli.speaking import watching as module
 from capax.cli.speaking.watching import InBars, InLines, _bars
+from capax.progress import Stopwatch, clock, every_minute
 from capax.sweep.running.job import Status
-from capax.training.progress import Stopwatch, clock, every_minute
 
 
 def status(trials, finished=0):

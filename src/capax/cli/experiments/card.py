@@ -191,7 +191,7 @@ def _command() -> str:
 @contextmanager
 def _progress() -> Iterator[Any]:
     """A line that says what is at work; for a log one line a minute."""
-    from capax.training.progress import every_minute
+    from capax.progress import every_minute
 
     console = stderr()
     if not console.is_terminal:

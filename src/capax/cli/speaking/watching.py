@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from capax.progress import Lines, Stopwatch
     from capax.sweep.running.job import Status
-    from capax.training.progress import Lines, Stopwatch
 
 Report = Callable[["Status"], None]
 
@@ -32,7 +32,7 @@ class Watch(Protocol):
 @contextmanager
 def watching() -> Iterator[Watch]:
     """Bars where somebody looks at stderr, lines where it is a file or a pipe."""
-    from capax.training.progress import every_minute
+    from capax.progress import every_minute
 
     console = stderr()
     if not console.is_terminal:
@@ -47,7 +47,7 @@ def _bars(console: "Console") -> "Progress":
     from rich.progress import Progress, TextColumn
     from rich.table import Column
 
-    from capax.training.progress import fixed, shrinking_bar
+    from capax.progress import fixed, shrinking_bar
 
     title = TextColumn(
         "{task.description}",
@@ -66,7 +66,7 @@ class InBars:
         self._progress = progress
 
     def sweep(self, title: str) -> Report:
-        from capax.training.progress import Stopwatch
+        from capax.progress import Stopwatch
 
         begun: list[tuple[Stopwatch, TaskID]] = []  # several may be announced, and begin later
 
@@ -95,7 +95,7 @@ class InLines:
         self._running: dict[str, Callable[[], str]] = {}
 
     def sweep(self, title: str) -> Report:
-        from capax.training.progress import Stopwatch
+        from capax.progress import Stopwatch
 
         watch: list[Stopwatch] = []
         over = False
@@ -149,7 +149,7 @@ def long(status: "Status", watch: "Stopwatch") -> str:
 
 
 def _times(status: "Status", watch: "Stopwatch") -> tuple[str, str]:
-    from capax.training.progress import clock
+    from capax.progress import clock
 
     left = watch.left(status.trials, status.most_trials)
     over = status.finished_jobs == status.jobs
