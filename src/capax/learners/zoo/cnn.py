@@ -14,8 +14,9 @@ from jaxtyping import Array, Float
 from pydantic import Field, model_validator
 
 from capax.attention.activations import gelu
+from capax.attention.products import matmul, over_width
 from capax.errors import require
-from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, matmul, tokens
+from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, tokens
 
 
 def shifted(x: Float[Array, "m T c"], by: int) -> Float[Array, "m T c"]:
@@ -30,7 +31,7 @@ def conv1d(
 ) -> Float[Array, "m T n"]:
     """sum_j W_j x_{t+j}, one matrix product per tap; W[j] is `weight[:, :, j].T` of PyTorch."""
     half = W.shape[0] // 2
-    taps = (matmul(shifted(x, j - half), W[j]) for j in range(W.shape[0]))
+    taps = (over_width(shifted(x, j - half), W[j]) for j in range(W.shape[0]))
     return sum(taps, start=b[None, None, :])
 
 

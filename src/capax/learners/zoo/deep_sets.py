@@ -9,7 +9,8 @@ from typing import Literal
 
 from jaxtyping import Array, Float
 
-from capax.learners.zoo.frame import Framed, Params, Shapes, matmul, sums_over_tokens, tokens
+from capax.attention.products import matmul
+from capax.learners.zoo.frame import Framed, Params, Shapes, sums_over_tokens, tokens
 
 
 class DeepSets(Framed):

@@ -19,15 +19,11 @@ from jaxtyping import Array, Float
 from pydantic import Field
 
 from capax.attention.activations import gelu
+from capax.attention.products import matmul
 from capax.training.architecture import Architecture
 
 Params = dict[str, Array]
 Shapes = dict[str, tuple[int, ...]]
-
-
-def matmul(a: Array, b: Array) -> Array:
-    """A product in float32, also on a GPU."""
-    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def drawn(shapes: Shapes, key: Array, deviation: Callable[[str], float]) -> Params:

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.learners.zoo.frame import Framed, Params, Shapes, matmul, tokens
+from capax.attention.products import matmul
+from capax.learners.zoo.frame import Framed, Params, Shapes, tokens
 
 
 def gru_last(

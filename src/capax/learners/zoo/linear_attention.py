@@ -13,13 +13,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field, model_validator
 
+from capax.attention.products import matmul
 from capax.errors import require
 from capax.learners.zoo.frame import (
     Framed,
     Params,
     Shapes,
     layer_norm,
-    matmul,
     sums_over_tokens,
     tokens,
 )

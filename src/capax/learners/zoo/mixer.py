@@ -13,13 +13,13 @@ from jaxtyping import Array, Float
 from pydantic import Field
 
 from capax.attention.activations import gelu
+from capax.attention.products import over_positions, over_width
 from capax.learners.zoo.frame import (
     Framed,
     Params,
     Shapes,
     chosen,
     layer_norm,
-    matmul,
     tokens,
 )
 
@@ -45,11 +45,11 @@ class Mixer(Framed):
     def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
         """Positions, channels, mean."""
         x = chosen(inputs, tokens(params))
-        hidden = gelu(matmul(params["V_1"], x) + params["b_1"][None, :, None])
-        y = x + matmul(params["V_2"], hidden) + params["b_2"][None, :, None]
+        hidden = gelu(over_positions(params["V_1"], x) + params["b_1"][None, :, None])
+        y = x + over_positions(params["V_2"], hidden) + params["b_2"][None, :, None]
         normal = layer_norm(y, params["gain_3"], params["bias_3"])
-        channels = gelu(matmul(normal, params["U_1"]) + params["b_3"][None, None, :])
-        z = y + matmul(channels, params["U_2"]) + params["b_4"][None, None, :]
+        channels = gelu(over_width(normal, params["U_1"]) + params["b_3"][None, None, :])
+        z = y + over_width(channels, params["U_2"]) + params["b_4"][None, None, :]
         return jnp.mean(z, axis=1)
 
     @property

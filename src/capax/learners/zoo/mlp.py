@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 from pydantic import Field
 
 from capax.attention.activations import gelu
-from capax.learners.zoo.frame import Params, Shapes, drawn, matmul
+from capax.attention.products import matmul
+from capax.learners.zoo.frame import Params, Shapes, drawn
 from capax.training.architecture import Architecture
 
 

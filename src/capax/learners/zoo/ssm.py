@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, layer_norm, matmul, tokens
+from capax.attention.products import matmul
+from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, layer_norm, tokens
 
 
 def last_state(

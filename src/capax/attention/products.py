@@ -1,0 +1,77 @@
+"""Products of weights with every token of every example, whose gradients fill a GPU.
+
+The gradient of a weight matrix of 20 x 20 is a sum over the m T tokens. As one product that is one
+tile of the result, added up by one multiprocessor while the others wait; it took half of a step. In
+groups of examples, then over the groups, there is work for all of them. A CPU has no such trouble.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+_GROUPS = 16  # of examples: with some dozen models at once, enough blocks of threads
+
+Parts = Callable[[Array, Array], Array]
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """A product in float32, also on a GPU."""
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+@jax.custom_vjp
+def over_width(x: Float[Array, "m T c"], W: Float[Array, "c n"]) -> Float[Array, "m T n"]:
+    """x_t W for every token."""
+    return matmul(x, W)
+
+
+def _over_width_back(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    x, W = kept
+    return matmul(dy, W.T), _summed(token_products, x, dy)
+
+
+over_width.defvjp(lambda x, W: (matmul(x, W), (x, W)), _over_width_back)
+
+
+@jax.custom_vjp
+def over_positions(V: Float[Array, "e T"], x: Float[Array, "m T d"]) -> Float[Array, "m e d"]:
+    """sum_t V_et x_t, the same for every channel."""
+    return matmul(V, x)
+
+
+def _over_positions_back(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    V, x = kept
+    return _summed(channel_products, dy, x), matmul(V.T, dy)
+
+
+over_positions.defvjp(lambda V, x: (matmul(V, x), (V, x)), _over_positions_back)
+
+
+def token_products(x: Float[Array, "g m T c"], dy: Float[Array, "g m T n"]) -> Array:
+    """sum over examples and positions of x_c dy_n, for every group."""
+    return jnp.einsum("gmtc,gmtn->gcn", x, dy, precision=lax.Precision.HIGHEST)
+
+
+def channel_products(dy: Float[Array, "g m e d"], x: Float[Array, "g m T d"]) -> Array:
+    """sum over examples and channels of dy_e x_t, for every group."""
+    return jnp.einsum("gmed,gmtd->get", dy, x, precision=lax.Precision.HIGHEST)
+
+
+def _summed(parts: Parts, a: Array, b: Array) -> Array:
+    """The sum over examples of what `parts` gives for each group of them."""
+    return lax.platform_dependent(
+        a, b, cuda=partial(in_groups, parts), default=lambda a, b: parts(a[None], b[None])[0]
+    )
+
+
+def in_groups(parts: Parts, a: Array, b: Array) -> Array:
+    """The same sum, group by group."""
+    m = a.shape[0]
+    groups = next(g for g in range(min(_GROUPS, m), 0, -1) if m % g == 0)
+    cut = (x.reshape(groups, m // groups, *x.shape[1:]) for x in (a, b))
+    # XLA would make one product of a sum of products again
+    return jnp.sum(lax.optimization_barrier(parts(*cut)), axis=0)
