@@ -7,8 +7,9 @@ What enters at position t is a row of a table, base_t + bit change_t; the weight
 LSTM (i, f, g, o): z = a + u, c <- sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c).
 GRU (r, z, n): r, z = sigmoid(a + u), n = tanh(a_n + r u_n), h <- (1 - z) n + z h.
 
-For the way back each step keeps h, its gates after their activation, and one more array of n
-numbers: c of the LSTM, u_n of the GRU.
+For the way back each step keeps the h it comes with, its gates after their activation, and one more
+array of n numbers: c of the LSTM, u_n of the GRU. Next to h stand the bit's complement and the bit:
+their product with du is the gradient of the table, as that of h is the gradient of W.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from capax.attention.products import matmul
 class Kept(NamedTuple):
     """What the way back needs, for every position."""
 
-    h: Float[Array, "T m n"]
+    rows: Float[Array, "T m n+2"]  # (h, 1 - bit, bit)
     gates: Float[Array, "T m Gn"]
     extra: Float[Array, "T m n"]
 
@@ -42,7 +43,7 @@ class Inputs(NamedTuple):
 @dataclass(frozen=True)
 class Cell:
     """step: a, u, h, extra -> h, gates, extra. back: dh, dc, gates, extra, the extra and h before
-    -> da, du of the last gate, the part of dh that does not go through W, dc."""
+    -> du, da of the last gate, the part of dh that does not go through W, dc."""
 
     name: str
     num_gates: int
@@ -67,8 +68,8 @@ def _lstm_back(
     seen = jnp.tanh(c)
     dc = dc + dh * o * (1 - seen**2)
     d_o = dh * seen * o * (1 - o)
-    da = [dc * g * i * (1 - i), dc * c_before * f * (1 - f), dc * i * (1 - g**2), d_o]
-    return jnp.concatenate(da, axis=1), d_o, jnp.zeros_like(dh), dc * f
+    du = [dc * g * i * (1 - i), dc * c_before * f * (1 - f), dc * i * (1 - g**2), d_o]
+    return jnp.concatenate(du, axis=1), d_o, jnp.zeros_like(dh), dc * f
 
 
 def _gru_step(a: Array, u: Array, h: Array, extra: Array) -> tuple[Array, Array, Array]:
@@ -87,7 +88,7 @@ def _gru_back(
     da_n = dh * (1 - z) * (1 - n**2)
     da_z = dh * (h_before - n) * z * (1 - z)
     da_r = da_n * u_n * r * (1 - r)
-    return jnp.concatenate([da_r, da_z, da_n], axis=1), da_n * r, dh * z, dc
+    return jnp.concatenate([da_r, da_z, da_n * r], axis=1), da_n, dh * z, dc
 
 
 CELLS = {
@@ -107,34 +108,31 @@ def last(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Float[Array, "m n"]:
     return h
 
 
-def kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Kept:
-    """Every state, gate and extra."""
+def kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Float[Array, "m n"], Kept]:
+    """The same, with what the way back needs."""
 
     def step(state: tuple[Array, Array], now: Inputs):
         h, gates, extra = _stepped(cell, now, state, W, b)
-        return (h, extra), Kept(h, gates, extra)
+        bit = now.bits[:, None]
+        return (h, extra), Kept(jnp.concatenate([state[0], 1 - bit, bit], axis=1), gates, extra)
 
-    return lax.scan(step, _zero(inputs, W), inputs)[1]
+    (h, _), seen = lax.scan(step, _zero(inputs, W), inputs)
+    return h, seen
 
 
 def back(
     cell: Cell, dh: Float[Array, "m n"], seen: Kept, W: Array
 ) -> tuple[Float[Array, "T m Gn"], Float[Array, "T m n"]]:
-    """da of every position, and du of the last gate (of the others it is their da)."""
+    """du of every position, and da of the last gate (of the others it is their du)."""
 
-    def step(state: tuple[Array, Array], now: tuple[Kept, Array, Array]):
-        (dh, dc), (here, extra_before, h_before) = state, now
-        da, du, past, dc = cell.back(dh, dc, here.gates, here.extra, extra_before, h_before)
-        whole = jnp.concatenate([da[:, : -W.shape[0]], du], axis=1)
-        return (past + matmul(whole, W.T), dc), (da, du)
+    def step(state: tuple[Array, Array], now: tuple[Kept, Array]):
+        (dh, dc), (here, extra_before) = state, now
+        h_before = here.rows[:, : W.shape[0]]
+        du, da, past, dc = cell.back(dh, dc, here.gates, here.extra, extra_before, h_before)
+        return (past + matmul(du, W.T), dc), (du, da)
 
-    steps = (seen, before(seen.extra), before(seen.h))
-    return lax.scan(step, (dh, jnp.zeros_like(dh)), steps, reverse=True)[1]
-
-
-def before(x: Float[Array, "T m n"]) -> Float[Array, "T m n"]:
-    """The same one position earlier; zeros at the first."""
-    return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
+    before = jnp.concatenate([jnp.zeros_like(seen.extra[:1]), seen.extra[:-1]])
+    return lax.scan(step, (dh, jnp.zeros_like(dh)), (seen, before), reverse=True)[1]
 
 
 def _stepped(cell: Cell, now: Inputs, state: tuple[Array, Array], W: Array, b: Array):

@@ -21,7 +21,7 @@ from capax.training.fused.nvrtc import NvrtcError, kept_ptx
 from capax.training.recurrent.cells import Cell, Inputs, Kept
 
 MOST_HIDDEN = 64  # its weights fit into a multiprocessor's shared memory
-_ROWS, _EACH = 32, 8  # examples of a block of threads and of a thread, as in `recurrence.cu`
+_ROWS, _EACH, _PARTS = 32, 4, 8  # as in `recurrence.cu`
 _DRIVER = Path("/dev/nvidiactl")
 _one_asks = threading.Lock()
 
@@ -37,7 +37,7 @@ def _ptx(cell: str, hidden: int, keep: bool) -> str:
 def runs_here(cell: Cell, hidden: int) -> bool:
     """Whether this machine's GPU runs the kernels for `hidden` units: they are compiled and tried
     on one example, once."""
-    if hidden % 4 or hidden > MOST_HIDDEN or not _DRIVER.exists():
+    if hidden % 8 or hidden > MOST_HIDDEN or not _DRIVER.exists():
         return False
     with _one_asks, jax.ensure_compile_time_eval():
         return _tried(cell, hidden)
@@ -55,11 +55,11 @@ def _tried(cell: Cell, hidden: int) -> bool:
         device = jax.devices("cuda")[0]
         numbers = [np.full(shape, i in (0, 5), np.float32) for i, shape in enumerate(shapes)]
         *entering, W, b, dh = jax.device_put(numbers, device)
-        seen = jax.jit(functools.partial(_kept, cell))(Inputs(*entering), W, b)
-        da, _ = jax.jit(functools.partial(_back, cell))(dh, seen, W)
+        h, seen = jax.jit(functools.partial(_kept, cell))(Inputs(*entering), W, b)
+        _, da = jax.jit(functools.partial(_back, cell))(dh, seen, W)
     except (NvrtcError, RuntimeError):  # also JAX's own, which are RuntimeErrors
         return False
-    found = np.array([seen.h[0, 0, 0, 0], da[0, 0, 0, -1]])
+    found = np.array([h[0, 0, 0], da[0, 0, 0, -1]])
     return bool(np.allclose(found, [wanted, slope], rtol=1e-4))
 
 
@@ -68,7 +68,7 @@ def last(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Float32[Array, "m n"
     return _batched(cell, "last")(inputs, W, b)
 
 
-def kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Kept:
+def kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Array, Kept]:
     """`cells.kept` as a kernel."""
     return _batched(cell, "kept")(inputs, W, b)
 
@@ -105,10 +105,12 @@ def _last(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Array:
     return _ahead(cell, keep=False, shapes=shapes, inputs=inputs, W=W, b=b)[0]
 
 
-def _kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Kept:
+def _kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Array, Kept]:
     (B, T, m), (hidden, wide) = inputs.bits.shape, W.shape[1:]
-    shapes = [(B, T, m, hidden), (B, T, m, wide), (B, T, m, hidden)]
-    return Kept(*_ahead(cell, keep=True, shapes=shapes, inputs=inputs, W=W, b=b))
+    tokens = ((B, T, m, each) for each in (hidden + 2, wide, hidden))
+    shapes = [(B, m, hidden), *tokens]
+    end, *seen = _ahead(cell, keep=True, shapes=shapes, inputs=inputs, W=W, b=b)
+    return end, Kept(*seen)
 
 
 def _ahead(cell: Cell, *, keep: bool, shapes: Any, inputs: Inputs, W: Array, b: Array) -> Any:
@@ -119,11 +121,12 @@ def _ahead(cell: Cell, *, keep: bool, shapes: Any, inputs: Inputs, W: Array, b: 
 
 
 def _back(cell: Cell, dh: Array, seen: Kept, W: Array) -> tuple[Array, Array]:
-    (B, T, m), (hidden, wide) = seen.h.shape[:3], W.shape[1:]
+    (B, T, m), (hidden, wide) = seen.rows.shape[:3], W.shape[1:]
     shapes = [(B, T, m, wide), *([] if cell.name == "lstm" else [(B, T, m, hidden)])]
-    source, shared = _ptx(cell.name, hidden, True), hidden * wide + _ROWS * wide
-    da, *du = _launch(source, "back", shapes, [dh, *seen, W], (B, T, m), hidden, shared)
-    return da, du[0] if du else da[..., -hidden:]
+    shared = hidden * wide + wide * (_ROWS + 4) + _PARTS * _ROWS * hidden
+    source = _ptx(cell.name, hidden, True)
+    du, *da = _launch(source, "back", shapes, [dh, *seen, W], (B, T, m), hidden, shared)
+    return du, da[0] if da else du[..., -hidden:]
 
 
 def _launch(

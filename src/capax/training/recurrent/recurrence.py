@@ -1,8 +1,8 @@
-"""The last state of a recurrent cell, and its gradient: both loops, then products over all tokens.
+"""The last state of a recurrent cell, and its gradient: both loops, then one product.
 
-The loops are those of `cells`, or on a GPU that runs them the kernels. The gradient of the weights
-is a sum over positions and examples, W's = sum_t h_{t-1}^T du_t: one product per position, then
-their sum, so that a GPU has work for all its multiprocessors.
+The loops are those of `cells`, or on a GPU that runs them the kernels. Gradients of the weights and
+of the table are sums over examples of (h, 1 - bit, bit)^T du, position by position; W's is then
+their sum over positions. As one sum over all tokens it would be the work of one multiprocessor.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from capax.training.recurrent import cells, kernel
-from capax.training.recurrent.cells import CELLS, Cell, Inputs, Kept
+from capax.training.recurrent.cells import CELLS, Inputs, Kept
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -39,34 +39,30 @@ def _ahead(
     name: str, table: Array, bits: Array, W: Array, b: Array
 ) -> tuple[Array, tuple[Kept, Array, Array]]:
     cell = CELLS[name]
-    seen = lax.platform_dependent(
+    h, seen = lax.platform_dependent(
         *(_inputs(table, bits), W, b),
         cuda=partial((kernel if kernel.runs_here(cell, W.shape[0]) else cells).kept, cell),
         default=partial(cells.kept, cell),
     )
-    return seen.h[-1], (seen, bits, W)
+    return h, (seen, bits, W)
 
 
 def _back(name: str, kept: tuple[Kept, Array, Array], dh: Array) -> tuple[Array, ...]:
-    (seen, bits, W), cell = kept, CELLS[name]
-    da, du = lax.platform_dependent(
+    (seen, bits, W), cell, n = kept, CELLS[name], kept[2].shape[0]
+    du, da = lax.platform_dependent(
         *(dh, seen, W),
-        cuda=partial((kernel if kernel.runs_here(cell, W.shape[0]) else cells).back, cell),
+        cuda=partial((kernel if kernel.runs_here(cell, n) else cells).back, cell),
         default=partial(cells.back, cell),
     )
-    table = jnp.stack([_einsum("mt,tmg->tg", chosen, da) for chosen in (1 - bits, bits)])
-    return table, jnp.zeros_like(bits), *_of_weights(cell, seen.h, da, du)
-
-
-def _of_weights(cell: Cell, h: Array, da: Array, du: Array) -> tuple[Array, Array]:
-    """Gradients of W and b. All gates but the last have du = da; h is 0 before the first."""
-    n = h.shape[2]
-    first, last = da[..., : (cell.num_gates - 1) * n], du
-    parts = [_einsum("tmn,tmg->tng", h[:-1], x[1:]) for x in (first, last)]
-    # XLA would make one product of a sum of products again, one that fills no GPU
-    dW = [jnp.sum(lax.optimization_barrier(part), axis=0) for part in parts]
-    db = [jnp.sum(x, axis=(0, 1)) for x in (first, last)]
-    return jnp.concatenate(dW, axis=1), jnp.concatenate(db)
+    # XLA would make one product of a sum of products again
+    products = lax.optimization_barrier(_einsum("tma,tmg->tag", seen.rows, du))
+    of_table = products[:, n:]
+    db = jnp.sum(of_table, axis=(0, 1))
+    if name == "gru":  # its last gate has a da of its own
+        last = _einsum("tmc,tmg->tcg", seen.rows[:, :, n:], da)
+        of_table = jnp.concatenate([of_table[:, :, : 2 * n], last], axis=2)
+    of_bits = jnp.zeros_like(bits)
+    return jnp.moveaxis(of_table, 1, 0), of_bits, jnp.sum(products[:, :n], axis=0), db
 
 
 def _einsum(form: str, a: Array, b: Array) -> Array:
