@@ -9,6 +9,7 @@ pieces side by side, or below each other with X three times below itself.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -65,6 +66,29 @@ def over_examples(D: Float[Array, "m columns"], design: Design) -> Float[Array, 
     if not isinstance(design, InThirds):
         return matmul(D, design, 0, 0)
     return _tensor_core(jnp.concatenate(_pieces(D), axis=0), design.thrice, 0, 0)
+
+
+@jax.custom_vjp
+def over_pairs(X: Float[Array, "m P"], S: Float[Array, "P columns"]) -> Float[Array, "m columns"]:
+    """X S for a wide table S; no gradient for X. An X in bfloat16 asks for tensor cores.
+
+    The pieces of S stand below each other, with X three times beside itself: sums of m x columns
+    are then written once.
+    """
+    if X.dtype != jnp.bfloat16:
+        return matmul(X, S, 1, 0)
+    wide = jnp.concatenate([X, X, X], axis=1)
+    return _tensor_core(wide, jnp.concatenate(_pieces(S), axis=0), 1, 0)
+
+
+def _over_pairs_back(X: Array, D: Array) -> tuple[None, Array]:
+    if X.dtype != jnp.bfloat16:
+        return None, matmul(X, D, 0, 0)
+    thrice = jnp.concatenate([X, X, X], axis=0)
+    return None, _tensor_core(thrice, jnp.concatenate(_pieces(D), axis=0), 0, 0)
+
+
+over_pairs.defvjp(lambda X, S: (over_pairs(X, S), X), _over_pairs_back)
 
 
 def over_positions(
