@@ -77,18 +77,27 @@ def over_pairs(X: Float[Array, "m P"], S: Float[Array, "P columns"]) -> Float[Ar
     """
     if X.dtype != jnp.bfloat16:
         return matmul(X, S, 1, 0)
-    wide = jnp.concatenate([X, X, X], axis=1)
-    return _tensor_core(wide, jnp.concatenate(_pieces(S), axis=0), 1, 0)
+    wide = jnp.concatenate([_in_eights(X, 1)] * 3, axis=1)
+    pieces = _pieces(_in_eights(_in_eights(S, 0), 1))
+    return _tensor_core(wide, jnp.concatenate(pieces, axis=0), 1, 0)[:, : S.shape[1]]
 
 
 def _over_pairs_back(X: Array, D: Array) -> tuple[None, Array]:
     if X.dtype != jnp.bfloat16:
         return None, matmul(X, D, 0, 0)
-    thrice = jnp.concatenate([X, X, X], axis=0)
-    return None, _tensor_core(thrice, jnp.concatenate(_pieces(D), axis=0), 0, 0)
+    thrice = jnp.concatenate([_in_eights(X, 1)] * 3, axis=0)
+    pieces = _pieces(_in_eights(D, 1))
+    G = _tensor_core(thrice, jnp.concatenate(pieces, axis=0), 0, 0)
+    return None, G[: X.shape[1], : D.shape[1]]
 
 
 over_pairs.defvjp(lambda X, S: (over_pairs(X, S), X), _over_pairs_back)
+
+
+def _in_eights(x: Float[Array, "a b"], axis: int) -> Float[Array, "a_8 b_8"]:
+    """Zeros up to a multiple of eight along an axis: tensor cores read 16 bytes at a time."""
+    short = -x.shape[axis] % 8
+    return jnp.pad(x, [(0, short if i == axis else 0) for i in range(2)])
 
 
 def over_positions(

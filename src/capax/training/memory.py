@@ -62,7 +62,8 @@ def slot_bytes(path: Path, rows: int) -> int:
     tables = 5 * min(pairs**2 * columns, PIECE) + 2 * spec.heads * pairs**2
     tokens = spec.T * (10 * spec.d + 4 * spec.mlp_width) + 4 * pairs * columns
     each = tokens + _as_written(spec, spec.layers - 2)
-    return state + bits + design + mlp + (tables + rows * each) * _FLOAT
+    examined = 2 * _BLOCK_BYTES  # every slot has its own activations of a block
+    return state + bits + design + mlp + max((tables + rows * each) * _FLOAT, examined)
 
 
 def _as_written(spec: TransformerSpec, layers: int) -> int:
