@@ -237,7 +237,7 @@ def test_the_source_is_pulled_only_when_a_slot_is_free(trial_of, four_slots):
 
 
 def test_the_naive_path_serves_the_rest_and_says_why(trial_of, one_by_one):
-    model = {"layers": 2, "normalizer": "sigmoid"}
+    model = {"normalizer": "sigmoid"}
     (result,) = train([trial_of(0, model=model, steps=10)], hardware=one_by_one)
     assert result.runs[0].path == "naive"
     assert "normalizer sigmoid" in result.runs[0].reason
