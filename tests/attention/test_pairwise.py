@@ -55,8 +55,9 @@ wanted_of = plain_jit(jax.value_and_grad(as_written, has_aux=True))
 found_of = jax.jit(jax.value_and_grad(ours, has_aux=True), static_argnums=2)
 
 
-@partial(jax.jit, static_argnums=2)
-def found_together(models, bits, tensor_cores):
+@partial(jax.jit, static_argnums=(2, 3))
+def found_together(models, bits, tensor_cores, positions):
+    del positions  # another program for each
     one = partial(jax.value_and_grad(ours, has_aux=True), bits=bits, tensor_cores=tensor_cores)
     # a CPU has no batches of products in bfloat16
     return lax.map(one, models) if tensor_cores else jax.vmap(one)(models)
@@ -75,15 +76,6 @@ def test_logits_weights_and_gradients_are_those_of_the_model_as_written(changes)
     compared(found_of(model, bits, False), wanted_of(model, bits), 1e-12)
 
 
-def test_a_table_in_pieces_gives_the_same(monkeypatch):
-    """T + 1 = 14 positions of queries in three pieces of 5, the last one filled up."""
-    s = spec()
-    model, bits = model_of(s), bits_of(s)
-    monkeypatch.setattr(pairwise_table, "PIECE", 28 * 2 * 3 * 5 * 5)
-    found = jax.jit(jax.value_and_grad(partial(ours, tensor_cores=False), has_aux=True))
-    compared(found(model, bits), wanted_of(model, bits), 1e-12)
-
-
 def spread_of(model, bits):
     """(high - low of the widest query, how far below `high` an example's own best is), in nats."""
     pairs = pairwise_table.pairs_of(model.embed, model.position, model.cls)
@@ -95,15 +87,16 @@ def spread_of(model, bits):
     return (high - low).max(), np.max(below)
 
 
-@pytest.mark.parametrize("tensor_cores", [False, True])
-def test_float32_keeps_its_digits_over_128_nats(tensor_cores):
-    """Three models together, as on a GPU, from 4 nats to 121."""
+@pytest.mark.parametrize(("tensor_cores", "positions"), [(False, T + 1), (True, T + 1), (True, 5)])
+def test_float32_keeps_its_digits_over_128_nats(tensor_cores, positions, monkeypatch):
+    """Three models, from 4 nats to 121; tables also in three pieces, the last one filled up."""
+    monkeypatch.setattr(pairwise_table, "PIECE", 28 * 3 * 5 * 2 * positions)
     s = spec()
     bits, models = bits_of(s), [model_of(s, grown) for grown in GROWN]
     wide, below = spread_of(models[-1], bits)
     assert 120 < wide < 128 and below > 90  # exp(S - high) is 0 for the whole example
     all_ = jax.tree.map(lambda *x: jnp.asarray(np.stack(x), jnp.float32), *models)
-    found = found_together(all_, bits, tensor_cores)
+    found = found_together(all_, bits, tensor_cores, positions)
     for i, model in enumerate(models):
         compared(jax.tree.map(lambda x: x[i], found), wanted_of(model, bits), 2e-5)  # noqa: B023
 

@@ -69,22 +69,20 @@ def over_examples(D: Float[Array, "m columns"], design: Design) -> Float[Array, 
 
 
 @jax.custom_vjp
-def over_pairs(X: Float[Array, "m P"], S: Float[Array, "P columns"]) -> Float[Array, "m columns"]:
-    """X S for a wide table S; no gradient for X. An X in bfloat16 asks for tensor cores.
+def over_pairs(
+    X: BFloat16[Array, "m P"], S: Float[Array, "P columns"]
+) -> Float[Array, "m columns"]:
+    """X S for a wide table S, on tensor cores; no gradient for X.
 
     The pieces of S stand below each other, with X three times beside itself: sums of m x columns
     are then written once.
     """
-    if X.dtype != jnp.bfloat16:
-        return matmul(X, S, 1, 0)
     wide = jnp.concatenate([_in_eights(X, 1)] * 3, axis=1)
     pieces = _pieces(_in_eights(_in_eights(S, 0), 1))
     return _tensor_core(wide, jnp.concatenate(pieces, axis=0), 1, 0)[:, : S.shape[1]]
 
 
 def _over_pairs_back(X: Array, D: Array) -> tuple[None, Array]:
-    if X.dtype != jnp.bfloat16:
-        return None, matmul(X, D, 0, 0)
     thrice = jnp.concatenate([_in_eights(X, 1)] * 3, axis=0)
     pieces = _pieces(_in_eights(D, 1))
     G = _tensor_core(thrice, jnp.concatenate(pieces, axis=0), 0, 0)

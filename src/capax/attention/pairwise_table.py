@@ -35,6 +35,7 @@ from capax.attention.collapse_products import one_hot, over_pairs
 from capax.attention.scores import attention_scale
 
 Pairs = Float[Array, "A n d"]  # vectors of (symbol, position)
+Queries = Float[Array, "H A t k"]
 Places = Integer[Array, "m n"]  # which symbol stands at each position
 
 _HALF_RANGE = 64.0  # nats; e^64 = 2^92
@@ -74,26 +75,63 @@ def first_heads(
     (A, n, _), (H, _, k), m = pairs.shape, block.W_Q.shape, len(places)
     x = normalised(block.ln1, pairs).reshape(A * n, -1)
     scale = attention_scale(k, block.scale)
-    Q = scale * (_projected("pd,hdk->hpk", x, block.W_Q) + block.b_Q[:, None, :])
-    K = _projected("pd,hdk->hpk", x, block.W_K)
-    V = _projected("pd,hdk->khp", x, block.W_V) + block.b_V.T[:, :, None]
+    Q = scale * (_product("pd,hdk->hpk", x, block.W_Q) + block.b_Q[:, None, :])
+    K = _product("pd,hdk->hpk", x, block.W_K)
+    V = _product("pd,hdk->khp", x, block.W_V) + block.b_V.T[:, :, None]
     V_1 = jnp.concatenate([V, jnp.ones_like(V[:1])])  # [k + 1, H, P]
-    X = one_hot(places, A, jnp.bfloat16 if tensor_cores else x.dtype)
-    size = _positions_at_once(A * n, A * (k + 1) * H, n)
+    Q = Q.reshape(H, A, n, k)
+    sums = (_by_tables if tensor_cores else _by_values)(Q, K, V_1, places)
+    total = jnp.where(sums[:, k:] >= _LEAST, sums[:, k:], jnp.nan)
+    return jnp.swapaxes(_ratio(sums[:, :k], total).reshape(m, k * H, n), 1, 2)
+
+
+def _by_values(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array, "m k_1 H n"]:
+    """(X v) E: as many numbers as there are in the sums, and no table; for a CPU."""
+    A = Q.shape[1]
+    X = one_hot(places, A, V_1.dtype) > 0
+    # chosen, not multiplied: for pairs that an example has not, the way back may leave the range
+    mine = jnp.where(X[None, :, None, :], jnp.swapaxes(V_1, 0, 1)[:, None, :, :], 0.0)
+    sums = jnp.moveaxis(_product("hmjp,hpq->hmjq", mine, _weights(Q, K)), 0, 2)
+    return _of_own_symbol(sums, places, A)
+
+
+def _by_tables(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array, "m k_1 H n"]:
+    """X [E v | E]: X is exact in bfloat16, as tensor cores want it. The table piece by piece."""
+    (H, A, n, _), (columns, _, P) = Q.shape, V_1.shape
+    X = one_hot(places, A, jnp.bfloat16)
+    size = -(-n // -(-P * columns * H * A * n // PIECE))  # positions of queries in a piece
 
     def sums(part: tuple[Array, Array]) -> Float[Array, "m k_1 H t"]:
-        queries, here = part  # [H, A, t, k], [m, t]
-        table = V_1[:, :, :, None] * _weights(queries, K, A)[None]
-        found = over_pairs(X, _row_by_row(table)).reshape(m, k + 1, H, A, -1)
-        return chosen([found[:, :, :, c] for c in range(A)], here[:, None, None, :])
+        queries, here = part
+        table = V_1[:, :, :, None] * _weights(queries, K)[None]
+        found = over_pairs(X, jnp.moveaxis(table, 2, 0).reshape(P, -1))
+        return _of_own_symbol(found.reshape(len(X), columns, H, -1), here, A)
 
-    parts = _cut(Q.reshape(H, A, n, k), 2, size), _cut(places, 1, size)
-    if size >= n:
-        found = sums(jax.tree.map(lambda x: x[0], parts))
-    else:
-        found = jnp.moveaxis(lax.map(sums, parts), 0, 3).reshape(m, k + 1, H, -1)[..., :n]
-    total = jnp.where(found[:, k:] >= _LEAST, found[:, k:], jnp.nan)
-    return jnp.swapaxes(_ratio(found[:, :k], total).reshape(m, k * H, n), 1, 2)
+    if size == n:
+        return sums((Q, places))
+    found = lax.map(sums, (_cut(Q, 2, size), _cut(places, 1, size)))
+    return jnp.moveaxis(found, 0, 3).reshape(len(X), columns, H, -1)[..., :n]
+
+
+def _of_own_symbol(sums: Float[Array, "m k_1 H q"], places: Places, A: int) -> Array:
+    """For each position, the sums for a query with the symbol that stands there."""
+    each = jnp.split(sums, A, axis=3)
+    return chosen(each, places[:, None, None, :])
+
+
+def _product(equation: str, a: Array, b: Array) -> Array:
+    """An einsum in float32, also on a GPU."""
+    return jnp.einsum(equation, a, b, precision=lax.Precision.HIGHEST)
+
+
+def _weights(queries: Queries, K: Float[Array, "H P k"]) -> Float[Array, "H P q"]:
+    """E of key pair p and query pair q."""
+    H, A, t, k = queries.shape
+    S = _product("hpk,hqk->hpq", K, queries.reshape(H, A * t, k))
+    each = lax.stop_gradient(S).reshape(H, A, -1, A * t)
+    low = jnp.max(jnp.min(each, axis=1), axis=1)
+    high = jnp.max(each, axis=(1, 2))
+    return jnp.exp(S - jnp.maximum(low, high - _HALF_RANGE)[:, None, :])
 
 
 @jax.custom_jvp
@@ -106,30 +144,6 @@ def _ratio(a: Array, b: Array) -> Array:
 def _ratio_jvp(at: tuple[Array, Array], moved: tuple[Array, Array]) -> tuple[Array, Array]:
     y = at[0] / at[1]
     return y, (moved[0] - y * moved[1]) / at[1]
-
-
-def _projected(equation: str, x: Array, W: Array) -> Array:
-    return jnp.einsum(equation, x, W, precision=lax.Precision.HIGHEST)
-
-
-def _weights(queries: Float[Array, "H A t k"], K: Float[Array, "H P k"], A: int) -> Array:
-    """E[h,p,q] of key pair p and query pair q."""
-    H, _, t, k = queries.shape
-    S = _projected("hpk,hqk->hpq", K, queries.reshape(H, A * t, k))
-    each = lax.stop_gradient(S).reshape(H, A, -1, A * t)
-    low = jnp.max(jnp.min(each, axis=1), axis=1)
-    high = jnp.max(each, axis=(1, 2))
-    return jnp.exp(S - jnp.maximum(low, high - _HALF_RANGE)[:, None, :])
-
-
-def _row_by_row(table: Float[Array, "k_1 H P q"]) -> Float[Array, "P columns"]:
-    return jnp.moveaxis(table, 2, 0).reshape(table.shape[2], -1)
-
-
-def _positions_at_once(rows: int, columns: int, n: int) -> int:
-    """Positions of queries in a piece of the table, so that a piece stays near 32 MB."""
-    parts = -(-n * rows * columns // PIECE)
-    return -(-n // parts)
 
 
 def _cut(x: Array, axis: int, size: int) -> Array:
