@@ -237,9 +237,10 @@ def test_the_source_is_pulled_only_when_a_slot_is_free(trial_of, four_slots):
 
 
 def test_the_naive_path_serves_the_rest_and_says_why(trial_of, one_by_one):
-    (result,) = train([trial_of(0, model={"layers": 2}, steps=10)], hardware=one_by_one)
+    model = {"normalizer": "sigmoid"}
+    (result,) = train([trial_of(0, model=model, steps=10)], hardware=one_by_one)
     assert result.runs[0].path == "naive"
-    assert "2 layers" in result.runs[0].reason
+    assert "normalizer sigmoid" in result.runs[0].reason
     assert np.isfinite(result.runs[0].evals["attention_mass"]).all()
 
 
