@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from capax.attention import pairwise, pairwise_table
-from capax.attention.collapse_products import one_hot, over_pairs
+from capax.attention.collapsed import pairwise, pairwise_table
+from capax.attention.collapsed.design import one_hot, over_pairs
 from capax.attention.transformer import Transformer, TransformerSpec
 from plain_programs import plain_jit
 

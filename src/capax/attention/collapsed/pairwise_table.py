@@ -31,7 +31,7 @@ from jax import lax
 from jaxtyping import Array, Float, Integer
 
 from capax.attention.block import Block, normalised
-from capax.attention.collapse_products import one_hot, over_pairs
+from capax.attention.collapsed.design import one_hot, over_pairs
 from capax.attention.scores import attention_scale
 
 Pairs = Float[Array, "A n d"]  # vectors of (symbol, position)
