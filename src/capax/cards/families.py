@@ -16,7 +16,7 @@ _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 row
 # serves every m. On a GPU that program takes up to half a minute of a core to compile.
 _BLOCK, _GPU_BLOCK = 64, 128
 _LANES = 256  # on a GPU: idle ones cost next to nothing, and few would leave places empty
-_PROGRAMS = 4  # that are on a GPU at once, with `--jobs` and as one ends and the next begins
+_PROGRAMS = 3  # that are on a GPU at once, with `--jobs` and as one ends and the next begins
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,9 @@ parameters, two moments and gradients 4 x num_parameters; the one-hot design mat
 of the rows. With several layers the tables have A T x (d + H) columns for each of their A T rows,
 piece by piece, and so have about four arrays of sums for each example; tokens of the first layer
 keep 10 d + 4 mlp_width for the way back. Tokens of a layer as it is written keep 6 d + 2 H, and H T
-weights; other architectures say themselves what they keep per example.
+weights; other architectures say themselves what they keep per example. Gradients in pieces need
+that for the pieces that are worked on together only; a slot has its state, its inputs, and what
+answers to a few examples need.
 """
 
 import math
@@ -22,10 +24,13 @@ from capax.training import architecture
 from capax.training.architecture import Architecture
 from capax.training.hardware import Hardware
 from capax.training.paths import Path
+from capax.training.pieces import PLACES
 
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
 _BLOCK_BYTES = 1 << 25  # one-hot rows examined at once
+_INPUT_BYTES = 20  # of a symbol and of what a path prepares of it: at most as three bfloat16 rows
+_ANSWERS = 8  # a slot that answers half a piece without a way back needs so much less
 
 
 @dataclass(frozen=True)
@@ -103,11 +108,21 @@ def all_memory(device: jax.Device) -> int:
     return int((device.memory_stats() or {}).get("bytes_limit", 8 << 30))
 
 
-def plan(path: Path, rows: int, validation_rows: int, hardware: Hardware) -> MemoryPlan:
-    """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one."""
+def plan(
+    path: Path, rows: int, validation_rows: int, hardware: Hardware, whole: int | None = None
+) -> MemoryPlan:
+    """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one.
+
+    rows: examples whose activations a run keeps at once; whole: all its examples, where slots go
+    together and their gradients are in pieces of `rows` examples.
+    """
     spec, one = path.spec, slot_bytes(path, rows)
     block = 4 * block_rows(path) * spec.alphabet * spec.T * _FLOAT
     shared = validation_rows * spec.T + block
+    if whole is not None:
+        shared += PLACES * one
+        inputs = whole * spec.T * _INPUT_BYTES
+        one = 4 * num_parameters(spec) * _FLOAT + inputs + one // _ANSWERS
     limit = min(device_memory(device, hardware) for device in hardware.worker_devices())
     fitting = int(_USABLE * limit - shared) // one
     if fitting < 1:

@@ -24,10 +24,10 @@ from jaxtyping import Array, Int
 
 from capax.training.paths import Path
 
-_PLACES = 48  # pieces that are worked on together: a GPU is busy, and few places stay empty
+PLACES = 48  # pieces that are worked on together: a GPU is busy, and few places stay empty
 
 
-def in_pieces(path: Path, block: int, places: int = _PLACES) -> Callable[[Any, Any], Any]:
+def in_pieces(path: Path, block: int, places: int = PLACES) -> Callable[[Any, Any], Any]:
     """params, (inputs, y, mask) -> the gradient of the mean loss over rows with mask 1.
 
     The number of rows is a multiple of `block`, and those with mask 1 come first. places: pieces

@@ -78,7 +78,9 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
     kept = min(program.rows, program.block or program.rows)
-    return plan(program.path, kept, program.validation_rows, hardware)
+    together = program.block > 0 and hardware.platform != "cpu"
+    whole = program.rows if together else None
+    return plan(program.path, kept, program.validation_rows, hardware, whole)
 
 
 def compile_ahead(
