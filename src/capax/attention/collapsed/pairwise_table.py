@@ -40,7 +40,7 @@ Places = Integer[Array, "m n"]  # which symbol stands at each position
 
 _HALF_RANGE = 64.0  # nats; e^64 = 2^92
 _LEAST = math.exp(-72.0)  # a sum whose terms float32 still has, in three bfloat16 pieces too
-PIECE = 1 << 23  # numbers in a piece of the table
+PIECE = 1 << 21  # numbers in a piece of the table: hundreds of models may answer together
 
 
 def place_cls(symbols: Integer[Array, "m T"]) -> Integer[Array, "m n"]:
