@@ -293,7 +293,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=7)
-    names = ("sweep", "compile", "report", "export", "comparison")
+    names = ("sweep", "processes", "compile", "report", "export", "comparison")
     parser.add_argument("--only", choices=names, action="append")
     options = parser.parse_args()
     for name in options.only or names:
@@ -302,6 +302,9 @@ def main() -> None:
             place = Workplace(Path(folder))
             if name == "sweep":
                 count = kill_sweep(place, SWEEP, options.kills, dice)
+            elif name == "processes":
+                apart = ("--jobs", 2, "--processes")
+                count = kill_sweep(place, SWEEP, options.kills, dice, options=apart)
             elif name == "comparison":
                 count = kill_comparison(place, max(1, options.kills // 3), dice)
             else:

@@ -17,15 +17,15 @@ from pathlib import Path
 
 from capax.sweep.running.sharing import has_gpu, multi_process_service
 
-GROUPS = {
+GROUPS = {  # the longest first
+    "mixer": ("mixer",),
+    "lstm": ("lstm",),
+    "gru": ("gru",),
+    "cnn": ("cnn",),
+    "transformer2": ("transformer2",),
     "attention": ("transformer", "linear_attention"),
     "tables": ("mlp", "deep_sets"),
     "ssm": ("ssm",),
-    "cnn": ("cnn",),
-    "mixer": ("mixer",),
-    "gru": ("gru",),
-    "lstm": ("lstm",),
-    "transformer2": ("transformer2",),
     "linear": ("lasso", "ridge"),
     "trees": ("tree", "forest", "boosting"),
     "others": ("neighbours", "version_space"),
@@ -76,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=25.0)
-    parser.add_argument("--jobs", type=int, default=3, help="questions at once in each process")
+    parser.add_argument("--jobs", type=int, default=2, help="questions at once in each process")
     parser.add_argument("--at-once", type=int, default=3, help="processes at once on the GPU")
     parser.add_argument("--groups", nargs="*", default=list(GROUPS), choices=list(GROUPS))
     options = parser.parse_args()
