@@ -179,7 +179,12 @@ def beside(store: Path) -> set[str]:
 
 
 def kill_sweep(
-    place: Workplace, experiment: str, kills: int, dice: random.Random, turn: tuple = IN_TURN
+    place: Workplace,
+    experiment: str,
+    kills: int,
+    dice: random.Random,
+    turn: tuple = IN_TURN,
+    options: tuple = ("--jobs", 2),
 ) -> Counter:
     """Kill one sweep again and again; its store ends as that of a sweep left alone."""
     (place.folder / "sweep.toml").write_text(experiment)
@@ -202,14 +207,14 @@ def kill_sweep(
                     return
                 time.sleep(0.02)
 
-        life = place.killed(number, moment, "sweep", "sweep.toml", "--store", store, "--jobs", 2)
+        life = place.killed(number, moment, "sweep", "sweep.toml", "--store", store, *options)
         count[life.outcome] += 1
         left = beside(store) - before
         must(not left or number is signal.SIGKILL, f"{left} left by {life}")
         if life.outcome == "done":  # it was faster than its last kill: once more from the start
             must(results(store) == wanted, "the killed sweep has other results")
             store.unlink()
-    place.run("sweep", "sweep.toml", "--store", store, "--jobs", 2)
+    place.run("sweep", "sweep.toml", "--store", store, *options)
     must(results(store) == wanted, "the killed sweep has other results")
     must(not beside(store), f"{beside(store)} left beside the store")
     return count

@@ -35,7 +35,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
 }
 ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
 # Folders that hold one piece of their layer and stand in no order to the files beside them.
-ALCOVES = {"training": {"fused"}, "learners": {"zoo"}}
+ALCOVES = {"training": {"fused", "recurrent"}, "learners": {"zoo"}}
 ROOT_MODULES = {
     "array_files",
     "doors",

@@ -168,7 +168,7 @@ def test_a_gradient_in_pieces_is_the_gradient():
     y = rng.integers(0, 2, (5, 20)).astype(np.float32)
     mask = (np.arange(20)[None, :] < m[:, None]).astype(np.float32)
     params = jax.jit(jax.vmap(spec.init))(jax.random.split(jax.random.key(0), 5))
-    descent = in_pieces(program.path, 4, at_once=2)
+    descent = in_pieces(program.path, 4, places=2)
     together = jax.jit(jax.vmap(descent))
     found = together(params, (X, y, mask))
     gradient = jax.jit(jax.grad(lambda p, b: cross_entropy(spec.logits(p, b[0]), *b[1:])))

@@ -66,7 +66,7 @@ def test_a_kernel_that_does_not_run_is_not_used(monkeypatch):
         raise nvrtc.NvrtcError("NVRTC was not found")
 
     monkeypatch.setattr(nvrtc, "_library", no_library)
-    monkeypatch.setattr(kernel, "cache_folder", lambda: kernel.resources.files("capax"))
+    monkeypatch.setattr(nvrtc, "cache_folder", lambda: kernel.resources.files("capax"))
     device = jax.devices()[0]
     kernel._compiled_once.cache_clear()
     assert "NVRTC was not found" in fused._trouble(TransformerSpec(T=1), OptimiserSpec(), device)

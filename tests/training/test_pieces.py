@@ -1,12 +1,14 @@
 """Gradients in pieces where many lanes go together, as on a GPU: the same runs as one by one."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, compiled, train
+from capax.training.pieces import shared_out
 
 T = 7
 
@@ -40,3 +42,20 @@ def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
         for name, values in result.runs[0].evals.items():
             wanted = alone[result.trial_id].runs[0].evals[name]
             np.testing.assert_allclose(values, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(8))
+def test_pieces_are_shared_out_in_the_least_number_of_rounds(places, seed):
+    """Every piece once, no lane twice in a round, each lane's pieces in their order."""
+    needed = np.random.default_rng(seed).integers(0, 2 + seed, 6)
+    rounds, whose = shared_out(jnp.asarray(needed, jnp.int32), places)
+    assert int(rounds) == max(max(needed), -(-sum(needed) // places))
+    seen = {lane: [] for lane in range(6)}
+    for number in range(int(rounds)):
+        lanes, pieces = (np.asarray(x).tolist() for x in whose(jnp.int32(number)))
+        assert len(set(lanes)) == places
+        for lane, piece in zip(lanes, pieces, strict=True):
+            if lane < 6:
+                seen[lane].append(piece)
+    assert seen == {lane: list(range(needed[lane])) for lane in range(6)}

@@ -13,6 +13,7 @@ from capax.training.crew import Tally
 from capax.training.memory import block_rows, num_parameters, plan, slot_bytes
 from capax.training.objective import accuracy, cross_entropy
 from capax.training.optimiser import rule_of, transformation
+from capax.training.paths import CollapsedPath, NaivePath
 from capax.training.progress import live_bar, words
 from capax.training.shape import padded_rows, program_of, with_rows
 from capax.training.speed.roofline import Ceilings, best_of, least_seconds, step_bytes, step_flops
@@ -99,15 +100,15 @@ def test_parameters_are_counted_as_they_are():
 
 
 def test_memory_grows_with_what_it_should():
-    small, long = TransformerSpec(T=300), TransformerSpec(T=100_000)
-    assert slot_bytes(long, 60, True) > 100 * slot_bytes(small, 60, True)
-    assert slot_bytes(small, 60, False) > slot_bytes(small, 60, True)
-    assert block_rows(small, True) == 1024
-    assert block_rows(long, True) * 200_000 * 4 <= 1 << 25
-    half = Hardware(workers=1, slots=64, memory_bytes=40 * slot_bytes(small, 60, True))
-    assert 1 <= plan(small, 60, 100, True, half).slots < 40
+    small, long = CollapsedPath(TransformerSpec(T=300)), CollapsedPath(TransformerSpec(T=100_000))
+    assert slot_bytes(long, 60) > 100 * slot_bytes(small, 60)
+    assert slot_bytes(NaivePath(small.spec, "to compare"), 60) > slot_bytes(small, 60)
+    assert block_rows(small) == 1024
+    assert block_rows(long) * 200_000 * 4 <= 1 << 25
+    half = Hardware(workers=1, slots=64, memory_bytes=40 * slot_bytes(small, 60))
+    assert 1 <= plan(small, 60, 100, half).slots < 40
     with pytest.raises(InfeasibleError, match="T = 100000"):
-        plan(long, 60, 10_000, True, Hardware(workers=1, memory_bytes=1 << 28))
+        plan(long, 60, 10_000, Hardware(workers=1, memory_bytes=1 << 28))
 
 
 def test_rows_are_padded_and_grow(trial_of):

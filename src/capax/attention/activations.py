@@ -39,6 +39,13 @@ def activation(name: str) -> Callable[[Array], Array]:
     return _ACTIVATIONS[name][0]
 
 
+def activated(name: str, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """sigma(x); gelu as x (1 + erf(x / sqrt 2)) / 2, half the cost of the form with erfc."""
+    if name != "gelu":
+        return activation(name)(x)
+    return 0.5 * x * (1.0 + jax.lax.erf(x * math.sqrt(0.5)))
+
+
 def activation_lipschitz(name: str) -> float:
     """L_sigma = sup |sigma'| of the activation called `name`: 1, or 1.1290 for gelu."""
     require(name in _ACTIVATIONS, "activation", f"one of {', '.join(ACTIVATIONS)}", name)

@@ -19,7 +19,6 @@ division; in the scores it shifts a whole head alike and cancels, as the key bia
 Columns are ordered (k, H), head last: a head's weight then multiplies whole vectors.
 """
 
-import math
 from typing import Any
 
 import equinox as eqx
@@ -27,7 +26,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Integer
 
-from capax.attention.activations import activation as activation_named
+from capax.attention.activations import activated
 from capax.attention.block import LayerNorm, normalised
 from capax.attention.collapse_norm import normalised_rows
 from capax.attention.collapse_products import Design, matmul, over_tokens
@@ -138,13 +137,6 @@ def _value_constant(params: Collapsed) -> Float[Array, "d"]:
     return matmul(params.W_V.reshape(d, d), params.ln1.bias, 1, 0) + b_V
 
 
-def _activated(name: str, x: Float[Array, "m n"]) -> Float[Array, "m n"]:
-    """The activation; gelu as x (1 + erf(x / sqrt 2)) / 2, half the cost of the form with erfc."""
-    if name != "gelu":
-        return activation_named(name)(x)
-    return 0.5 * x * (1.0 + lax.erf(x * math.sqrt(0.5)))
-
-
 def _read_out(params: Collapsed, sums: Array, mu: Array, y_cls: Array) -> Float[Array, "m"]:
     """Logits from the sums [m, (k+1) H]: add [CLS], divide, W_O, residual, MLP, LN, w."""
     k, H, d = params.W_O.shape
@@ -156,7 +148,7 @@ def _read_out(params: Collapsed, sums: Array, mu: Array, y_cls: Array) -> Float[
     x = matmul(mixed, params.W_O.reshape(d, d), 1, 0)
     x = x + (params.b_O + params.cls)[None, :]
     hidden = matmul(normalised_rows(params.ln2, x), params.W_in, 1, 0) + params.b_in[None, :]
-    hidden = _activated(params.activation, hidden)
+    hidden = activated(params.activation, hidden)
     x = x + matmul(hidden, params.W_out, 1, 1) + params.b_out[None, :]
     return matmul(normalised_rows(params.ln_final, x), params.w, 1, 0) + params.b
 

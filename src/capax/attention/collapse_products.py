@@ -9,6 +9,7 @@ pieces side by side, or below each other with X three times below itself.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -65,6 +66,36 @@ def over_examples(D: Float[Array, "m columns"], design: Design) -> Float[Array, 
     if not isinstance(design, InThirds):
         return matmul(D, design, 0, 0)
     return _tensor_core(jnp.concatenate(_pieces(D), axis=0), design.thrice, 0, 0)
+
+
+@jax.custom_vjp
+def over_pairs(
+    X: BFloat16[Array, "m P"], S: Float[Array, "P columns"]
+) -> Float[Array, "m columns"]:
+    """X S for a wide table S, on tensor cores; no gradient for X.
+
+    The pieces of S stand below each other, with X three times beside itself: sums of m x columns
+    are then written once.
+    """
+    wide = jnp.concatenate([_in_eights(X, 1)] * 3, axis=1)
+    pieces = _pieces(_in_eights(_in_eights(S, 0), 1))
+    return _tensor_core(wide, jnp.concatenate(pieces, axis=0), 1, 0)[:, : S.shape[1]]
+
+
+def _over_pairs_back(X: Array, D: Array) -> tuple[None, Array]:
+    thrice = jnp.concatenate([_in_eights(X, 1)] * 3, axis=0)
+    pieces = _pieces(_in_eights(D, 1))
+    G = _tensor_core(thrice, jnp.concatenate(pieces, axis=0), 0, 0)
+    return None, G[: X.shape[1], : D.shape[1]]
+
+
+over_pairs.defvjp(lambda X, S: (over_pairs(X, S), X), _over_pairs_back)
+
+
+def _in_eights(x: Float[Array, "a b"], axis: int) -> Float[Array, "a_8 b_8"]:
+    """Zeros up to a multiple of eight along an axis: tensor cores read 16 bytes at a time."""
+    short = -x.shape[axis] % 8
+    return jnp.pad(x, [(0, short if i == axis else 0) for i in range(2)])
 
 
 def over_positions(

@@ -15,8 +15,8 @@ _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 row
 # Gradients in pieces of so many examples: a step costs what its lanes' m cost, and one program
 # serves every m. On a GPU that program takes up to half a minute of a core to compile.
 _BLOCK, _GPU_BLOCK = 64, 128
-_LANES = 128  # on a GPU: idle ones cost next to nothing, and many short kernels do
-_PROGRAMS = 4  # that are on a GPU at once, with `--jobs` and as one ends and the next begins
+_LANES = 256  # on a GPU: idle ones cost next to nothing, and few would leave places empty
+_PROGRAMS = 3  # that are on a GPU at once, with `--jobs` and as one ends and the next begins
 
 
 @lru_cache(maxsize=64)

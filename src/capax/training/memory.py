@@ -3,8 +3,12 @@
 The counts are of the arrays that live at the same time (float32 = 4 bytes):
 parameters, two moments and gradients 4 x num_parameters; the one-hot design matrix A T x rows
 (as float32, or four times as bfloat16) and the bits; about six tables of A T x (d + H); activations
-of the rows. The naive path instead keeps rows x T x (6 d + 2 H) per layer for the way back; other
-architectures say themselves what they keep per example.
+of the rows. With several layers the tables have A T x (d + H) columns for each of their A T rows,
+piece by piece, and so have about four arrays of sums for each example; tokens of the first layer
+keep 10 d + 4 mlp_width for the way back. Tokens of a layer as it is written keep 6 d + 2 H, and H T
+weights; other architectures say themselves what they keep per example. Gradients in pieces need
+that for the pieces that are worked on together only; a slot has its state, its inputs, and what
+answers to a few examples need.
 """
 
 import math
@@ -13,15 +17,20 @@ from dataclasses import dataclass
 import jax
 import psutil
 
+from capax.attention.pairwise_table import PIECE
 from capax.attention.transformer import TransformerSpec
 from capax.errors import InfeasibleError
 from capax.training import architecture
 from capax.training.architecture import Architecture
 from capax.training.hardware import Hardware
+from capax.training.paths import Path
+from capax.training.pieces import PLACES
 
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
 _BLOCK_BYTES = 1 << 25  # one-hot rows examined at once
+_INPUT_BYTES = 20  # of a symbol and of what a path prepares of it: at most as three bfloat16 rows
+_ANSWERS = 8  # a slot that answers half a piece without a way back needs so much less
 
 
 @dataclass(frozen=True)
@@ -41,30 +50,46 @@ def num_parameters(spec: TransformerSpec | Architecture) -> int:
     return sum(math.prod(shape) for shape in spec.shapes().values())
 
 
-def slot_bytes(spec: TransformerSpec | Architecture, rows: int, collapsed: bool) -> int:
+def slot_bytes(path: Path, rows: int) -> int:
     """Bytes of one run in training with `rows` examples per step."""
+    spec = path.spec
     state = 4 * num_parameters(spec) * _FLOAT
     bits = rows * spec.T
     if isinstance(spec, Architecture):
         return state + bits + rows * spec.floats_per_example * _FLOAT
     mlp = 6 * rows * (spec.mlp_width + 2 * spec.d) * _FLOAT
-    if not collapsed:
-        tokens = rows * spec.T * (6 * spec.d + 2 * spec.heads) * spec.layers
-        pairs = rows * spec.heads * spec.T**2 * (spec.layers - 1)
-        return state + bits + mlp + (tokens + pairs) * _FLOAT
-    pairs = spec.alphabet * spec.T
+    if path.name == "naive":
+        return state + bits + mlp + rows * _as_written(spec, spec.layers) * _FLOAT
+    pairs, columns = spec.alphabet * spec.T, spec.d + spec.heads
     design = pairs * rows * 2 * _FLOAT
-    tables = 6 * pairs * (spec.d + spec.heads) * _FLOAT
-    return state + bits + design + tables + mlp
+    if path.name == "collapsed":
+        return state + bits + design + 6 * pairs * columns * _FLOAT + mlp
+    tables = 5 * min(pairs**2 * columns, PIECE) + 2 * spec.heads * pairs**2
+    tokens = spec.T * (10 * spec.d + 4 * spec.mlp_width) + 4 * pairs * columns
+    each = tokens + _as_written(spec, spec.layers - 2)
+    examined = 2 * _BLOCK_BYTES  # every slot has its own activations of a block
+    return state + bits + design + mlp + max((tables + rows * each) * _FLOAT, examined)
 
 
-def block_rows(spec: TransformerSpec | Architecture, collapsed: bool) -> int:
+def _as_written(spec: TransformerSpec, layers: int) -> int:
+    """Numbers per example that so many layers keep; the last one has a single query."""
+    tokens = spec.T * (6 * spec.d + 2 * spec.heads) * layers
+    return tokens + spec.heads * spec.T**2 * min(layers, spec.layers - 1)
+
+
+def block_rows(path: Path) -> int:
     """Validation rows examined at once, so that a block stays near 32 MB."""
+    spec = path.spec
     if isinstance(spec, Architecture):
         return max(1, min(1024, _BLOCK_BYTES // (spec.floats_per_answer * _FLOAT)))
-    width = spec.alphabet * spec.T if collapsed else spec.T * (4 * spec.d + spec.heads)
-    if spec.layers > 1:
-        width += spec.heads * spec.T**2  # every token looks at every other
+    pairs, tokens = spec.alphabet * spec.T, spec.T * (4 * spec.d + spec.heads)
+    if path.name == "collapsed":
+        width = pairs
+    elif path.name == "naive":
+        width = tokens + (spec.layers > 1) * spec.heads * spec.T**2
+    else:  # every token of a layer between looks at every other
+        width = pairs * (spec.d + spec.heads) + spec.T * (2 * spec.d + spec.mlp_width)
+        width += (spec.layers > 2) * (tokens + spec.heads * spec.T**2)
     return max(1, min(1024, _BLOCK_BYTES // (width * _FLOAT)))
 
 
@@ -84,16 +109,20 @@ def all_memory(device: jax.Device) -> int:
 
 
 def plan(
-    spec: TransformerSpec | Architecture,
-    rows: int,
-    validation_rows: int,
-    collapsed: bool,
-    hardware: Hardware,
+    path: Path, rows: int, validation_rows: int, hardware: Hardware, whole: int | None = None
 ) -> MemoryPlan:
-    """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one."""
-    one = slot_bytes(spec, rows, collapsed)
-    block = 4 * block_rows(spec, collapsed) * spec.alphabet * spec.T * _FLOAT
+    """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one.
+
+    rows: examples whose activations a run keeps at once; whole: all its examples, where slots go
+    together and their gradients are in pieces of `rows` examples.
+    """
+    spec, one = path.spec, slot_bytes(path, rows)
+    block = 4 * block_rows(path) * spec.alphabet * spec.T * _FLOAT
     shared = validation_rows * spec.T + block
+    if whole is not None:
+        shared += PLACES * one
+        inputs = whole * spec.T * _INPUT_BYTES
+        one = 4 * num_parameters(spec) * _FLOAT + inputs + one // _ANSWERS
     limit = min(device_memory(device, hardware) for device in hardware.worker_devices())
     fitting = int(_USABLE * limit - shared) // one
     if fitting < 1:

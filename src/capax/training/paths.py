@@ -1,4 +1,4 @@
-"""Ways to logits: the exact collapse where it applies, the naive Transformer, other architectures.
+"""Ways to logits: exact rewritings where they apply, the naive Transformer, other architectures.
 
 A path prepares the inputs of a training set once, gives differentiable logits, and examines a pool
 of inputs: logits and the share of the attention on the support, block by block of rows.
@@ -12,14 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt8
 
-from capax.attention.collapse import (
-    collapse,
-    expand,
-    logits,
-    support_mass,
-    tabulate,
-    why_not,
-)
+from capax.attention import collapse as one_layer
+from capax.attention import pairwise
+from capax.attention.collapse import collapse, expand, support_mass, tabulate
 from capax.attention.collapse_products import Design, in_thirds, one_hot
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.architecture import Architecture
@@ -53,7 +48,7 @@ class CollapsedPath:
 
     def logits(self, params: Any, design: Design) -> Float[Array, "m"]:
         """Logits of prepared inputs; differentiable in `params`."""
-        return logits(params, design)
+        return one_layer.logits(params, design)
 
     def examiner(self, params: Any):
         """bits, support -> logits and attention mass; the table is built once."""
@@ -67,6 +62,44 @@ class CollapsedPath:
 
 
 @dataclass(frozen=True)
+class PairwisePath:
+    """Two and more layers: whole arrays, the first attention by a table of pairs; exact.
+    `tensor_cores` as in `CollapsedPath`."""
+
+    spec: TransformerSpec
+    tensor_cores: bool = False
+    name: Literal["pairwise"] = "pairwise"
+    reason: None = None
+
+    def init(self, key: Array) -> Any:
+        """The arrays of the model."""
+        return _arrays(self.spec, key)
+
+    def model(self, params: Any) -> Transformer:
+        """The parameters as an ordinary Transformer."""
+        return _whole(self.spec, params)
+
+    def prepare(self, bits: Bits) -> Bits:
+        """The bits themselves: a design matrix takes longer to read than to make."""
+        return bits
+
+    def logits(self, params: Any, bits: Bits) -> Float[Array, "m"]:
+        """Logits of prepared inputs; differentiable in `params`."""
+        return pairwise.logits(self.model(params), bits, tensor_cores=self.tensor_cores)
+
+    def examiner(self, params: Any):
+        """bits, support -> logits and attention mass (of the last layer's [CLS] query)."""
+        model = self.model(params)
+
+        def examine(bits: Bits, support: Support, relevant: Array) -> tuple[Array, Array]:
+            cores = self.tensor_cores
+            values, weights = pairwise.logits_and_weights(model, bits, tensor_cores=cores)
+            return values, _mass(weights, support, relevant)
+
+        return examine
+
+
+@dataclass(frozen=True)
 class NaivePath:
     """The model as it is written, example by example under `vmap`."""
 
@@ -75,13 +108,12 @@ class NaivePath:
     name: Literal["naive"] = "naive"
 
     def init(self, key: Array) -> Any:
-        """The arrays of the model; what is not an array is kept in the path."""
-        return eqx.filter(Transformer.init(self.spec, key=key), eqx.is_inexact_array)
+        """The arrays of the model."""
+        return _arrays(self.spec, key)
 
     def model(self, params: Any) -> Transformer:
         """The parameters as an ordinary Transformer."""
-        shape = eqx.filter_eval_shape(Transformer.init, self.spec, key=jax.random.key(0))
-        return eqx.combine(params, eqx.filter(shape, eqx.is_inexact_array, inverse=True))
+        return _whole(self.spec, params)
 
     def prepare(self, bits: Bits) -> Int[Array, "m T"]:
         """Symbols as the model takes them."""
@@ -99,10 +131,26 @@ class NaivePath:
         def examine(bits: Bits, support: Support, relevant: Array) -> tuple[Array, Array]:
             symbols = self.prepare(bits)
             values, weights = jax.vmap(lambda b: model(b, return_weights=True))(symbols)
-            on_support = weights[-1][:, :, support] * relevant[None, None, :]
-            return values, jnp.mean(jnp.sum(on_support, axis=2), axis=1)
+            return values, _mass(weights[-1], support, relevant)
 
         return examine
+
+
+def _arrays(spec: TransformerSpec, key: Array) -> Any:
+    """The arrays of a freshly drawn model; what is not an array is kept in the path."""
+    return eqx.filter(Transformer.init(spec, key=key), eqx.is_inexact_array)
+
+
+def _whole(spec: TransformerSpec, params: Any) -> Transformer:
+    """The arrays as a model again."""
+    shape = eqx.filter_eval_shape(Transformer.init, spec, key=jax.random.key(0))
+    return eqx.combine(params, eqx.filter(shape, eqx.is_inexact_array, inverse=True))
+
+
+def _mass(weights: Float[Array, "m H n"], support: Support, relevant: Array) -> Float[Array, "m"]:
+    """Weight on the support, mean over heads."""
+    on_support = weights[:, :, support] * relevant[None, None, :]
+    return jnp.mean(jnp.sum(on_support, axis=2), axis=1)
 
 
 @dataclass(frozen=True)
@@ -140,14 +188,15 @@ class ModulePath:
         return examine
 
 
-Path = CollapsedPath | NaivePath | ModulePath
+Path = CollapsedPath | PairwisePath | NaivePath | ModulePath
 
 
 def path_for(spec: TransformerSpec | Architecture, platform: str) -> Path:
-    """The collapse where it covers `spec`, the naive model (with the reason) elsewhere."""
+    """A rewriting that covers `spec`, the naive model (with the reason) where there is none."""
     if isinstance(spec, Architecture):
         return ModulePath(spec)
-    reason = why_not(spec)
+    deep = spec.layers > 1
+    reason = (pairwise if deep else one_layer).why_not(spec)
     if reason is not None:
         return NaivePath(spec, reason)
-    return CollapsedPath(spec, tensor_cores=platform == "gpu")
+    return (PairwisePath if deep else CollapsedPath)(spec, tensor_cores=platform == "gpu")

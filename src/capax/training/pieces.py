@@ -2,9 +2,15 @@
 
 One program then serves a search over a wide range of m, and no more than a piece of the activations
 is ever kept. Where many lanes go together (`vmap`), a loop that runs until the largest m is done
-would let all the others compute nothing that often. Instead, for i = 0, 1, ..: the lanes that have
-an i-th piece, and only those, some at a time. A lane adds its pieces in the same order, whoever
-else is there.
+would let all the others compute nothing that often. Instead, a few places work on one piece each,
+whosever it is, and all pieces are shared out among them.
+
+Pieces are to places what jobs that may be interrupted are to machines, and McNaughton's rule (1959)
+shares them out in the least number of rounds, R = max(most pieces of a lane, all pieces / places):
+write all pieces in a row, lane by lane, and cut the row into stretches of R, one for each place. A
+lane that is cut has pieces at the end of one stretch and at the beginning of the next. It has at
+most R of them, so no two in the same round. The pieces that are worked on in earlier rounds are
+taken to be its first ones: then a lane adds its pieces in the same order, whoever else is there.
 """
 
 from collections.abc import Callable
@@ -14,20 +20,19 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from capax.training.paths import Path
 
-_TOKENS = 1 << 19  # in the pieces that are worked on together: enough to keep a GPU busy
+PLACES = 48  # pieces that are worked on together: a GPU is busy, and few places stay empty
 
 
-def in_pieces(path: Path, block: int, at_once: int = 0) -> Callable[[Any, Any], Any]:
+def in_pieces(path: Path, block: int, places: int = PLACES) -> Callable[[Any, Any], Any]:
     """params, (inputs, y, mask) -> the gradient of the mean loss over rows with mask 1.
 
-    The number of rows is a multiple of `block`, and those with mask 1 come first. at_once: lanes
-    whose pieces are worked on together; 0: as many as are worth it, fewer where inputs are long.
+    The number of rows is a multiple of `block`, and those with mask 1 come first. places: pieces
+    that are worked on together.
     """
-    at_once = at_once or max(16, _TOKENS // (block * path.spec.T))
 
     def part(params: Any, batch: Any) -> Array:
         inputs, y, mask = batch
@@ -59,17 +64,10 @@ def in_pieces(path: Path, block: int, at_once: int = 0) -> Callable[[Any, Any], 
 
         params, batch = jax.tree.map(spread, (params, batch), tuple(batched))
         total, pieces = jnp.sum(batch[2], axis=1), cut(batch, 1)
-        needed, width = _pieces(total, block), min(at_once, size)
-        order = jnp.argsort(-needed)  # lanes with an i-th piece come first, whatever i is
-        order = jnp.pad(order, (0, -size % width), constant_values=size)  # nobody's lane
-
-        parts = -(-_with_piece(needed, pieces[2].shape[1]) // width)
-        ends = jnp.cumsum(parts, dtype=jnp.int32)  # one loop over (i, part): a GPU waits at each
+        rounds, whose = shared_out(_pieces(total, block), min(places, size))
 
         def add(number: Array, sums: Any) -> Any:
-            i = jnp.searchsorted(ends, number, side="right")
-            first = (number - ends[i] + parts[i]) * width
-            lanes = lax.dynamic_slice(order, (first,), (width,))
+            lanes, i = whose(number)
             chosen = jax.tree.map(lambda x: x.at[lanes].get(mode="clip"), params)
             piece = jax.tree.map(lambda x: x.at[lanes, i].get(mode="clip"), pieces)
             new = jax.vmap(jax.grad(part))(chosen, piece)
@@ -77,7 +75,7 @@ def in_pieces(path: Path, block: int, at_once: int = 0) -> Callable[[Any, Any], 
             return jax.tree.map(put, sums, new)
 
         zero = jax.tree.map(jnp.zeros_like, params)
-        whole = lax.fori_loop(jnp.int32(0), ends[-1], add, zero)
+        whole = lax.fori_loop(jnp.int32(0), rounds, add, zero)
         return _divided(whole, total), jax.tree.map(lambda _: True, whole)
 
     return descent
@@ -88,10 +86,30 @@ def _pieces(total: Array, block: int) -> Array:
     return jnp.ceil(total / block).astype(jnp.int32)
 
 
-def _with_piece(needed: Array, most: int) -> Array:
-    """How many lanes have an i-th piece, for each i."""
-    numbers = jnp.arange(most, dtype=jnp.int32)
-    return jnp.sum(needed[None, :] > numbers[:, None], axis=1, dtype=jnp.int32)
+def shared_out(
+    needed: Int[Array, "lanes"], places: int
+) -> tuple[Int[Array, ""], Callable[[Array], tuple[Array, Array]]]:
+    """The number of rounds, and for each round the lane of every place and which of its pieces.
+
+    A place without work has a lane that does not exist, another one for each place.
+    """
+    ends = jnp.cumsum(needed, dtype=jnp.int32)
+    rounds = jnp.maximum(jnp.max(needed), -(-ends[-1] // places))
+    stretches = jnp.arange(places, dtype=jnp.int32)
+
+    def whose(number: Array) -> tuple[Array, Array]:
+        at = stretches * rounds + number
+        lane = jnp.searchsorted(ends, at, side="right").astype(jnp.int32)
+        end = ends.at[lane].get(mode="clip")
+        begin = end - needed.at[lane].get(mode="clip")
+        cut = (end - 1) // rounds * rounds  # where the stretch begins in which the lane ends
+        is_cut = begin < cut
+        i = jnp.where(
+            is_cut & (at < cut), end - cut + at - begin, at - jnp.where(is_cut, cut, begin)
+        )
+        return jnp.where(lane < len(needed), lane, len(needed) + stretches), i
+
+    return rounds, whose
 
 
 def _divided(sums: Any, total: Array) -> Any:

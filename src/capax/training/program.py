@@ -24,6 +24,7 @@ from capax.training.pieces import in_pieces
 from capax.training.specs import OptimiserSpec
 
 SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
+_FEW = 64  # rows that all lanes answer together where gradients are in pieces: memory for few
 
 
 @dataclass(frozen=True)
@@ -157,14 +158,15 @@ def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]
 
 
 def examine(
-    program: Program, params: Any, target: Target, pool: UInt8[Array, "n T"]
+    program: Program, params: Any, target: Target, pool: UInt8[Array, "n T"], few: bool = False
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
-    """Number of right answers on the pool and mean attention mass, in blocks of rows."""
+    """Number of right answers on the pool and mean attention mass, in blocks of rows; few: in
+    small ones, for all lanes are examined together."""
     n, columns = pool.shape
     T, support = program.path.spec.T, target.support
     if program.labelled:  # the one column that labels are read from is no position
         support = jnp.minimum(support, T - 1)
-    rows = min(program.block_rows, n)
+    rows = min(program.block_rows, n, *((_FEW,) if few else ()))
     num_blocks = -(-n // rows)
     padded = jnp.pad(pool, ((0, num_blocks * rows - n), (0, 0)))
     counted = (jnp.arange(num_blocks * rows) < n).reshape(num_blocks, rows)
@@ -190,7 +192,8 @@ def labels(target: Target, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
 def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> Measured:
     inputs, y, mask = batch
     values = _logits(program, lane.params, inputs)
-    correct, mass = examine(program, lane.params, lane.target, pool[:SUBSET])
+    few = program.block > 0
+    correct, mass = examine(program, lane.params, lane.target, pool[:SUBSET], few)
     return Measured(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
 
 
@@ -198,7 +201,8 @@ def _logits(program: Program, params: Any, inputs: Any) -> Array:
     """Logits of the training set, piece by piece where gradients are."""
     if program.block == 0:
         return program.path.logits(params, inputs)
-    pieces = jax.tree.map(lambda x: x.reshape(-1, program.block, *x.shape[1:]), inputs)
+    rows = next(n for n in range(min(_FEW, program.block), 0, -1) if program.block % n == 0)
+    pieces = jax.tree.map(lambda x: x.reshape(-1, rows, *x.shape[1:]), inputs)
     return lax.map(lambda piece: program.path.logits(params, piece), pieces).reshape(-1)
 
 

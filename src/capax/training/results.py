@@ -25,8 +25,9 @@ class RunResult:
     `evals`: equally long arrays step, loss, train_accuracy, validation_accuracy (of the first
     `validation_rows` rows of the validation set: all of them when the first ones are right) and
     attention_mass (share of the attention on the support, mean over heads and examples; of
-    Transformers only). `path`: collapsed, naive (with the `reason`) or module (another
-    architecture). `seconds` is wall time in a slot, which it shared with its neighbours.
+    Transformers only). `path`: collapsed (one layer), pairwise (several), naive (with the
+    `reason`) or module (another architecture). `seconds` is wall time in a slot, which it shared
+    with its neighbours.
     `parameters`: a `Transformer`, or the pytree of another architecture.
     """
 
@@ -37,7 +38,7 @@ class RunResult:
     steps: int
     evals: dict[str, np.ndarray]
     seconds: float
-    path: Literal["collapsed", "naive", "module"]
+    path: Literal["collapsed", "pairwise", "naive", "module"]
     reason: str | None
     parameters: Any = field(default=None, repr=False)
 

@@ -69,7 +69,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         chunk=trial.eval_every,
         mode=trial.mode,
         validation_rows=trial.task.validation_size,
-        block_rows=block_rows(trial.model, path.name == "collapsed"),
+        block_rows=block_rows(path),
         block=block if trial.mode == "full_batch" else 0,
         labelled=labelled,
     )
@@ -77,9 +77,10 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
 
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
-    collapsed = program.path.name == "collapsed"
     kept = min(program.rows, program.block or program.rows)
-    return plan(program.path.spec, kept, program.validation_rows, collapsed, hardware)
+    together = program.block > 0 and hardware.platform != "cpu"
+    whole = program.rows if together else None
+    return plan(program.path, kept, program.validation_rows, hardware, whole)
 
 
 def compile_ahead(

@@ -7,13 +7,12 @@ h = (1 - z) n + z h,     a = W_x x_t + b_x,  u = W_h h + b_h;   the last h is re
 import math
 from typing import Literal
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
 from capax.attention.products import matmul
 from capax.learners.zoo.frame import Framed, Params, Shapes, tokens
+from capax.training.recurrent.recurrence import last_state
 
 
 def gru_last(
@@ -23,19 +22,7 @@ def gru_last(
     b_h: Float[Array, "g"],
 ) -> Float[Array, "m n"]:
     """The last hidden state; table = W_x x + b_x of every (bit, position)."""
-    zero = jnp.zeros((bits.shape[0], W_h.shape[0]), table.dtype)
-
-    def step(h: Array, now: tuple[Array, Array, Array]):
-        bit, base, change = now
-        a = base[None, :] + bit[:, None] * change[None, :]
-        u = matmul(h, W_h) + b_h[None, :]
-        (a_r, a_z, a_n), (u_r, u_z, u_n) = jnp.split(a, 3, axis=1), jnp.split(u, 3, axis=1)
-        z = jax.nn.sigmoid(a_z + u_z)
-        new = jnp.tanh(a_n + jax.nn.sigmoid(a_r + u_r) * u_n)
-        return (1 - z) * new + z * h, None
-
-    h, _ = jax.lax.scan(step, zero, (bits.T, table[0], table[1] - table[0]))
-    return h
+    return last_state("gru", table, bits, W_h, b_h)
 
 
 class GRU(Framed):

@@ -9,30 +9,20 @@ W_x x_t is one of two rows for each position, so the products with inputs are do
 import math
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
 from capax.attention.products import matmul
 from capax.learners.zoo.frame import Framed, Params, Shapes, tokens
+from capax.training.recurrent.recurrence import last_state
 
 
 def lstm_last(
     table: Float[Array, "2 T g"], bits: Float[Array, "m T"], W_h: Float[Array, "n g"]
 ) -> Float[Array, "m n"]:
     """The last hidden state; table = W_x x + b of every (bit, position)."""
-    zero = jnp.zeros((bits.shape[0], W_h.shape[0]), table.dtype)
-
-    def step(state: tuple[Array, Array], now: tuple[Array, Array, Array]):
-        (h, c), (bit, base, change) = state, now
-        gates = base[None, :] + bit[:, None] * change[None, :] + matmul(h, W_h)
-        i, f, g, o = jnp.split(gates, 4, axis=1)
-        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-        return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
-
-    (h, _), _ = jax.lax.scan(step, (zero, zero), (bits.T, table[0], table[1] - table[0]))
-    return h
+    return last_state("lstm", table, bits, W_h, jnp.zeros(W_h.shape[1], W_h.dtype))
 
 
 class LSTM(Framed):

@@ -5,10 +5,8 @@ CUDA graph. Parameters and moments are updated in place: outputs alias inputs.
 """
 
 import functools
-import hashlib
 import lzma
 import threading
-from contextlib import suppress
 from importlib import resources
 
 import jax
@@ -19,9 +17,7 @@ from jaxtyping import Array, Float32, UInt32
 from capax.attention.block import LAYER_NORM_EPSILON
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import TransformerSpec
-from capax.errors import InputError
-from capax.files import cache_folder, write_atomically
-from capax.training.fused.nvrtc import to_ptx, version
+from capax.training.fused.nvrtc import identity, kept_ptx, version
 from capax.training.specs import OptimiserSpec
 
 WIDTH, HEADS = 64, 16  # the model width and the number of heads that the kernel is written for
@@ -67,15 +63,7 @@ def _compiled_once(macros: tuple[str, ...]) -> str:
     text = _shipped(name)
     if text is not None:
         return text
-    # No home, or one that is read-only, only costs compilation time.
-    with suppress(OSError, InputError):
-        return (cache_folder() / "kernels" / name).read_text()
-    text = to_ptx(source, files, options)
-    with suppress(OSError, InputError):
-        folder = cache_folder() / "kernels"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / name, lambda file: file.write(text.encode()))
-    return text
+    return kept_ptx(source, files, options)
 
 
 def whole_source(macros: tuple[str, ...]) -> tuple[str, dict[str, str], list[str]]:
@@ -83,11 +71,6 @@ def whole_source(macros: tuple[str, ...]) -> tuple[str, dict[str, str], list[str
     folder = resources.files("capax.training.fused") / "cuda"
     files = {entry.name: entry.read_text() for entry in folder.iterdir()}
     return files.pop("step.cu"), files, ["--gpu-architecture=compute_90", "--std=c++17", *macros]
-
-
-def identity(source: str, files: dict[str, str], options: list[str]) -> str:
-    text = repr((source, sorted(files.items()), options))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _shipped(name: str) -> str | None:

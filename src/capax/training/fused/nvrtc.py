@@ -1,9 +1,14 @@
 """CUDA source to PTX by NVRTC, NVIDIA's compiler library; JAX's CUDA packages bring it along."""
 
 import ctypes
+import hashlib
 import importlib.util
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from capax.errors import InputError
+from capax.files import cache_folder, write_atomically
 
 
 class NvrtcError(Exception):
@@ -78,3 +83,22 @@ def to_ptx(source: str, headers: dict[str, str], options: list[str]) -> str:
         return _text(library, program, "PTX")
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def identity(source: str, headers: dict[str, str], options: list[str]) -> str:
+    """A name for what these make."""
+    text = repr((source, sorted(headers.items()), options))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def kept_ptx(source: str, headers: dict[str, str], options: list[str]) -> str:
+    """`to_ptx`, kept on disk. No home, or one that is read-only, only costs compilation time."""
+    name = f"{identity(source, headers, options)}.ptx"
+    with suppress(OSError, InputError):
+        return (cache_folder() / "kernels" / name).read_text()
+    text = to_ptx(source, headers, options)
+    with suppress(OSError, InputError):
+        folder = cache_folder() / "kernels"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, lambda file: file.write(text.encode()))
+    return text

@@ -1,0 +1,76 @@
+"""The last state of a recurrent cell, and its gradient: both loops, then one product.
+
+The loops are those of `cells`, or on a GPU that runs them the kernels. Gradients of the weights and
+of the table are sums over examples of (h, 1 - bit, bit)^T du, position by position; W's is then
+their sum over positions. As one sum over all tokens it would be the work of one multiprocessor.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from capax.training.recurrent import cells, kernel
+from capax.training.recurrent.cells import CELLS, Inputs, Kept
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def last_state(
+    name: str,
+    table: Float[Array, "2 T Gn"],
+    bits: Float[Array, "m T"],
+    W: Float[Array, "n Gn"],
+    b: Float[Array, "Gn"],
+) -> Float[Array, "m n"]:
+    """The last hidden state of the cell `name` (`lstm` or `gru`, see `cells`); table: what enters
+    for every (bit, position). Not differentiable in the bits."""
+    cell = CELLS[name]
+    arguments = (_inputs(table, bits), W, b)
+    return lax.platform_dependent(
+        *arguments,
+        cuda=partial((kernel if kernel.runs_here(cell, W.shape[0]) else cells).last, cell),
+        default=partial(cells.last, cell),
+    )
+
+
+def _ahead(
+    name: str, table: Array, bits: Array, W: Array, b: Array
+) -> tuple[Array, tuple[Kept, Array, Array]]:
+    cell = CELLS[name]
+    h, seen = lax.platform_dependent(
+        *(_inputs(table, bits), W, b),
+        cuda=partial((kernel if kernel.runs_here(cell, W.shape[0]) else cells).kept, cell),
+        default=partial(cells.kept, cell),
+    )
+    return h, (seen, bits, W)
+
+
+def _back(name: str, kept: tuple[Kept, Array, Array], dh: Array) -> tuple[Array, ...]:
+    (seen, bits, W), cell, n = kept, CELLS[name], kept[2].shape[0]
+    du, da = lax.platform_dependent(
+        *(dh, seen, W),
+        cuda=partial((kernel if kernel.runs_here(cell, n) else cells).back, cell),
+        default=partial(cells.back, cell),
+    )
+    # XLA would make one product of a sum of products again
+    products = lax.optimization_barrier(_einsum("tma,tmg->tag", seen.rows, du))
+    of_table = products[:, n:]
+    db = jnp.sum(of_table, axis=(0, 1))
+    if name == "gru":  # its last gate has a da of its own
+        last = _einsum("tmc,tmg->tcg", seen.rows[:, :, n:], da)
+        of_table = jnp.concatenate([of_table[:, :, : 2 * n], last], axis=2)
+    of_bits = jnp.zeros_like(bits)
+    return jnp.moveaxis(of_table, 1, 0), of_bits, jnp.sum(products[:, :n], axis=0), db
+
+
+def _einsum(form: str, a: Array, b: Array) -> Array:
+    return jnp.einsum(form, a, b, precision=lax.Precision.HIGHEST)
+
+
+def _inputs(table: Array, bits: Array) -> Inputs:
+    return Inputs(table[0], table[1] - table[0], bits.T)
+
+
+last_state.defvjp(_ahead, _back)

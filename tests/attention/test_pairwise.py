@@ -1,0 +1,153 @@
+"""Several layers over whole arrays against the model as it is written, also at extreme scores."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from capax.attention import pairwise, pairwise_table
+from capax.attention.collapse_products import one_hot, over_pairs
+from capax.attention.transformer import Transformer, TransformerSpec
+from plain_programs import plain_jit
+
+T, m = 13, 7
+C = np.linspace(-1.0, 2.0, m)
+OTHER = {"layers": 3, "alphabet": 3, "layer_norm": False, "scale": "paper", "activation": "relu"}
+GROWN = (1.0, 10.0, 28.0)
+
+
+def spec(**changes) -> TransformerSpec:
+    sizes = {"T": T, "d": 10, "heads": 5, "mlp_width": 11, "layers": 2}
+    return TransformerSpec(**{**sizes, **changes})
+
+
+def model_of(spec, grown=1.0):
+    """All parameters random, biases and gains too; `grown` enlarges the first layer's queries."""
+    shapes = eqx.filter_eval_shape(Transformer.init, spec, key=jax.random.key(3), dtype=jnp.float64)
+    rng = np.random.default_rng(5)
+    model = jax.tree.map(
+        lambda x: jnp.asarray(rng.normal(size=x.shape, scale=0.3) + (x.shape == (spec.d,))), shapes
+    )
+    first = model.blocks[0]
+    larger = (grown * first.W_Q, grown * first.b_Q)
+    return eqx.tree_at(lambda m: (m.blocks[0].W_Q, m.blocks[0].b_Q), model, larger)
+
+
+def bits_of(spec):
+    return jnp.asarray(np.random.default_rng(7).integers(0, spec.alphabet, (m, T)), jnp.uint8)
+
+
+def as_written(model, bits):
+    values, weights = jax.vmap(lambda b: model(b, return_weights=True))(bits.astype(jnp.int32))
+    return values @ C, (values, weights[-1])
+
+
+def ours(model, bits, tensor_cores):
+    values, weights = pairwise.logits_and_weights(model, bits, tensor_cores=tensor_cores)
+    return values @ jnp.asarray(C, values.dtype), (values, weights)
+
+
+wanted_of = plain_jit(jax.value_and_grad(as_written, has_aux=True))
+found_of = jax.jit(jax.value_and_grad(ours, has_aux=True), static_argnums=2)
+
+
+@partial(jax.jit, static_argnums=(2, 3))
+def found_together(models, bits, tensor_cores, positions):
+    del positions  # another program for each
+    one = partial(jax.value_and_grad(ours, has_aux=True), bits=bits, tensor_cores=tensor_cores)
+    # a CPU has no batches of products in bfloat16
+    return lax.map(one, models) if tensor_cores else jax.vmap(one)(models)
+
+
+def compared(found, wanted, tolerance):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert np.abs(a - b).max() < tolerance * max(1.0, np.abs(b).max())
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["two", "three"])
+def test_logits_weights_and_gradients_are_those_of_the_model_as_written(changes):
+    s = spec(**changes)
+    model, bits = model_of(s), bits_of(s)
+    compared(found_of(model, bits, False), wanted_of(model, bits), 1e-12)
+
+
+def spread_of(model, bits):
+    """(high - low of the widest query, how far below `high` an example's own best is), in nats."""
+    pairs = pairwise_table.pairs_of(model.embed, model.position, model.cls)
+    x = pairs.reshape(-1, pairs.shape[2])
+    S = np.asarray(model.blocks[0].scores(x, x)).reshape(5, 2, T + 1, 2, T + 1)
+    high, low = S.max((3, 4)), S.min(3).max(3)
+    at, places = np.arange(T + 1), np.pad(np.asarray(bits), ((0, 0), (0, 1)))
+    below = [high[:, c, at] - S[:, c, at][:, :, c, at].max(2) for c in places]
+    return (high - low).max(), np.max(below)
+
+
+@pytest.mark.parametrize(("tensor_cores", "positions"), [(False, T + 1), (True, T + 1), (True, 5)])
+def test_float32_keeps_its_digits_over_128_nats(tensor_cores, positions, monkeypatch):
+    """Three models, from 4 nats to 121; tables also in three pieces, the last one filled up."""
+    monkeypatch.setattr(pairwise_table, "PIECE", 28 * 3 * 5 * 2 * positions)
+    s = spec()
+    bits, models = bits_of(s), [model_of(s, grown) for grown in GROWN]
+    wide, below = spread_of(models[-1], bits)
+    assert 120 < wide < 128 and below > 90  # exp(S - high) is 0 for the whole example
+    all_ = jax.tree.map(lambda *x: jnp.asarray(np.stack(x), jnp.float32), *models)
+    found = found_together(all_, bits, tensor_cores, positions)
+    for i, model in enumerate(models):
+        compared(jax.tree.map(lambda x: x[i], found), wanted_of(model, bits), 2e-5)  # noqa: B023
+
+
+@pytest.mark.parametrize("grown", [45.0, 1000.0])
+def test_beyond_that_there_is_no_number_rather_than_a_wrong_one(grown):
+    s = spec()
+    exact, bits = model_of(s, grown), bits_of(s)
+    assert spread_of(exact, bits)[0] > 128
+    wanted = np.asarray(wanted_of(exact, bits)[0][1][0])
+    single = jax.tree.map(lambda x: jnp.asarray(np.asarray(x), jnp.float32), exact)
+    found = np.asarray(found_logits(single, bits))
+    right = np.isfinite(found)
+    assert right.sum() < m
+    np.testing.assert_allclose(found[right], wanted[right], atol=1e-3)
+
+
+found_logits = jax.jit(lambda model, bits: pairwise.logits(model, bits, tensor_cores=False))
+
+
+def test_no_array_has_examples_and_pairs_of_positions():
+    s = spec(T=89)
+    bits = jnp.zeros((67, 89), jnp.uint8)
+    loss = jax.grad(lambda x: jnp.sum(pairwise.logits(x, bits, tensor_cores=False)))
+    program = jax.make_jaxpr(loss)(model_of(s))
+    sizes = [np.prod(x.aval.shape) for x in every_output(program.jaxpr)]
+    assert 67 * 90 * 2 * 15 <= max(sizes) < 67 * 89 * 89  # sums over tokens for each pair, at most
+
+
+def every_output(jaxpr):
+    for equation in jaxpr.eqns:
+        yield from equation.outvars
+        for inner in jax.core.jaxprs_in_params(equation.params):
+            yield from every_output(inner)
+
+
+def test_products_in_thirds_lose_no_bit():
+    """Whole numbers of 20 bits, scaled: sums of a dozen are exact in float32, in any order."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(-(2**20), 2**20, (3 * T, 11)) * 2.0 ** rng.integers(-30, 30, 11)
+    numbers = rng.integers(-(2**20), 2**20, (m, 11)) * 2.0 ** rng.integers(-30, 30, 11)
+    places = jnp.asarray(rng.integers(0, 3, (m, T)))
+    X = np.asarray(one_hot(places, 3, float))
+    design = one_hot(places, 3, jnp.bfloat16)
+    sums, back = jax.vjp(partial(over_pairs, design), jnp.asarray(table, jnp.float32))
+    np.testing.assert_array_equal(sums, X @ table)
+    np.testing.assert_array_equal(back(jnp.asarray(numbers, jnp.float32))[0], X.T @ numbers)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"layers": 1}, "1 layer"), ({"normalizer": "sparsemax"}, "sparsemax")]
+)
+def test_what_is_not_covered_is_said(changes, words):
+    assert words in pairwise.why_not(spec(**changes))

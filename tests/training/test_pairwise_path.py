@@ -1,0 +1,78 @@
+"""Two layers in the engine: the run that the model as written gives, with gradients in pieces."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from capax.attention.transformer import Transformer
+from capax.data.task import draw_task
+from capax.identity import key_from
+from capax.training import memory, train
+from capax.training.paths import NaivePath, PairwisePath, path_for
+from plain_programs import plain_jit
+
+RATE, STEPS, ROWS = 0.3, 6, 19
+
+
+@pytest.fixture
+def trials(trial_of):
+    """Gradient descent: Adam enlarges the last bit of a zero."""
+    rule = {"name": "sgd", "lr": RATE, "momentum": 0.0}
+    fields = {"steps": STEPS, "eval_every": 3, "optimiser": rule, "model": {"layers": 2}}
+    return [trial_of(m, m=m, task={"validation_size": 101}, **fields) for m in (5, ROWS)]
+
+
+@plain_jit
+def as_written(model, X, y, kept):
+    """One step of gradient descent, example by example."""
+
+    def loss(model):
+        z = jax.vmap(model)(X)
+        return jnp.sum(kept * (jnp.logaddexp(z, jnp.zeros_like(z)) - y * z)) / jnp.sum(kept)
+
+    return jax.tree.map(lambda a, b: a - jnp.float32(RATE) * b, model, jax.grad(loss)(model))
+
+
+def trained_as_written(trial):
+    model = Transformer.init(
+        trial.model, key=key_from(trial.run(0).model_dump(mode="json"), "init")
+    )
+    task, short = draw_task(trial.task), ROWS - trial.task.m
+    X = np.pad(np.asarray(task.X_train, np.int32), ((0, short), (0, 0)))
+    y = np.pad(np.asarray(task.y_train, np.float32), (0, short))
+    for _ in range(STEPS):
+        model = as_written(model, X, y, np.float32(np.arange(ROWS) < trial.task.m))
+    return model
+
+
+def test_runs_are_those_of_the_model_as_written(trials, one_by_one):
+    """In pieces of 8 examples, the last one filled up."""
+    found = list(train(trials, hardware=one_by_one, max_m=ROWS, block=8, keep="final"))
+    assert len(found) == len(trials)
+    for result in found:
+        run, wanted = result.runs[0], trained_as_written(result.spec)
+        assert (run.path, run.reason, run.steps) == ("pairwise", None, STEPS)
+        for a, b in zip(*map(jax.tree.leaves, (run.parameters, wanted)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_the_path_draws_and_keeps_the_model_as_written(trials):
+    spec = trials[0].model
+    ours, written = PairwisePath(spec), NaivePath(spec, "to compare")
+    assert path_for(spec, "cpu") == ours
+    assert path_for(spec, "gpu") == PairwisePath(spec, tensor_cores=True)
+    for a, b in zip(
+        *(jax.tree.leaves(path.init(jax.random.key(1))) for path in (ours, written)), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_slot_takes_no_more_than_was_planned(trials):
+    T, rows = 157, 61
+    path = PairwisePath(trials[0].model.model_copy(update={"T": T, "d": 12, "mlp_width": 48}))
+    params = jax.eval_shape(path.init, jax.random.key(0))
+    bits = jax.ShapeDtypeStruct((rows, T), jnp.uint8)
+    loss = jax.grad(lambda params, bits: jnp.sum(path.logits(params, bits)))
+    program = jax.jit(loss).lower(params, bits).compile()
+    assert program.memory_analysis().temp_size_in_bytes < memory.slot_bytes(path, rows)

@@ -1,0 +1,129 @@
+"""Recurrent cells: their gradients by hand are those of differentiation, and the kernel's numbers
+are those of the loops (where there is a GPU; elsewhere all that is around it)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from capax.training.recurrent import cells, kernel
+from capax.training.recurrent.cells import CELLS, Inputs
+from capax.training.recurrent.recurrence import last_state
+
+on_gpu = pytest.mark.skipif("jax.devices()[0].platform != 'gpu'", reason="needs a GPU")
+
+
+def _arguments(name: str, T: int, m: int, n: int, *lanes: int, dtype=jnp.float32):
+    wide = CELLS[name].num_gates * n
+    shapes = {"table": (2, T, wide), "W": (n, wide), "b": (wide,)}
+    keys = jax.random.split(jax.random.key(3), 4)
+    drawn = {
+        what: jax.random.normal(key, (*lanes, *shape), dtype)
+        for (what, shape), key in zip(shapes.items(), keys, strict=False)
+    }
+    bits = jax.random.bernoulli(keys[3], 0.4, (*lanes, m, T)).astype(dtype)
+    return drawn["table"], bits, 0.5 * drawn["W"], drawn["b"]
+
+
+def _plain(name: str, table, bits, W, b):
+    """The cell as its papers write it; autodiff does the rest."""
+    h = c = jnp.zeros((bits.shape[0], W.shape[0]), W.dtype)
+    for t in range(bits.shape[1]):
+        a = jnp.where(bits[:, t, None] > 0, table[1, t][None], table[0, t][None])
+        u = h @ W + b[None]
+        if name == "lstm":
+            i, f, g, o = jnp.split(a + u, 4, axis=1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        else:
+            (a_r, a_z, a_n), (u_r, u_z, u_n) = jnp.split(a, 3, axis=1), jnp.split(u, 3, axis=1)
+            z = jax.nn.sigmoid(a_z + u_z)
+            h = (1 - z) * jnp.tanh(a_n + jax.nn.sigmoid(a_r + u_r) * u_n) + z * h
+    return h
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_states_and_gradients_are_those_of_the_plain_cell(name):
+    arguments = _arguments(name, 3, 7, 5, dtype=jnp.float64)
+    weights = jax.random.normal(jax.random.key(9), (7, 5), jnp.float64)
+
+    def loss(function):
+        return lambda table, W, b: jnp.sum(weights * function(name, table, arguments[1], W, b))
+
+    chosen = (arguments[0], *arguments[2:])
+    mine, wanted = (
+        jax.jit(jax.value_and_grad(loss(f), (0, 1, 2)))(*chosen) for f in (last_state, _plain)
+    )
+    for x, y in zip(jax.tree.leaves(mine), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_one_position_has_no_gradient_for_what_meets_the_state(name):
+    table, bits, W, b = _arguments(name, 1, 4, 3)
+    gradient = jax.grad(lambda W: jnp.sum(last_state(name, table, bits, W, b)))(W)
+    assert not np.any(gradient)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_models_share_a_launch_and_one_has_its_own(name, monkeypatch):
+    """The kernel's work done by the loops: what is around it must not mix models up."""
+    launched = []
+
+    def instead(_source, what, shapes, arrays, sizes, *_):
+        launched.append((what, sizes))
+        cell = CELLS[name]
+        if what == "back":
+            found = jax.vmap(lambda *x: cells.back(cell, x[0], cells.Kept(*x[1:4]), x[4]))(*arrays)
+            return list(found)[: len(shapes)]
+        loop = cells.kept if len(shapes) > 1 else cells.last
+        found = jax.tree.leaves(jax.vmap(lambda *x: loop(cell, Inputs(*x[:3]), *x[3:]))(*arrays))
+        assert [x.shape for x in found] == shapes
+        return found
+
+    monkeypatch.setattr(kernel, "_launch", instead)
+    monkeypatch.setattr(kernel, "_ptx", lambda *_: "")
+    lanes, T, m, n = 2, 3, 5, 4
+    table, bits, W, b = _arguments(name, T, m, n, lanes)
+    inputs = Inputs(table[:, 0], table[:, 1] - table[:, 0], bits.transpose(0, 2, 1))
+    cell, dh = CELLS[name], jnp.ones((lanes, m, n), jnp.float32)
+    for i in range(lanes):
+        one = jax.tree.map(lambda x, i=i: x[i], (inputs, W, b))
+        h, seen = jax.vmap(lambda *x: kernel.kept(cell, *x))(inputs, W, b)
+        np.testing.assert_allclose(seen.rows[i], cells.kept(cell, *one)[1].rows, rtol=1e-5)
+        np.testing.assert_allclose(h[i], kernel.last(cell, *one), rtol=1e-5)
+        mine = jax.vmap(lambda *x: kernel.back(cell, *x))(dh, seen, W)
+        kept = jax.tree.map(lambda x, i=i: x[i], seen)
+        for x, y in zip(mine, cells.back(cell, dh[i], kept, W[i]), strict=True):
+            np.testing.assert_allclose(x[i], y, rtol=1e-5, atol=1e-6)
+    assert ("ahead", (lanes, T, m)) in launched and ("ahead", (1, T, m)) in launched
+
+
+def test_without_a_driver_or_with_odd_sizes_the_loops_stay(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernel, "_DRIVER", tmp_path)  # a driver that finds no device
+    assert not kernel.runs_here(CELLS["lstm"], 30)
+    assert not kernel.runs_here(CELLS["lstm"], 68)
+    if jax.devices()[0].platform == "cpu":
+        assert not kernel.runs_here(CELLS["lstm"], 40)
+    monkeypatch.setattr(kernel, "_DRIVER", tmp_path / "none")
+    assert not kernel.runs_here(CELLS["gru"], 48)
+
+
+@on_gpu
+@pytest.mark.parametrize(("name", "n"), [("lstm", 40), ("gru", 48), ("lstm", 64), ("gru", 8)])
+def test_the_kernel_gives_the_numbers_of_the_loops(name, n):
+    cell, lanes, T, m = CELLS[name], 3, 11, 77
+    assert kernel.runs_here(cell, n)
+    table, bits, W, b = _arguments(name, T, m, n, lanes)
+    W = W / jnp.float32(np.sqrt(n))
+    inputs = Inputs(table[:, 0], table[:, 1] - table[:, 0], bits.transpose(0, 2, 1))
+    dh = jax.random.normal(jax.random.key(1), (lanes, m, n), jnp.float32)
+
+    def run(room):
+        h, seen = jax.vmap(lambda *x: room.kept(cell, *x))(inputs, W, b)
+        end = jax.vmap(lambda *x: room.last(cell, *x))(inputs, W, b)
+        return h, seen, end, jax.vmap(lambda *x: room.back(cell, *x))(dh, seen, W)
+
+    mine, wanted = jax.jit(lambda: run(kernel))(), jax.jit(lambda: run(cells))()
+    for x, y in zip(jax.tree.leaves(mine), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
