@@ -99,7 +99,8 @@ def pytest_collection_modifyitems(config, items):
     """Slow tests are marked, but for those that were asked for by name.
 
     Files with slow tests come first, whole: a worker that takes a file from another one would make
-    its fixtures and compile its programs again.
+    its fixtures and compile its programs again. Before them the audit's: where none is taken away,
+    one worker alone imports `transformers`.
     """
     asked = {word.partition("::")[0] for word in config.args}
     for item in items:
@@ -107,7 +108,12 @@ def pytest_collection_modifyitems(config, items):
         slow = getattr(item, "originalname", item.name) in SLOW.get(path, ())
         if slow and f"tests/{path}" not in asked:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.path.relative_to(TESTS).as_posix() not in SLOW)
+
+    def place(item):
+        path = item.path.relative_to(TESTS).as_posix()
+        return 0 if path.startswith("audit/") else 1 + (path not in SLOW)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)
