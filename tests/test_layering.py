@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "capax"
 HOUSE: dict[str, tuple[str, ...]] = {
     "boolean": (".", "traits", "consistent", "best_possible"),
     "data": (".",),
-    "attention": (".",),
+    "attention": (".", "collapsed"),
     "capacity": (
         ".",
         "covers",

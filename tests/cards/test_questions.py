@@ -153,3 +153,10 @@ def test_the_reference_set_measures_each_target_once(monkeypatch, tmp_path):
         jobs = jobs_of(REFERENCE, entries, store)
     assert sum(len(job.questions) for job in jobs) > 400
     assert len(found) == len(REFERENCE.targets)
+
+
+def test_memorised_runs_end_early_only_where_asked_and_where_there_are_steps():
+    plan = Plan(stop_memorised=True)
+    assert plan.panel(entry_of("mlp"), "and3").stop_memorised
+    assert not plan.panel(entry_of("tree"), "and3").stop_memorised
+    assert not Plan().panel(entry_of("mlp"), "and3").stop_memorised

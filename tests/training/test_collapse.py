@@ -6,7 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from capax.attention.collapse import (
+from capax.attention.collapsed.design import (
+    in_thirds,
+    one_hot,
+    over_examples,
+    over_positions,
+    over_tokens,
+)
+from capax.attention.collapsed.one_layer import (
     attention_weights,
     collapse,
     expand,
@@ -15,13 +22,6 @@ from capax.attention.collapse import (
     tabulate,
     tabulated_logits,
     why_not,
-)
-from capax.attention.collapse_products import (
-    in_thirds,
-    one_hot,
-    over_examples,
-    over_positions,
-    over_tokens,
 )
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InputError

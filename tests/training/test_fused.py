@@ -13,8 +13,8 @@ import numpy as np
 import optax
 import pytest
 
-from capax.attention.collapse import collapse, logits
-from capax.attention.collapse_products import one_hot
+from capax.attention.collapsed.design import one_hot
+from capax.attention.collapsed.one_layer import collapse, logits
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.data.task import validation_inputs
 from capax.training.compiled import executables

@@ -13,8 +13,9 @@ from capax.sweep.trial import Learner, Outcome, Trial
 
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 rows can mislead
 # Gradients in pieces of so many examples: a step costs what its lanes' m cost, and one program
-# serves every m. On a GPU that program takes up to half a minute of a core to compile.
-_BLOCK, _GPU_BLOCK = 64, 128
+# serves every m. On a GPU that program takes up to half a minute of a core to compile, and short
+# inputs are to be many: its kernels take a few microseconds, whatever they do.
+_BLOCK, _GPU_BLOCK, _GPU_BLOCK_SHORT, _SHORT = 64, 128, 256, 50
 _LANES = 256  # on a GPU: idle ones cost next to nothing, and few would leave places empty
 _PROGRAMS = 3  # that are on a GPU at once, with `--jobs` and as one ends and the next begins
 
@@ -39,7 +40,11 @@ def lanes_family(entry: Entry, *, on_cpu: bool) -> Family:
         """The engine; whole validation sets from 90 % on."""
 
         examine_from = _EXAMINE_FROM
-        block = _BLOCK if on_cpu else _GPU_BLOCK
+
+        def block(self, T: int) -> int:
+            if on_cpu:
+                return _BLOCK
+            return _GPU_BLOCK_SHORT if T <= _SHORT else _GPU_BLOCK
 
         def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
             del panel, T

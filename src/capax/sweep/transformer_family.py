@@ -38,10 +38,9 @@ _SET_BY_THE_SWEEP = {
 class TransformerFamily:
     """[task], [model], [optimiser] and [training] are the fields of the engine's specs.
 
-    `block` and `examine_from` are those of `train`.
+    `examine_from` is that of `train`.
     """
 
-    block: int = 0
     examine_from: float = 1.0
     trains_in_steps: bool = True
 
@@ -65,6 +64,11 @@ class TransformerFamily:
     def model(self, fields: dict[str, Any], T: int) -> Any:
         """The spec of the model; another architecture overrides this."""
         return transformer_spec(**fields, T=T)
+
+    def block(self, T: int) -> int:
+        """Examples per piece of a gradient, as in `train`; 0: all at once."""
+        del T
+        return 0
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
         """From where on training sets are unambiguous; any m where samples are always fresh."""
@@ -96,7 +100,7 @@ class TransformerFamily:
                 stop_memorised=panel.stop_memorised,
                 full_validation=panel.whole_curves,
                 examine_from=self.examine_from,
-                block=self.block,
+                block=self.block(T),
             )
             for result in results:
                 yield _outcome(waiting.pop(result.trial_id), result)
@@ -108,12 +112,12 @@ class TransformerFamily:
         self._kernel_in_background(panel, T)
         largest = largest_m(panel, T)
         trial, hardware = self.trial(panel, T, largest, 0), self.hardware(panel)
-        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=self.block)
+        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=self.block(T))
 
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
         spec = self.trial(panel, T, largest_m(panel, T), 0).spec
-        if self.block or not isinstance(spec.model, TransformerSpec):
+        if self.block(T) or not isinstance(spec.model, TransformerSpec):
             return
         compile_in_background(spec.model, spec.optimiser, spec.task.m)
 

@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import SingleDeviceSharding
 
-from capax.attention.collapse_products import LONG
+from capax.attention.collapsed.design import LONG
 from capax.attention.transformer import TransformerSpec
 from capax.training.fused.kernel import ptx
 from capax.training.fused.nvrtc import NvrtcError

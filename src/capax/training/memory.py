@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import jax
 import psutil
 
-from capax.attention.pairwise_table import PIECE
+from capax.attention.collapsed.pairwise_table import PIECE
 from capax.attention.transformer import TransformerSpec
 from capax.errors import InfeasibleError
 from capax.training import architecture

@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt8
 
-from capax.attention import collapse as one_layer
-from capax.attention import pairwise
-from capax.attention.collapse import collapse, expand, support_mass, tabulate
-from capax.attention.collapse_products import Design, in_thirds, one_hot
+from capax.attention.collapsed import one_layer, pairwise
+from capax.attention.collapsed.design import Design, in_thirds, one_hot
+from capax.attention.collapsed.one_layer import collapse, expand, support_mass, tabulate
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.architecture import Architecture
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from capax.attention.collapse import why_not
+from capax.attention.collapsed.one_layer import why_not
 from capax.attention.normalizers import Softmax
 from capax.attention.readout import ClsMLP, ClsScalar
 from capax.attention.transformer import Transformer

@@ -1,7 +1,7 @@
 """The tables of a one-layer Transformer as balls: scores, values and the way to the residual.
 
 With one layer and a fixed query, a token enters a head through its score g[t, c] and its value
-v[t, c] only (`capax.attention.collapse`). Weights as stored are taken as exact real numbers; what
+v[t, c] only (`capax.attention.collapsed`). Weights as stored are taken as exact real numbers; what
 float64 adds is in the radii. What is proved from here on is about real arithmetic with the stored
 weights, epsilon of LayerNorm anywhere within float32 rounding of 1e-5.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
-from capax.attention.collapse import why_not
+from capax.attention.collapsed.one_layer import why_not
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import Transformer
 from capax.compiler.proof.rounding import Enclosed, exactly

@@ -139,7 +139,7 @@ def _transformer(model: Any) -> Numbers:
     import jax
     import jax.numpy as jnp
 
-    from capax.attention.collapse import collapse, why_not
+    from capax.attention.collapsed.one_layer import collapse, why_not
 
     if why_not(model.spec) is not None:
         return _vmapped(model)
@@ -172,8 +172,8 @@ def _programs() -> tuple[Any, Any, Any, Any]:
     import equinox as eqx
     import jax
 
-    from capax.attention.collapse import tabulate, tabulated_logits
-    from capax.attention.collapse_products import one_hot
+    from capax.attention.collapsed.design import one_hot
+    from capax.attention.collapsed.one_layer import tabulate, tabulated_logits
 
     @eqx.filter_jit
     def run(model: Any, X: Any) -> Any:

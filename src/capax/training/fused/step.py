@@ -17,7 +17,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, UInt8, UInt32
 
-from capax.attention.collapse import collapse
+from capax.attention.collapsed.one_layer import collapse
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.fused.kernel import HEADS, WIDTH, launch, ptx
 from capax.training.fused.nvrtc import NvrtcError

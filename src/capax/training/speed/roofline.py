@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from capax.attention.collapse_products import matmul
+from capax.attention.collapsed.design import matmul
 from capax.attention.transformer import TransformerSpec
 from capax.training.hardware import Hardware
 from capax.training.memory import num_parameters

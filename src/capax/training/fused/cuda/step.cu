@@ -1,5 +1,5 @@
-// One training step of a collapsed Transformer with Adam (capax.attention.collapse and
-// collapse_table have the mathematics and its letters). One block of 256 threads is one model, from
+// One training step of a collapsed Transformer with Adam (capax.attention.collapsed: one_layer and
+// one_layer_table have the mathematics, its letters). One block of 256 threads is one model, from
 // its parameters to their new values; two blocks share a multiprocessor and hide each other's
 // waits.
 #include "projection_back.cuh"

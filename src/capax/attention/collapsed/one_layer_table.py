@@ -26,7 +26,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from capax.attention.block import LAYER_NORM_EPSILON
-from capax.attention.collapse_products import (
+from capax.attention.collapsed.design import (
     Design,
     matmul,
     over_examples,

@@ -16,11 +16,11 @@ Range (ours). An example's largest score with q lies between
 
     low[q] = max_u min_b S[b u, q]   and   high[q] = max_u max_b S[b u, q].
 
-The shift is high - 64, or low where that is larger. Up to high - low = 128 nats, then, no weight
-exceeds e^64 and every sum of weights is at least e^-64: float32 loses nothing, where a shift by
-`high` alone fails at 87 nats. The way back stays in range as well: examples with pair p divide by a
-sum that holds E[p], so that E dE is of the size of the cotangent. Beyond 128 nats, an example whose
-own largest score lies as far below `high` gets no number (NaN), never a wrong one.
+The shift is their mean, or high - 64 where that is larger. Up to high - low = 128 nats, then, no
+weight exceeds e^64 and every sum of weights is at least e^-64: float32 loses nothing, where a shift
+by `high` alone fails at 87 nats. The way back stays in range as well: examples with pair p divide
+by a sum that holds E[p], so that E dE is of the size of the cotangent. Beyond 128 nats, an example
+whose own largest score lies as far below `high` gets no number (NaN), never a wrong one.
 """
 
 import math
@@ -31,7 +31,7 @@ from jax import lax
 from jaxtyping import Array, Float, Integer
 
 from capax.attention.block import Block, normalised
-from capax.attention.collapse_products import one_hot, over_pairs
+from capax.attention.collapsed.design import one_hot, over_pairs
 from capax.attention.scores import attention_scale
 
 Pairs = Float[Array, "A n d"]  # vectors of (symbol, position)
@@ -40,7 +40,7 @@ Places = Integer[Array, "m n"]  # which symbol stands at each position
 
 _HALF_RANGE = 64.0  # nats; e^64 = 2^92
 _LEAST = math.exp(-72.0)  # a sum whose terms float32 still has, in three bfloat16 pieces too
-PIECE = 1 << 23  # numbers in a piece of the table
+PIECE = 1 << 21  # numbers in a piece of the table: hundreds of models may answer together
 
 
 def place_cls(symbols: Integer[Array, "m T"]) -> Integer[Array, "m n"]:
@@ -131,7 +131,7 @@ def _weights(queries: Queries, K: Float[Array, "H P k"]) -> Float[Array, "H P q"
     each = lax.stop_gradient(S).reshape(H, A, -1, A * t)
     low = jnp.max(jnp.min(each, axis=1), axis=1)
     high = jnp.max(each, axis=(1, 2))
-    return jnp.exp(S - jnp.maximum(low, high - _HALF_RANGE)[:, None, :])
+    return jnp.exp(S - jnp.maximum((low + high) / 2, high - _HALF_RANGE)[:, None, :])
 
 
 @jax.custom_jvp

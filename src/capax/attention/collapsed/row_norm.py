@@ -1,6 +1,6 @@
 """LayerNorm of m rows with its hand-derived gradient, all sums as products with a vector of ones.
 
-With u = r C x (r and C as in `capax.attention.collapse`), y = gain o u + bias and du = gain o dy,
+With u = r C x (r and C as in `one_layer`), y = gain o u + bias and du = gain o dy,
 
     dx = r (du - mean(du) - u mean(u o du)),   dgain = sum_i u_i o dy_i,   dbias = sum_i dy_i.
 
@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
-from capax.attention.collapse_products import matmul
+from capax.attention.collapsed.design import matmul
 
 
 def normalised_rows(ln: LayerNorm | None, x: Float[Array, "m d"]) -> Float[Array, "m d"]:

@@ -1,0 +1,6 @@
+"""The exact collapse: what depends on (symbol, position) pairs only is computed once, not m times.
+
+A one-layer Transformer is one product of a 0/1 design matrix (`design`) with a table (`one_layer`,
+`one_layer_table`, `row_norm`). With more layers the first attention still is, with a table of pairs
+of pairs (`pairwise_table`), and the rest is computed for all examples at once (`pairwise`).
+"""
