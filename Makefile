@@ -32,11 +32,13 @@ $(VENV)/.test-installed: $(BIN)/python pyproject.toml constraints.txt
 reproduce: $(VENV)/.run-installed
 	$(BIN)/capax reproduce --out $(OUT)
 
+# Types are checked in what the tests leave of the cores, and said last.
 test: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyrefly check
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	@nice -n 10 $(BIN)/pyrefly check >$(VENV)/.types 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -n auto --dist worksteal; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/.types; exit $$((tests | types))
 
 # Daily work, in a minute or so: the tests of what changed since the last commit, or the quick ones.
 check: $(VENV)/.test-installed

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import jax
 import jaxtyping
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -76,6 +77,19 @@ def pytest_unconfigure():
         shutil.rmtree(MADE_HERE, ignore_errors=True)
 
 
+def pytest_xdist_auto_num_workers():
+    """One more than there are cores, as far as memory goes (2 GiB each).
+
+    Tests wait for processes, a browser, a cluster and the clock: with a worker per core the cores
+    were idle for an eighth of the time.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # xdist itself reads it
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    room = psutil.virtual_memory().available >> 31
+    return max(1, min((cores or 1) + 1, room))
+
+
 @pytest.fixture(scope="session")
 def warm_commands():
     return COMMANDS
@@ -85,7 +99,8 @@ def pytest_collection_modifyitems(config, items):
     """Slow tests are marked, but for those that were asked for by name.
 
     Files with slow tests come first, whole: a worker that takes a file from another one would make
-    its fixtures and compile its programs again.
+    its fixtures and compile its programs again. Before them the audit's: where none is taken away,
+    one worker alone imports `transformers`.
     """
     asked = {word.partition("::")[0] for word in config.args}
     for item in items:
@@ -93,7 +108,12 @@ def pytest_collection_modifyitems(config, items):
         slow = getattr(item, "originalname", item.name) in SLOW.get(path, ())
         if slow and f"tests/{path}" not in asked:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.path.relative_to(TESTS).as_posix() not in SLOW)
+
+    def place(item):
+        path = item.path.relative_to(TESTS).as_posix()
+        return 0 if path.startswith("audit/") else 1 + (path not in SLOW)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,7 @@
 """The page of an audit: complete, self-contained, and alive in a real browser."""
 
 import numpy as np
+import pytest
 
 from capax.audit.auditing import Audit
 from capax.audit.comparing import against_random, compare
@@ -40,17 +41,24 @@ def made(seed=0, text=True, name=HOSTILE):
                  about if text else None)  # fmt: skip
 
 
-def test_the_page_has_every_head_and_says_what_is_vacuous(tmp_path):
-    found = made()
-    there = made(seed=1)
-    path = write_audit_page(
-        found, [against_random(found), compare(found, there)], tmp_path / "a.html"
-    )
-    html = path.read_text()
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The page of an audit and two comparisons."""
+    found, there = made(), made(seed=1)
+    path = tmp_path_factory.mktemp("audit") / "audit.html"
+    return write_audit_page(found, [against_random(found), compare(found, there)], path)
+
+
+def test_the_page_has_every_head_and_says_what_is_vacuous(written):
+    html = written.read_text()
     for word in ("Rigorous", "A comparison, not a bound", "Vacuous", "does not tell the two"):
         assert word in html
     assert HOSTILE not in html
     assert html.count("<tr") >= 6 + 6 + 6
+
+
+def test_without_text_the_page_has_fewer_sections(monkeypatch):
+    monkeypatch.setattr("capax.report.audit_page.inline_pair", lambda *_: "")  # takes seconds
     assert [s.anchor for s in audit_page(made(text=False)).sections] == ["facts", "maps", "heads"]
 
 
@@ -62,9 +70,8 @@ def test_maps_put_every_head_in_its_cell():
     assert len(draw_head_maps(rows, ["W_QK_F", "n95"]).axes) == 4  # two maps, two colour bars
 
 
-def test_the_page_in_a_browser(tmp_path, open_file):
-    path = write_audit_page(made(), [against_random(made())], tmp_path / "audit.html")
-    page = open_file(path, 400, 800)
+def test_the_page_in_a_browser(written, open_file):
+    page = open_file(written, 400, 800)
     page.wait_for_selector("#growth-median svg")
     assert page.evaluate("window.broken") is None
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

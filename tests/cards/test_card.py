@@ -161,8 +161,8 @@ def test_an_architecture_is_tuned_searched_and_read(tmp_path):
         references=False,
         rates=(1e-5, 1e-2),
         m_high=64,
-        steps=100,
-        eval_every=50,
+        steps=40,
+        eval_every=20,
         design="grid",
         grid_trials=3,
         accuracies=(0.95,),
@@ -170,10 +170,10 @@ def test_an_architecture_is_tuned_searched_and_read(tmp_path):
         validation_size=601,
     )
     assert [row.target for row in made.rows] == ["xor2"]
-    assert {row.rate for row in made.rows} == {1e-2}  # 1e-5 learns nothing in 100 steps
+    assert {row.rate for row in made.rows} == {1e-2}  # 1e-5 learns nothing in 40 steps
     assert all(row.solved_share > 0.2 for row in made.rows)
     assert made.learners["mlp"]["parameters"]["5"] > 1000
-    assert made.curves[0].step == (50.0, 100.0)
+    assert made.curves[0].step == (20.0, 40.0)
 
 
 def test_a_part_of_a_grid_is_no_measurement(tmp_path):

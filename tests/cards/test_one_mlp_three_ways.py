@@ -1,6 +1,6 @@
 """The same MLP as a JAX factory, as a PyTorch factory and as a plain callable: one threshold.
 
-logit = w . tanh(W (2x - 1) + b) + c,   W ~ N(0, 1/T),  w ~ N(0, 1/n);   AdamW, 2e-2, full batch
+logit = w . tanh(W (2x - 1) + b) + c,   W ~ N(0, 1/T),  w ~ N(0, 1/n);   AdamW, 4e-2, full batch
 """
 
 import equinox as eqx
@@ -11,7 +11,7 @@ import pytest
 
 import capax
 
-WIDTH, RATE, STEPS, LOOK = 16, 2e-2, 120, 60
+WIDTH, RATE, STEPS, LOOK = 16, 4e-2, 60, 30
 PROTOCOL = {
     "T": (5,),
     "targets": ("xor2",),

@@ -49,7 +49,7 @@ def test_a_reader_that_goes_away_a_full_pipe_and_closed_streams(tmp_path):
     assert (gone.returncode, gone.stderr) == (1, b"")
     assert gone.stdout.count(b"\n") == 1
 
-    full = shell(f"{CAPAX} theorems > /dev/full", tmp_path)
+    full = shell(f"{CAPAX} cite > /dev/full", tmp_path)
     assert full.returncode == 2
     assert full.stderr == b"error: No space left on device\n"
 

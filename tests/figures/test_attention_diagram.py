@@ -85,13 +85,18 @@ def test_stronger_is_darker():
     assert edge_color(1.0, LIGHT.ink, "#ffffff") == LIGHT.ink
 
 
+@pytest.fixture(scope="module")
+def drawn_twice():
+    return [draw_attention_diagram(panels()) for _ in range(2)]
+
+
 @pytest.mark.parametrize(
     ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
 )
-def test_formats_by_suffix_and_the_same_bytes_twice(tmp_path, suffix, start):
+def test_formats_by_suffix_and_the_same_bytes_twice(tmp_path, drawn_twice, suffix, start):
     first, second = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
-    for path in (first, second):
-        save(draw_attention_diagram(panels()), path)
+    for figure, path in zip(drawn_twice, (first, second), strict=True):
+        save(figure, path)
     assert first.read_bytes().startswith(start)
     assert first.read_bytes() == second.read_bytes()
 

@@ -60,7 +60,8 @@ def test_a_list_of_m_beyond_the_file_is_refused(folder):
         check_experiment(plan)
 
 
-def test_a_sweep_belongs_to_the_content_and_finds_a_threshold(folder):
+def test_a_sweep_belongs_to_the_content_and_finds_a_threshold(folder, monkeypatch):
+    monkeypatch.setattr("capax.sweep.learner_family.num_cores", lambda: 1)  # one imports sklearn
     text = FILE + 'search = {{ method = "grid", m = [5, 20, 80, 200], trials = 3 }}\n'
     with Store.create_or_resume(folder / "s.sqlite", load(folder, text)) as store:
         status = run_sweep(load(folder, text), store)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-from scipy.special import expit, logit, logsumexp
+from scipy.special import logsumexp
 
 from capax.errors import require
 from capax.sweep.counts import TARGET, Counts
@@ -98,15 +98,26 @@ class CurveGrid:
         return np.linspace(low, high, self.num_theta)
 
     @cached_property
-    def nuisance(self) -> Nuisance:
-        """log σ wide around log 0.2; λ uniform on (0, 1), its cells small near 0 and 1 - τ."""
-        sigma = np.geomspace(*self.sigma, self.num_sigma)
-        prior_sigma = np.exp(-0.5 * (np.log(sigma / 0.2) / 1.2) ** 2)
+    def axes(self) -> tuple[Float[ndarray, " s"], Float[ndarray, " l"]]:
+        """The values of σ and of λ."""
+        above, below = self._cells
+        lapse = np.concatenate([_middles(above), _middles(below)])
+        return np.geomspace(*self.sigma, self.num_sigma), lapse
+
+    @property
+    def _cells(self) -> tuple[Float[ndarray, " a"], Float[ndarray, " b"]]:
+        """Where cells of λ begin and end: small ones near 0 and 1 - τ."""
         edge = 1 - self.target
         above = edge / 2 * (1 - np.cos(np.pi * np.arange(self.num_above + 1) / self.num_above))
         below = edge + (1 - edge) * (np.arange(self.num_below + 1) / self.num_below) ** 2
-        lapse = np.concatenate([_middles(above), _middles(below)])
-        width = np.concatenate([np.diff(above), np.diff(below)])
+        return above, below
+
+    @cached_property
+    def nuisance(self) -> Nuisance:
+        """log σ wide around log 0.2; λ uniform on (0, 1)."""
+        sigma, lapse = self.axes
+        prior_sigma = np.exp(-0.5 * (np.log(sigma / 0.2) / 1.2) ** 2)
+        width = np.concatenate([np.diff(edges) for edges in self._cells])
         weibull, sigmas, lapses = np.meshgrid([False, True], sigma, lapse, indexing="ij")
         prior = np.broadcast_to(prior_sigma[:, None] * width[None, :], weibull.shape).ravel()
         return Nuisance(
@@ -114,7 +125,7 @@ class CurveGrid:
             sigmas.ravel(),
             lapses.ravel(),
             np.log(prior / prior.sum()),
-            lapses.ravel() < edge,
+            lapses.ravel() < 1 - self.target,
         )
 
 
@@ -169,13 +180,17 @@ def success_probability(
     *,
     weibull: bool = False,
 ) -> Float[ndarray, "..."]:
-    """ψ(log m) of the module's formula; broadcasts."""
+    """ψ(log m) of the module's formula; broadcasts.
+
+    F(z + u) = 1 / (1 + e^{-z} e^{-u}) and 1 - exp(-e^z e^u): where λ has an axis of its own, the
+    powers e^u are taken without it. Beyond |u| = 600 both are flat to the last bit.
+    """
     plateau = 1 - np.asarray(lapse, dtype=np.float64)
     share = np.where(plateau > target, target / np.maximum(plateau, 1e-300), 0.5)
-    along = (np.log(m) - theta) / sigma
+    along = np.clip((np.log(m) - theta) / sigma, -600.0, 600.0)
     if weibull:
-        return plateau * -np.expm1(-np.exp(np.minimum(np.log(-np.log1p(-share)) + along, 700.0)))
-    return plateau * expit(logit(share) + along)
+        return plateau * -np.expm1(np.log1p(-share) * np.exp(along))
+    return plateau / (1 + (1 / share - 1) * np.exp(-along))
 
 
 @lru_cache(maxsize=8)
@@ -183,17 +198,14 @@ def _log_tables(
     grid: CurveGrid, values: tuple[int, ...]
 ) -> tuple[Float[ndarray, "n k i"], Float[ndarray, "n k i"]]:
     """log ψ and log(1 - ψ) at every (θ, nuisance, m)."""
-    weibull, sigma, lapse, _, _ = grid.nuisance
-    m = np.asarray(values, dtype=np.float64)[None, None, :]
-    theta = grid.theta[:, None, None]
-    psi = np.empty((grid.num_theta, sigma.size, m.size))
+    m = np.asarray(values, dtype=np.float64)
+    sigma, lapse = grid.axes
+    theta, sigma, lapse = grid.theta[:, None, None, None], sigma[:, None, None], lapse[:, None]
+    psi = np.empty((grid.num_theta, 2, sigma.size, lapse.size, m.size))
     for shape in (False, True):
-        k = weibull == shape
-        psi[:, k] = success_probability(
-            m, theta, sigma[None, k, None], lapse[None, k, None], grid.target, weibull=shape
-        )
-    psi = np.clip(psi, 1e-12, 1 - 1e-9)
-    return np.log(psi), np.log1p(-psi)
+        psi[:, int(shape)] = success_probability(m, theta, sigma, lapse, grid.target, weibull=shape)
+    psi = np.clip(psi, 1e-12, 1 - 1e-9, out=psi).reshape(grid.num_theta, -1, m.size)
+    return np.log(psi), np.log(1 - psi)  # 1 - ψ >= 1e-9 loses nothing; log1p takes thrice as long
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ same trials as an undisturbed one.
 import itertools
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -133,7 +134,7 @@ class AdaptiveSearch(Spec):
 
     @property
     def grid(self) -> CurveGrid:
-        return CurveGrid(self.m_low, self.m_high, self.target)
+        return _grid(self.m_low, self.m_high, self.target)
 
     def estimate(self, counts: Counts) -> Estimate:
         return estimate(self.grid, counts, values=tried_and_candidates(counts, self.candidates))
@@ -148,6 +149,12 @@ class AdaptiveSearch(Spec):
 
     def _narrow(self, counts: Counts) -> bool:
         return self.estimate(counts).log_width <= math.log(self.precision)
+
+
+@lru_cache(maxsize=64)
+def _grid(low: int, high: int, target: float) -> CurveGrid:
+    """Kept, with the axes that it builds: a search asks for it in every round."""
+    return CurveGrid(low, high, target)
 
 
 Search = GridSearch | AdaptiveSearch

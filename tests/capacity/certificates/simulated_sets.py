@@ -79,7 +79,9 @@ def _trainer(steps):
 
         return jax.lax.scan(step, start, None, length=steps)[0]
 
-    return jax.jit(jax.vmap(train)), jax.jit(jax.vmap(lambda p: outputs(p, EVERY)))
+    # it runs for seconds, unlike other programs of the tests: worth a little optimisation
+    train_all = jax.jit(jax.vmap(train), compiler_options={"xla_backend_optimization_level": 1})
+    return train_all, jax.jit(jax.vmap(lambda p: outputs(p, EVERY)))
 
 
 def train_heads(rng, counts, steps=30):

@@ -15,6 +15,7 @@ g_0 is the commonest value of g; patterns with g(S) = g_0 are dropped.
 """
 
 import math
+from collections import Counter
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -33,8 +34,8 @@ MAX_GENERAL_SPARSITY = 12
 
 def common_value(f: SparseFunction) -> float:
     """g_0: the value most patterns share, so that the fewest units are needed."""
-    values, counts = np.unique(f.table, return_counts=True)
-    return float(values[np.argmax(counts)])
+    counts = Counter(f.table.tolist())
+    return max(sorted(counts), key=counts.__getitem__)
 
 
 def isolated_patterns(f: SparseFunction) -> Int[np.ndarray, " patterns"]:
