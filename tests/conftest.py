@@ -20,7 +20,6 @@ from pathlib import Path
 
 import jax
 import jaxtyping
-import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -75,19 +74,6 @@ def pytest_unconfigure():
         shutil.rmtree(os.environ.pop(WARM), ignore_errors=True)
     if MADE_HERE is not None:
         shutil.rmtree(MADE_HERE, ignore_errors=True)
-
-
-def pytest_xdist_auto_num_workers():
-    """One more than there are cores, as far as memory goes (2 GiB each).
-
-    Tests wait for processes, a browser, a cluster and the clock: with a worker per core the cores
-    were idle for an eighth of the time.
-    """
-    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return None  # xdist itself reads it
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    room = psutil.virtual_memory().available >> 31
-    return max(1, min((cores or 1) + 1, room))
 
 
 @pytest.fixture(scope="session")

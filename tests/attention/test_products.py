@@ -38,7 +38,7 @@ def test_gradients_are_those_of_the_product(product) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("m", [1, 12, 23, 48])
+@pytest.mark.parametrize("m", [23, 48])
 def test_groups_add_up(m: int) -> None:
     x, dy = _draw(0, m, T, C), _draw(1, m, T, N)
     wanted = np.einsum("mtc,mtn->cn", np.float64(x), np.float64(dy))

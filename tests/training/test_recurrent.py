@@ -1,6 +1,8 @@
 """Recurrent cells: their gradients by hand are those of differentiation, and the kernel's numbers
 are those of the loops (where there is a GPU; elsewhere all that is around it)."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,7 +63,7 @@ def test_states_and_gradients_are_those_of_the_plain_cell(name):
 @pytest.mark.parametrize("name", CELLS)
 def test_one_position_has_no_gradient_for_what_meets_the_state(name):
     table, bits, W, b = _arguments(name, 1, 4, 3)
-    gradient = jax.grad(lambda W: jnp.sum(last_state(name, table, bits, W, b)))(W)
+    gradient = jax.jit(jax.grad(lambda W: jnp.sum(last_state(name, table, bits, W, b))))(W)
     assert not np.any(gradient)
 
 
@@ -87,15 +89,18 @@ def test_models_share_a_launch_and_one_has_its_own(name, monkeypatch):
     table, bits, W, b = _arguments(name, T, m, n, lanes)
     inputs = Inputs(table[:, 0], table[:, 1] - table[:, 0], bits.transpose(0, 2, 1))
     cell, dh = CELLS[name], jnp.ones((lanes, m, n), jnp.float32)
-    for i in range(lanes):
-        one = jax.tree.map(lambda x, i=i: x[i], (inputs, W, b))
-        h, seen = jax.vmap(lambda *x: kernel.kept(cell, *x))(inputs, W, b)
-        np.testing.assert_allclose(seen.rows[i], cells.kept(cell, *one)[1].rows, rtol=1e-5)
-        np.testing.assert_allclose(h[i], kernel.last(cell, *one), rtol=1e-5)
-        mine = jax.vmap(lambda *x: kernel.back(cell, *x))(dh, seen, W)
-        kept = jax.tree.map(lambda x, i=i: x[i], seen)
-        for x, y in zip(mine, cells.back(cell, dh[i], kept, W[i]), strict=True):
-            np.testing.assert_allclose(x[i], y, rtol=1e-5, atol=1e-6)
+
+    def one_model(room, inputs, W, b, dh):
+        h, seen = room.kept(cell, inputs, W, b)
+        return h, seen, room.last(cell, inputs, W, b), room.back(cell, dh, seen, W)
+
+    arguments = (inputs, W, b, dh)
+    second = jax.tree.map(lambda x: x[1], arguments)
+    together = jax.jit(jax.vmap(partial(one_model, kernel)))(*arguments)
+    alone, wanted = jax.jit(lambda *x: (one_model(kernel, *x), one_model(cells, *x)))(*second)
+    for x, y, z in zip(*map(jax.tree.leaves, (together, alone, wanted)), strict=True):
+        np.testing.assert_allclose(x[1], z, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(y, z, rtol=1e-5, atol=1e-6)
     assert ("ahead", (lanes, T, m)) in launched and ("ahead", (1, T, m)) in launched
 
 
