@@ -126,25 +126,54 @@ def browser():
         opened.close()
 
 
-@pytest.fixture
-def open_file(browser):
-    """Opens a file as a page; it may load nothing, say nothing and ask nothing."""
-    problems, contexts = [], []
+@pytest.fixture(scope="session")
+def windows(browser):
+    """A window with a mouse and one with a finger, for all tests: a new one takes as long to open
+    as the largest page. Whoever has a page in it hears what it says."""
 
-    def open_(path, width=1100, height=900, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        page, address = context.new_page(), path.as_uri()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(dialog.message))
-        page.on("request", lambda r: r.url.split("#")[0] != address and problems.append(r.url))
-        page.goto(address)
+    class Window:
+        def __init__(self, **options):
+            self.page, self.address, self.problems = browser.new_page(**options), "", []
+            self.page.on("console", lambda message: self.problems.append(message.text))
+            self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+            self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
+            self.page.on("request", self.asked)
+
+        def asked(self, request):
+            if request.url.split("#")[0] != self.address:
+                self.problems.append(request.url)
+
+    opened = {}
+
+    def window(**options):
+        kind = tuple(sorted(options.items()))
+        if kind not in opened:
+            opened[kind] = Window(**options)
+        return opened[kind]
+
+    yield window
+    for window in opened.values():
+        window.page.close()
+
+
+@pytest.fixture
+def open_file(windows):
+    """Opens a file as a page; it may load nothing, say nothing and ask nothing."""
+    problems = []
+
+    def open_(path, width=1100, height=900, color_scheme="light", **options):
+        window = windows(**{"has_touch": False, "is_mobile": False, **options})
+        page = window.page
+        window.address = "about:blank"
+        page.goto("about:blank")
+        page.mouse.move(0, 0)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=color_scheme)
+        window.problems, window.address = problems, path.as_uri()
+        page.goto(window.address)
         if path.suffix == ".html":
             page.wait_for_selector("html.ready")
         return page
 
     yield open_
-    for context in contexts:
-        context.close()
     assert not problems
