@@ -114,6 +114,16 @@ def test_without_a_driver_or_with_odd_sizes_the_loops_stay(monkeypatch, tmp_path
     assert not kernel.runs_here(CELLS["gru"], 48)
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_the_kernel_is_for_float32_alone(dtype, monkeypatch):
+    """It would read the bytes of other numbers as if they were its own."""
+    asked = []
+    monkeypatch.setattr(kernel, "runs_here", lambda *_: True)
+    monkeypatch.setattr(kernel, "last", lambda *x: asked.append(1) or cells.last(*x))
+    jax.eval_shape(partial(last_state, "gru"), *_arguments("gru", 2, 3, 8, dtype=dtype))
+    assert bool(asked) == (dtype == jnp.float32)
+
+
 @on_gpu
 @pytest.mark.parametrize(("name", "n"), [("lstm", 40), ("gru", 48), ("lstm", 64), ("gru", 8)])
 def test_the_kernel_gives_the_numbers_of_the_loops(name, n):

@@ -23,6 +23,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Int
 
 from capax.training.paths import Path
+from capax.training.together import spread
 
 PLACES = 48  # pieces that are worked on together: a GPU is busy, and few places stay empty
 
@@ -59,10 +60,7 @@ def in_pieces(path: Path, block: int, places: int = PLACES) -> Callable[[Any, An
 
     @descent.def_vmap
     def together(size: int, batched: Any, params: Any, batch: Any) -> Any:
-        def spread(x: Array, is_batched: bool) -> Array:
-            return x if is_batched else jnp.broadcast_to(x[None], (size, *x.shape))
-
-        params, batch = jax.tree.map(spread, (params, batch), tuple(batched))
+        params, batch = spread(size, batched, (params, batch))
         total, pieces = jnp.sum(batch[2], axis=1), cut(batch, 1)
         rounds, whose = shared_out(_pieces(total, block), min(places, size))
 

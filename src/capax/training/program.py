@@ -166,7 +166,7 @@ def examine(
     T, support = program.path.spec.T, target.support
     if program.labelled:  # the one column that labels are read from is no position
         support = jnp.minimum(support, T - 1)
-    rows = min(program.block_rows, n, *((_FEW,) if few else ()))
+    rows = min(program.block_rows, n, _FEW if few else n)
     num_blocks = -(-n // rows)
     padded = jnp.pad(pool, ((0, num_blocks * rows - n), (0, 0)))
     counted = (jnp.arange(num_blocks * rows) < n).reshape(num_blocks, rows)
@@ -192,8 +192,8 @@ def labels(target: Target, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
 def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> Measured:
     inputs, y, mask = batch
     values = _logits(program, lane.params, inputs)
-    few = program.block > 0
-    correct, mass = examine(program, lane.params, lane.target, pool[:SUBSET], few)
+    head, few = pool[:SUBSET], program.block > 0
+    correct, mass = examine(program, lane.params, lane.target, head, few)
     return Measured(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, UInt8, UInt32
 
 from capax.attention.collapsed.one_layer import collapse
@@ -24,6 +23,7 @@ from capax.training.fused.nvrtc import NvrtcError
 from capax.training.hardware import MANY
 from capax.training.optimiser import adam_rates, after_adam, moments
 from capax.training.specs import OptimiserSpec
+from capax.training.together import one_launch
 
 _MAX_ROWS = 256  # examples per step: beyond, XLA's large products are as fast
 _lock = threading.Lock()
@@ -133,17 +133,4 @@ def fused_step(
 
 @functools.cache
 def _batched(source: str, hidden: int, T: int) -> Any:
-    @custom_vmap
-    def call(leaves: Any, words: Any, y: Any, weight: Any, rates: Any) -> Any:
-        one = jax.tree.map(lambda x: x[None], (leaves, words, y, weight, rates))
-        return [leaf[0] for leaf in launch(source, hidden, T, *one)]
-
-    @call.def_vmap
-    def together(size: int, batched: Any, *arguments: Any) -> Any:
-        def whole(x: Array, is_batched: bool) -> Array:
-            return x if is_batched else jnp.broadcast_to(x[None], (size, *x.shape))
-
-        new = launch(source, hidden, T, *jax.tree.map(whole, arguments, tuple(batched)))
-        return new, [True] * len(new)
-
-    return call
+    return one_launch(functools.partial(launch, source, hidden, T))

@@ -6,6 +6,7 @@ their sum over positions. As one sum over all tokens it would be the work of one
 """
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,34 +27,30 @@ def last_state(
 ) -> Float[Array, "m n"]:
     """The last hidden state of the cell `name` (`lstm` or `gru`, see `cells`); table: what enters
     for every (bit, position). Not differentiable in the bits."""
-    cell = CELLS[name]
-    arguments = (_inputs(table, bits), W, b)
+    return _loop(name, "last", W, _inputs(table, bits), W, b)
+
+
+def _loop(name: str, what: str, W: Array, *arguments: Any) -> Any:
+    """A loop of `cells`; on a GPU the kernel instead, where it runs and numbers are float32."""
+    cell, own = CELLS[name], W.dtype == jnp.float32
+    room = kernel if own and kernel.runs_here(cell, W.shape[0]) else cells
     return lax.platform_dependent(
         *arguments,
-        cuda=partial((kernel if kernel.runs_here(cell, W.shape[0]) else cells).last, cell),
-        default=partial(cells.last, cell),
+        cuda=partial(getattr(room, what), cell),
+        default=partial(getattr(cells, what), cell),
     )
 
 
 def _ahead(
     name: str, table: Array, bits: Array, W: Array, b: Array
 ) -> tuple[Array, tuple[Kept, Array, Array]]:
-    cell = CELLS[name]
-    h, seen = lax.platform_dependent(
-        *(_inputs(table, bits), W, b),
-        cuda=partial((kernel if kernel.runs_here(cell, W.shape[0]) else cells).kept, cell),
-        default=partial(cells.kept, cell),
-    )
+    h, seen = _loop(name, "kept", W, _inputs(table, bits), W, b)
     return h, (seen, bits, W)
 
 
 def _back(name: str, kept: tuple[Kept, Array, Array], dh: Array) -> tuple[Array, ...]:
-    (seen, bits, W), cell, n = kept, CELLS[name], kept[2].shape[0]
-    du, da = lax.platform_dependent(
-        *(dh, seen, W),
-        cuda=partial((kernel if kernel.runs_here(cell, n) else cells).back, cell),
-        default=partial(cells.back, cell),
-    )
+    (seen, bits, W), n = kept, kept[2].shape[0]
+    du, da = _loop(name, "back", W, dh, seen, W)
     # XLA would make one product of a sum of products again
     products = lax.optimization_barrier(_einsum("tma,tmg->tag", seen.rows, du))
     of_table = products[:, n:]
