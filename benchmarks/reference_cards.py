@@ -18,11 +18,11 @@ from pathlib import Path
 from capax.sweep.running.sharing import has_gpu, multi_process_service
 
 GROUPS = {  # the longest first
+    "transformer2": ("transformer2",),
     "mixer": ("mixer",),
     "lstm": ("lstm",),
     "gru": ("gru",),
     "cnn": ("cnn",),
-    "transformer2": ("transformer2",),
     "attention": ("transformer", "linear_attention"),
     "tables": ("mlp", "deep_sets"),
     "ssm": ("ssm",),

@@ -1,6 +1,8 @@
 """What a card asks for: rates first, then trials; and how they are packed."""
 
-from itertools import pairwise
+from itertools import groupby, pairwise
+
+import pytest
 
 from capax.boolean.traits.bias import balancing_probability
 from capax.cards.families import _largest_first
@@ -153,6 +155,20 @@ def test_the_reference_set_measures_each_target_once(monkeypatch, tmp_path):
         jobs = jobs_of(REFERENCE, entries, store)
     assert sum(len(job.questions) for job in jobs) > 400
     assert len(found) == len(REFERENCE.targets)
+
+
+@pytest.mark.parametrize(
+    ("plan", "order"),
+    [
+        (REFERENCE.model_copy(update={"design": "adaptive"}), [20, 50, 100, 20, 50, 100, 200, 400]),
+        (REFERENCE, [400, 200, 20, 50, 100, 20, 50, 100]),
+    ],
+)
+def test_what_is_slow_comes_last_but_first_where_the_whole_set_is_wanted(plan, order, tmp_path):
+    entries = (entry_of("lstm"),)
+    with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment(entries)) as store:
+        jobs = jobs_of(plan, entries, store)
+    assert [T for T, _ in groupby(job.T for job in jobs)] == order
 
 
 def test_memorised_runs_end_early_only_where_asked_and_where_there_are_steps():

@@ -85,10 +85,14 @@ def _group(plan: Plan, asked: Question) -> tuple[Any, ...]:
     """Questions with the same key share a job; jobs come in the order of their keys.
 
     The first target before the others; what is slow comes last where T is large, most of all what
-    takes T steps in a row. A learner outside the engine has one job: its processes start once.
+    takes T steps in a row. Not so on a grid, where the whole set is wanted from a machine that
+    trains many at once: there it comes first, or the machine would wait for it alone at the end.
+    A learner outside the engine has one job: its processes start once.
     """
     entry, T, others = asked.entry, asked.T, asked.target != plan.targets[0]
     if not entry.in_lanes:
         return False, False, False, 0, entry.name, 0.0
-    late, recurrent = entry.name in SLOW and T > 100, entry.name in ("lstm", "gru")
-    return late, others, recurrent, T, entry.name, target_of(asked.target).p
+    long, recurrent = entry.name in SLOW and T > 100, entry.name in ("lstm", "gru")
+    whole = plan.design == "grid"
+    rank = -T if long and whole else T
+    return long != whole, others, recurrent, rank, entry.name, target_of(asked.target).p

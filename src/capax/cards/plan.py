@@ -166,4 +166,5 @@ REFERENCE = Plan(
     m_high=2048,
     m_high_slow=1024,
     slow_T=100,
+    stop_memorised=True,
 )
