@@ -3,9 +3,10 @@
 python benchmarks/reference_cards.py --out stores --minutes 25     # the same command goes on
 capax card --reference --distil --store stores/*.sqlite            # then: what the package carries
 
-Every process has a store of its own. Those on a GPU share it (`capax.sweep.running.sharing`), few
-at a time: many slow learners at once starve the cheap ones. Whoever has not stopped by itself half
-a minute after the time is over is ended: a store loses nothing by that.
+Every process has a store of its own. Those on a GPU share it (`capax.sweep.running.sharing`):
+learners whose kernels are short wait for their launches and leave the rest to those with long ones,
+who come second where both could go on. Whoever has not stopped by itself half a minute after the
+time is over is ended: a store loses nothing by that.
 """
 
 import argparse
@@ -17,19 +18,20 @@ from pathlib import Path
 
 from capax.sweep.running.sharing import has_gpu, multi_process_service
 
-GROUPS = {  # the longest first
-    "transformer2": ("transformer2",),
+GROUPS = {
     "mixer": ("mixer",),
-    "lstm": ("lstm",),
     "gru": ("gru",),
+    "lstm": ("lstm",),
     "cnn": ("cnn",),
+    "ssm": ("ssm",),
+    "transformer2": ("transformer2",),
     "attention": ("transformer", "linear_attention"),
     "tables": ("mlp", "deep_sets"),
-    "ssm": ("ssm",),
     "linear": ("lasso", "ridge"),
     "trees": ("tree", "forest", "boosting"),
     "others": ("neighbours", "version_space"),
 }
+LONG = ("mixer", "gru", "lstm", "cnn", "ssm")  # groups whose kernels are long
 FITTED = ("linear", "trees", "others")  # groups that need no GPU
 
 
@@ -37,6 +39,8 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     """One process; on cores of its own where it needs no GPU."""
     cores, fitted = sorted(os.sched_getaffinity(0)), group in FITTED
     environment = {**os.environ, **({"JAX_PLATFORMS": "cpu"} if fitted else settings)}
+    if group in LONG:
+        environment["CUDA_MPS_CLIENT_PRIORITY"] = "1"  # below the others
     command = [sys.executable, "-m", "capax.cli", "card", *GROUPS[group], "--reference"]
     command += ["--store", str(options.out / f"{group}.sqlite")]
     command += ["--minutes", f"{minutes:.2f}", "--jobs", str(3 if fitted else options.jobs)]
@@ -77,13 +81,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=25.0)
     parser.add_argument("--jobs", type=int, default=2, help="questions at once in each process")
-    parser.add_argument("--at-once", type=int, default=3, help="processes at once on the GPU")
+    parser.add_argument("--at-once", type=int, default=8, help="processes at once on the GPU")
     parser.add_argument("--groups", nargs="*", default=list(GROUPS), choices=list(GROUPS))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    # Twice an equal part: not all of them have their longest inputs at the same time.
     part = {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.92 / options.at_once:.3f}",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{min(0.92, 2 / options.at_once):.3f}",
     }
     with multi_process_service() as shared:
         run(options, {**part, **shared} if has_gpu() else {})

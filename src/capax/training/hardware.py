@@ -79,8 +79,8 @@ class Hardware:
         takes twice as long to compile, gains nothing here, and what is chosen, hence the rounding,
         differs from one compilation to the next; and kernels that do not wait for each other may
         run side by side. On the CPU one thread per program (the other cores have programs of their
-        own). Not `xla_cpu_copy_insertion_use_region_analysis`: it saves a tenth of a step and loses
-        parts of sums that a loop scatters into lanes (`tests/training/test_pieces.py`).
+        own). Not `xla_cpu_copy_insertion_use_region_analysis`: it saves a tenth of a step and was
+        seen to lose parts of sums that a loop scatters into lanes.
         """
         options: dict[str, Any] = {}
         wish: dict[str, Any] = {}

@@ -7,8 +7,8 @@ of the rows. With several layers the tables have A T x (d + H) columns for each 
 piece by piece, and so have about four arrays of sums for each example; tokens of the first layer
 keep 10 d + 4 mlp_width for the way back. Tokens of a layer as it is written keep 6 d + 2 H, and H T
 weights; other architectures say themselves what they keep per example. Gradients in pieces need
-that for the pieces that are worked on together only; a slot has its state, its inputs, and what
-answers to a few examples need.
+that for the pieces that are worked on together only; a slot has its state, its inputs, what each of
+its pieces gives, and what answers to a few examples need.
 """
 
 import math
@@ -122,7 +122,8 @@ def plan(
     if whole is not None:
         shared += PLACES * one
         inputs = whole * spec.T * _INPUT_BYTES
-        one = 4 * num_parameters(spec) * _FLOAT + inputs + one // _ANSWERS
+        kept = 4 + -(-whole // rows)  # the state, and what each piece of a gradient gives
+        one = kept * num_parameters(spec) * _FLOAT + inputs + one // _ANSWERS
     limit = min(device_memory(device, hardware) for device in hardware.worker_devices())
     fitting = int(_USABLE * limit - shared) // one
     if fitting < 1:

@@ -5,12 +5,9 @@ is ever kept. Where many lanes go together (`vmap`), a loop that runs until the 
 would let all the others compute nothing that often. Instead, a few places work on one piece each,
 whosever it is, and all pieces are shared out among them.
 
-Pieces are to places what jobs that may be interrupted are to machines, and McNaughton's rule (1959)
-shares them out in the least number of rounds, R = max(most pieces of a lane, all pieces / places):
-write all pieces in a row, lane by lane, and cut the row into stretches of R, one for each place. A
-lane that is cut has pieces at the end of one stretch and at the beginning of the next. It has at
-most R of them, so no two in the same round. The pieces that are worked on in earlier rounds are
-taken to be its first ones: then a lane adds its pieces in the same order, whoever else is there.
+All pieces stand in a row, lane by lane, and every round takes the next ones, as many as there are
+places. A lane may have several in one round, so what a piece gives is kept until the end, and each
+lane then adds its own, the first one first: the same sum, to the last bit, whoever else is there.
 """
 
 from collections.abc import Callable
@@ -20,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from capax.training.paths import Path
 from capax.training.together import spread
@@ -62,18 +59,25 @@ def in_pieces(path: Path, block: int, places: int = PLACES) -> Callable[[Any, An
     def together(size: int, batched: Any, params: Any, batch: Any) -> Any:
         params, batch = spread(size, batched, (params, batch))
         total, pieces = jnp.sum(batch[2], axis=1), cut(batch, 1)
-        rounds, whose = shared_out(_pieces(total, block), min(places, size))
+        needed, most = _pieces(total, block), pieces[2].shape[1]
+        at_once = min(places, size * most)
+        rounds = -(-jnp.sum(needed, dtype=jnp.int32) // at_once)
 
-        def add(number: Array, sums: Any) -> Any:
-            lanes, i = whose(number)
+        def work(number: Array, kept: Any) -> Any:
+            lanes, i = whose(needed, number * at_once + jnp.arange(at_once, dtype=jnp.int32))
             chosen = jax.tree.map(lambda x: x.at[lanes].get(mode="clip"), params)
             piece = jax.tree.map(lambda x: x.at[lanes, i].get(mode="clip"), pieces)
             new = jax.vmap(jax.grad(part))(chosen, piece)
-            put = lambda sum_, x: sum_.at[lanes].add(x, mode="drop", unique_indices=True)  # noqa: E731
-            return jax.tree.map(put, sums, new)
+            return jax.tree.map(
+                lambda all_, x: lax.dynamic_update_slice_in_dim(all_, x, number * at_once, 0),
+                kept,
+                new,
+            )
 
-        zero = jax.tree.map(jnp.zeros_like, params)
-        whole = lax.fori_loop(jnp.int32(0), rounds, add, zero)
+        longest = -(-size * most // at_once) * at_once
+        room = jax.tree.map(lambda x: jnp.zeros((longest, *x.shape[1:]), x.dtype), params)
+        kept = lax.fori_loop(jnp.int32(0), rounds, work, room)
+        whole = jax.tree.map(lambda x: summed(x, needed, most), kept)
         return _divided(whole, total), jax.tree.map(lambda _: True, whole)
 
     return descent
@@ -84,30 +88,26 @@ def _pieces(total: Array, block: int) -> Array:
     return jnp.ceil(total / block).astype(jnp.int32)
 
 
-def shared_out(
-    needed: Int[Array, "lanes"], places: int
-) -> tuple[Int[Array, ""], Callable[[Array], tuple[Array, Array]]]:
-    """The number of rounds, and for each round the lane of every place and which of its pieces.
-
-    A place without work has a lane that does not exist, another one for each place.
-    """
+def whose(
+    needed: Int[Array, "lanes"], at: Int[Array, "places"]
+) -> tuple[Int[Array, "places"], Int[Array, "places"]]:
+    """The lane of each place in the row, and which of the lane's pieces; past the end no lane."""
     ends = jnp.cumsum(needed, dtype=jnp.int32)
-    rounds = jnp.maximum(jnp.max(needed), -(-ends[-1] // places))
-    stretches = jnp.arange(places, dtype=jnp.int32)
+    lanes = jnp.searchsorted(ends, at, side="right").astype(jnp.int32)
+    return lanes, at - (ends - needed).at[lanes].get(mode="clip")
 
-    def whose(number: Array) -> tuple[Array, Array]:
-        at = stretches * rounds + number
-        lane = jnp.searchsorted(ends, at, side="right").astype(jnp.int32)
-        end = ends.at[lane].get(mode="clip")
-        begin = end - needed.at[lane].get(mode="clip")
-        cut = (end - 1) // rounds * rounds  # where the stretch begins in which the lane ends
-        is_cut = begin < cut
-        i = jnp.where(
-            is_cut & (at < cut), end - cut + at - begin, at - jnp.where(is_cut, cut, begin)
-        )
-        return jnp.where(lane < len(needed), lane, len(needed) + stretches), i
 
-    return rounds, whose
+def summed(
+    kept: Float[Array, "row ..."], needed: Int[Array, "lanes"], most: int
+) -> Float[Array, "lanes ..."]:
+    """Each lane's own of what a row of pieces gave, added one by one; at most `most` of them."""
+    begins = jnp.cumsum(needed, dtype=jnp.int32) - needed
+    like = (-1, *(1,) * (kept.ndim - 1))
+    total = jnp.zeros((len(needed), *kept.shape[1:]), kept.dtype)
+    for i in range(most):
+        found = kept.at[begins + i].get(mode="clip")
+        total += jnp.where((i < needed).reshape(like), found, jnp.zeros_like(found))
+    return total
 
 
 def _divided(sums: Any, total: Array) -> Any:
