@@ -43,6 +43,25 @@ def test_nobody_does_with_fewer_examples_than_the_best_learner(card):
     assert not [r for r in whole if r.high < r.floor]
 
 
+def test_every_question_has_its_answer(card):
+    """All learners, all targets, T to 400: but for what is not asked, by rule."""
+    asked = {
+        (name, target, T, accuracy)
+        for name in known_names()
+        for target in REFERENCE.targets
+        for T in REFERENCE.T
+        for accuracy in REFERENCE.accuracies
+        if REFERENCE.asks(entry_of(name), target, T)
+    }
+    assert {(r.learner, r.target, r.T, r.accuracy) for r in card.rows} == asked
+
+
+def test_no_law_is_named_that_fits_badly(card):
+    named = [w for w in card.laws if w.law is not None]
+    assert len(named) > 30
+    assert all(w.p_value is None or w.p_value >= 0.05 for w in named)
+
+
 def test_it_knows_its_learners_and_its_rules(card):
     assert set(card.names) <= set(known_names())
     for row in card.rows:

@@ -16,6 +16,7 @@ from capax.learners.names import Entry
 from capax.sweep.counts import Counts
 from capax.sweep.storage.store import Store
 
+_DOUBTFUL = 0.05  # the p-value of a fit below which a law is not named, even if it alone is left
 _CURVES = 2  # sample sizes per learner and target whose learning curves are shown
 
 
@@ -123,18 +124,15 @@ def _row(
 
 
 def _law(learner: str, target: str, accuracy: float, found: tuple[Threshold, ...]) -> LawRow:
+    """The law that is left, by name only if it fits: every T has its own rate, and where one was
+    chosen badly the others are ruled out together with a law that is not right either."""
     scaling = answer(found).scaling if found else None
     if scaling is None:
         return LawRow(learner, target, accuracy, None, None, ())
     p_value = scaling.best.p_fit
-    return LawRow(
-        learner,
-        target,
-        accuracy,
-        scaling.law or scaling.left,
-        None if p_value is None else round(p_value, 4),
-        scaling.ruled_out,
-    )
+    named = scaling.left if p_value is None or p_value >= _DOUBTFUL else None
+    shown = None if p_value is None else round(p_value, 4)
+    return LawRow(learner, target, accuracy, named, shown, scaling.ruled_out)
 
 
 def _curves(plan: Plan, learner: str, target: str, panel: str, store: Store) -> list[CurveRow]:

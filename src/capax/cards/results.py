@@ -33,7 +33,8 @@ class Row:
 
 @dataclass(frozen=True)
 class LawRow:
-    """How m* of a learner grows with T: the law that is left (None: not settled)."""
+    """How m* of a learner grows with T: the law that is left (None: not settled, or what is left
+    fits badly: p_value below 0.05)."""
 
     learner: str
     target: str
