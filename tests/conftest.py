@@ -104,13 +104,15 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported stays: it is not looked through again and again for what could go."""
+    """What is imported stays: it is not looked through again and again for what could go. What
+    comes is looked through less often than usual: a trace makes many objects, and few cycles."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(scope="session")

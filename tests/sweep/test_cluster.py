@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import time
 import warnings
 
 import psutil
@@ -22,7 +23,7 @@ FIELDS = {
     "panels": {
         "threshold": {
             "T": [10, 30],
-            "search": {"m_low": 8, "m_high": 99, "batch": 12, "min_trials": 24, "max_trials": 24},
+            "search": {"m_low": 8, "m_high": 99, "batch": 9, "min_trials": 18, "max_trials": 18},
         }
     },
     "scales": {"quick": {}},
@@ -52,9 +53,11 @@ def test_a_worker_that_dies_only_delays_its_chunk(tmp_path, monkeypatch):
     from capax.sweep.running.cluster import run_on_ray
 
     experiment = build_experiment(FIELDS)
-    with Store.create_or_resume(tmp_path / "here.sqlite", experiment) as store:
-        run_sweep(experiment, store)
-        expected = contents(store)
+    with monkeypatch.context() as here:
+        here.setattr(time, "sleep", lambda _: None)  # what runs here need not take its time
+        with Store.create_or_resume(tmp_path / "here.sqlite", experiment) as store:
+            run_sweep(experiment, store)
+            expected = contents(store)
     killed = []
 
     def report(status):
