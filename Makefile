@@ -36,7 +36,7 @@ reproduce: $(VENV)/.run-installed
 test: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@nice -n 10 $(BIN)/pyrefly check >$(VENV)/.types 2>&1 & types=$$!; \
+	@nice -n 19 $(BIN)/pyrefly check >$(VENV)/.types 2>&1 & types=$$!; \
 	$(BIN)/python -m pytest -n auto --dist worksteal; tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/.types; exit $$((tests | types))
 

@@ -13,6 +13,7 @@ os.environ.setdefault(
     "--xla_cpu_parallel_codegen_split_count=1",
 )
 
+import atexit
 import gc
 import shutil
 import tempfile
@@ -68,7 +69,12 @@ def pytest_configure():
     COMMANDS = WarmCommands(Path(os.environ[WARM]))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure():
+    gc.collect()  # what was not closed says so now;
+    gc.freeze()  # pytest would look through everything five times
+    if "PYTEST_XDIST_WORKER" in os.environ:  # all is told: nobody waits for thousands of programs
+        atexit.register(os._exit, 0)  # to be taken down one by one
     if SERVER is not None:
         SERVER.stop()
         shutil.rmtree(os.environ.pop(WARM), ignore_errors=True)
