@@ -1,7 +1,7 @@
 """The reference cards on one machine: a process for every few learners, some of them at a time.
 
 python benchmarks/reference_cards.py --out stores --minutes 25     # the same command goes on
-capax card --reference --distil --store stores/*.sqlite            # then: what the package carries
+capax card --reference --distil $(printf -- '--store %s ' stores/*.sqlite)  # it travels
 
 Every process has a store of its own. Those on a GPU share it (`capax.sweep.running.sharing`):
 learners whose kernels are short wait for their launches and leave the rest to those with long ones,

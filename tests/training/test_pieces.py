@@ -8,7 +8,8 @@ import pytest
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, compiled, train
-from capax.training.pieces import summed, whose
+from capax.training.paths import path_for
+from capax.training.pieces import in_pieces, summed, whose
 
 T = 7
 
@@ -60,3 +61,27 @@ def test_every_piece_has_one_place_and_every_lane_adds_its_own_in_order(seed):
         wanted[lane] += kept[number]
     given = jax.jit(summed, static_argnums=2)(kept, needed, 9)
     np.testing.assert_array_equal(np.asarray(given), wanted)
+
+
+def test_neighbours_change_no_bit_of_a_gradient():
+    """The same lane first and last, among neighbours of other sizes: other rounds, other places."""
+    path = path_for(entry_of("mlp").spec(T=T, width=5), "cpu")
+    descent = jax.jit(jax.vmap(in_pieces(path, 4, places=3)))
+
+    def gradient_of_last(sizes, order):
+        keys = jax.random.split(jax.random.key(3), len(sizes))[jnp.asarray(order)]
+        bits = jax.vmap(lambda k: jax.random.bernoulli(k, 0.5, (20, T)).astype(jnp.uint8))(keys)
+        mask = jnp.arange(20)[None, :] < jnp.asarray(sizes)[jnp.asarray(order), None]
+        batch = (
+            jax.vmap(path.prepare)(bits),
+            bits[:, :, 0].astype(jnp.float32),
+            mask.astype(jnp.float32),
+        )
+        found = descent(jax.vmap(path.init)(keys), batch)
+        return jax.tree.map(lambda x: np.asarray(x[order.index(3)]), found)
+
+    wanted = jax.tree.leaves(gradient_of_last([1, 0, 2, 19], [0, 1, 2, 3]))
+    assert any(np.abs(leaf).max() > 0 for leaf in wanted)
+    for sizes, order in (([20, 13, 7, 19], [0, 1, 2, 3]), ([5, 20, 1, 19], [3, 1, 0, 2])):
+        for a, b in zip(wanted, jax.tree.leaves(gradient_of_last(sizes, order)), strict=True):
+            np.testing.assert_array_equal(a, b)
