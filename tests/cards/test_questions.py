@@ -3,6 +3,7 @@
 from itertools import groupby, pairwise
 
 import pytest
+from numpy.random import default_rng
 
 from capax.boolean.traits.bias import balancing_probability
 from capax.cards.families import _largest_first
@@ -13,6 +14,8 @@ from capax.cards.scores import Look, chosen_rate, look_at, open_range
 from capax.cards.targets import target_of
 from capax.learners.names import entry_of, known_names
 from capax.sweep.counts import Counts
+from capax.sweep.search import Progress
+from capax.sweep.simulated import SimulatedSpec
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 
@@ -22,6 +25,28 @@ def test_probes_decide_whether_a_search_begins():
     assert search.next_round(Counts((), (), ())) == (64,) * PROBES
     assert search.next_round(Counts((64,), (0,), (PROBES,))) == ()
     assert len(search.next_round(Counts((64,), (PROBES,), (PROBES,)))) > 0
+
+
+def test_a_search_ends_where_the_largest_m_does_not_reach_the_target():
+    search = CardSearch(m_low=4, m_high=64, max_trials=40)
+    assert search.next_round(Counts((64,), (2,), (14,))) == ()
+    assert len(search.next_round(Counts((64,), (8,), (14,)))) > 0  # it may be 80 %
+
+
+@pytest.mark.parametrize(("threshold", "unreached"), [(64, (0, 8)), (128, (30, 30))])
+def test_to_give_up_early_costs_no_coverage(threshold, unreached):
+    """At the edge, where m* is m_high itself, searches that use all their trials miss about 8 %."""
+    learner = SimulatedSpec(threshold=threshold, spread=0.3)
+    found = []
+    for seed in range(30):
+        search, random = CardSearch(m_low=4, m_high=64, batch=8, max_trials=40), default_rng(seed)
+        progress = Progress(search, restarts=1, known={})
+        while (cell := progress.take()) is not None:
+            progress.record(cell, random.random() < learner.success(cell[0]))
+        found.append((search.estimate(progress.counts).unreached, progress.num_done))
+    low, high = unreached
+    assert low <= sum(missed for missed, _ in found) <= high
+    assert threshold == 64 or sum(trials for _, trials in found) <= 0.7 * 30 * 40
 
 
 def outcome(trial, *accuracies):

@@ -8,8 +8,9 @@ import pytest
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, compiled, train
+from capax.training.objective import cross_entropy
 from capax.training.paths import path_for
-from capax.training.pieces import in_pieces, summed, whose
+from capax.training.pieces import in_pieces, larger_pieces, summed, whose
 
 T = 7
 
@@ -85,3 +86,25 @@ def test_neighbours_change_no_bit_of_a_gradient():
     for sizes, order in (([20, 13, 7, 19], [0, 1, 2, 3]), ([5, 20, 1, 19], [3, 1, 0, 2])):
         for a, b in zip(wanted, jax.tree.leaves(gradient_of_last(sizes, order)), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("larger", [(), (12,), (20, 8)])
+def test_a_lane_alone_takes_larger_pieces_and_counts_every_example_once(larger):
+    """At every m: a row that is left out, or counted twice, is as large as the others."""
+    path, rows = path_for(entry_of("mlp").spec(T=T, width=3), "cpu"), 44
+    bits = jax.random.bernoulli(jax.random.key(1), 0.5, (rows, T)).astype(jnp.uint8)
+    params, y = path.init(jax.random.key(2)), bits[:, 0].astype(jnp.float32)
+    inputs = path.prepare(bits)
+    descent = jax.jit(in_pieces(path, 4, larger))
+    whole = jax.jit(jax.grad(lambda p, mask: cross_entropy(path.logits(p, inputs), y, mask)))
+    for m in range(1, rows + 1):
+        mask = (jnp.arange(rows) < m).astype(jnp.float32)
+        wanted, found = whole(params, mask), descent(params, (inputs, y, mask))
+        for a, b in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def test_larger_pieces_fit_twice_and_into_what_they_may_hold():
+    assert larger_pieces(32, 640, 10**6) == (320, 128)
+    assert larger_pieces(32, 639, 10**6) == larger_pieces(32, 640, 319) == (128,)
+    assert larger_pieces(32, 255, 10**6) == larger_pieces(32, 640, 0) == ()

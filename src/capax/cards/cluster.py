@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from capax.cards.apart import travels
 from capax.cards.families import card_family
 from capax.cards.jobs import CardJob
 from capax.errors import InputError
@@ -23,7 +24,7 @@ def on_ray(
     when the cluster cannot be reached.
     """
     for entry in entries:
-        if not _travels(entry):
+        if not travels(entry):
             raise InputError(f"--on ray: wanted learners by name or file.py:name, got {entry.name}")
     cluster = Cluster(run_chunk, address)
     return lambda jobs: cluster.outcomes(
@@ -38,11 +39,3 @@ def run_chunk(learner: str, panel: Panel, T: int, trials: list[Trial]) -> list[O
     entry = entry_of(learner)
     family = card_family(entry) if entry.in_lanes else PlainFamily(entry, workers=1)
     return list(family.learner(panel, T)(iter(trials)))
-
-
-def _travels(entry: Entry) -> bool:
-    """Whether a worker finds the learner by its name."""
-    try:
-        return entry.thing is None and entry_of(entry.name) == entry
-    except InputError:
-        return False

@@ -15,7 +15,7 @@ _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than 512 row
 # Gradients in pieces of so many examples: a step costs what its lanes' m cost, and one program
 # serves every m. On a GPU that program takes up to half a minute of a core to compile, and short
 # inputs are to be many: its kernels take a few microseconds, whatever they do.
-_BLOCK, _GPU_BLOCK, _GPU_BLOCK_SHORT, _SHORT = 64, 128, 256, 50
+_BLOCK, _GPU_BLOCK, _GPU_BLOCK_SHORT, _SHORT = 32, 128, 256, 50
 _LANES = 256  # on a GPU: idle ones cost next to nothing, and few would leave places empty
 _PROGRAMS = 3  # that are on a GPU at once, with `--jobs` and as one ends and the next begins
 

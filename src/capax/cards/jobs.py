@@ -11,8 +11,9 @@ from capax.cards.targets import target_of
 from capax.errors import InfeasibleError
 from capax.learners.names import Entry
 from capax.sweep.running.job import Stopped
+from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
-from capax.sweep.trial import Outcome, Trial
+from capax.sweep.trial import Learner, Outcome, Trial
 
 
 class CardJob:
@@ -34,12 +35,15 @@ class CardJob:
         """Compile; in a thread, while another job trains."""
         self._family.prepare(self.panel, self.T)
 
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
-        """Train what is missing; every outcome as soon as it is known."""
+    def outcomes(
+        self, should_stop: Callable[[], bool] = lambda: False, learner: Learner | None = None
+    ) -> Iterator[Outcome]:
+        """Train what is missing; every outcome as soon as it is known. learner: not ours."""
         if self.finished:
             return
+        learner = learner or self._family.learner(self.panel, self.T)
         try:
-            for outcome in self._family.learner(self.panel, self.T)(self._source(should_stop)):
+            for outcome in learner(self._source(should_stop)):
                 self.record(outcome)
                 yield outcome
         except InfeasibleError as error:
@@ -52,6 +56,11 @@ class CardJob:
     def record(self, outcome: Outcome) -> None:
         """Take in the outcome of a trial that was taken."""
         self._owner[outcome.trial.panel, outcome.trial.T].record(outcome)
+
+    def panel_of(self, trial: Trial) -> Panel:
+        """The panel of a trial that was taken, with its rate."""
+        rate = trial.spec.optimiser.lr if self.entry.tuned else None
+        return self._owner[trial.panel, trial.T].at(rate)
 
     def _source(self, should_stop: Callable[[], bool]) -> Iterator[Trial | None]:
         while not self.finished:

@@ -16,6 +16,8 @@ from capax.sweep.spec import Experiment, Panel
 ACCURACIES = (1.0, 0.99, 0.95)
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 PROBES = 6  # trials at the largest m that must all fail before a learner is given up
+_SURE = 0.999  # level of the interval by which a search gives up before its trials are spent:
+# looks after every round add up, and at this level they do not add to what an interval misses
 SLOW = ("transformer2", "cnn", "lstm", "gru", "ssm", "mixer")
 """Learners whose cost grows with m T, or that take T steps in a row."""
 QUADRATIC = ("transformer2",)
@@ -26,15 +28,21 @@ TUNING_SEEDS = 1_000_000  # the first of the seeds that only choose the rate
 
 
 class CardSearch(AdaptiveSearch):
-    """The adaptive search, after a look at the largest m: who fails there is not searched for."""
+    """The adaptive search, after a look at the largest m: who fails there is not searched for.
+
+    It also ends where the trials show, at the level of the interval, that even the largest m does
+    not reach the target: m* > m_high is then the answer, and the dearest trials would repeat it.
+    """
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """Probes first; nothing more if all of them failed."""
+        """Probes first; nothing more if they, or all trials, say that m* lies beyond."""
         at = {m: (k, n) for m, k, n in zip(counts.m, counts.solved, counts.total, strict=True)}
         solved, tried = at.get(self.m_high, (0, 0))
         if tried < PROBES:
             return (self.m_high,) * (PROBES - tried)
-        return super().next_round(counts, restarts) if solved else ()
+        if not solved or self.estimate(counts, level=_SURE).unreached:
+            return ()
+        return super().next_round(counts, restarts)
 
 
 class Plan(Spec):
@@ -44,8 +52,9 @@ class Plan(Spec):
     the learner's own stopping rule. It passes at an accuracy if some look at the validation set
     finds at least that share right. Rates are chosen at every T on seeds that are never scored.
 
-    design: how m* is looked for. `adaptive`: rounds where they tell most, few trials, one round
-    after the other. `grid`: scouts, on the tuning seeds, then `grid_trials` trials at every m of a
+    design: how m* is looked for. `adaptive`: rounds where they tell most, few trials (`max_trials`
+    for the first accuracy, `more_trials` for each of the others), one round after the other.
+    `grid`: scouts, on the tuning seeds, then `grid_trials` trials at every m of a
     geometric grid over the range that the scouts leave open: two rounds, for machines that train
     many models at once. m_high_slow: the largest m of learners that are slow (`SLOW`,
     `COSTLY_FITS`). slow_T: beyond it slow learners are asked about the first target only; those
@@ -64,8 +73,8 @@ class Plan(Spec):
     m_high: int = Field(default=640, ge=8)
     m_high_slow: int | None = Field(default=None, ge=8)
     batch: int = Field(default=8, ge=1)
-    max_trials: int = Field(default=40, ge=8)
-    more_trials: int = Field(default=16, ge=0)
+    max_trials: int = Field(default=24, ge=8)
+    more_trials: int = Field(default=12, ge=0)
     precision: float = Field(default=1.5, gt=1)
     steps: int = Field(default=1000, ge=1)
     eval_every: int = Field(default=100, ge=1)
@@ -74,7 +83,7 @@ class Plan(Spec):
     noise: float = Field(default=0.0, ge=0, lt=0.5)
     time_limit: float = Field(default=60.0, gt=0)
     slow_T: int | None = None
-    stop_memorised: bool = False
+    stop_memorised: bool = True
 
     def asks(self, entry: Entry, target: str, T: int) -> bool:
         """Whether this is measured, by the rule of `slow_T`."""
@@ -93,12 +102,16 @@ class Plan(Spec):
     def scouts(self, entry: Entry, floor: int) -> tuple[int, ...]:
         """Where rates are compared: near the threshold they differ, at the largest m they may not.
 
-        Twice and four times the floor, the largest m, and one between where these lie far apart.
+        Twice and four times the floor, and half way from there to the largest m, on a log scale. A
+        grid also needs the largest m, to see what it leaves open, and the one between only where
+        these lie far apart; an adaptive search looks there itself.
         """
         high = self.highest(entry)
         near = [min(2 * floor, high), min(4 * floor, high)]
-        between = [round((near[1] * high) ** 0.5)] if high > 8 * near[1] else []
-        return tuple(sorted({*near, *between, high}))
+        between = round((near[1] * high) ** 0.5)
+        if self.design == "adaptive":
+            return tuple(sorted({*near, between}))
+        return tuple(sorted({*near, *([between] if high > 8 * near[1] else []), high}))
 
     def grid(self, low: int, high: int) -> GridSearch:
         """From `low` to `high` in steps of a factor 2^(1/2), about."""
@@ -166,5 +179,4 @@ REFERENCE = Plan(
     m_high=2048,
     m_high_slow=1024,
     slow_T=100,
-    stop_memorised=True,
 )

@@ -116,11 +116,12 @@ class Question:
         return waiting
 
     def _after_tuning(self) -> None:
-        """The best rate goes on; where none came near the lowest accuracy, nothing does."""
+        """The best rate goes on; on a grid nothing does where none came near the lowest accuracy:
+        scouts were at the largest m."""
         if self.tuning:
             self._rate = chosen_rate(self.tuning)
             seen = [look.accuracy for looks in self.tuning.values() for look in looks.values()]
-            if max(seen) < min(self.plan.accuracies):
+            if self.plan.design == "grid" and max(seen) < min(self.plan.accuracies):
                 self.finished = True
                 return
         self._next_search()
@@ -141,7 +142,7 @@ class Question:
         search = self.plan.search(self._lowest, self.entry)
         most = (1 if self.entry.in_lanes else _CHEAP) * self.plan.max_trials
         if self._left[0] != self.plan.accuracies[0]:
-            most = max(most, known) + self.plan.more_trials
+            most = max(most, known + self.plan.more_trials)
         return search.model_copy(update={"max_trials": most})
 
     def _grid(self):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from capax.cards.apart import in_processes
 from capax.cards.jobs import CardJob, jobs_of
 from capax.cards.plan import Plan
 from capax.files import cache_folder
@@ -49,10 +50,12 @@ def run_card(
 ) -> bool:
     """Train what the store does not have yet. False if the time ran out before the end.
 
+    at_once: jobs side by side; on a CPU each in a process of its own (`capax.cards.apart`).
     elsewhere: yields the outcomes of the jobs (`capax.cards.cluster.on_ray`); here if None.
     """
     tell = report or (lambda _: None)
     jobs = jobs_of(plan, entries, store)
+    elsewhere = elsewhere or in_processes(jobs, at_once, store)
     trials = sum(len(q.scores) for job in jobs for q in job.questions)
     end = None if minutes is None else time.monotonic() + 60 * minutes
     with preparing([] if elsewhere else _first_of_each(jobs)):

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from capax.data.specs import Spec
 from capax.errors import InputError, require
 from capax.sweep.counts import TARGET, Counts
-from capax.sweep.curve import CurveGrid, Estimate, estimate
+from capax.sweep.curve import LEVEL, CurveGrid, Estimate, estimate
 from capax.sweep.design import next_batch, tried_and_candidates
 
 Cell = tuple[int, int]
@@ -136,8 +136,9 @@ class AdaptiveSearch(Spec):
     def grid(self) -> CurveGrid:
         return _grid(self.m_low, self.m_high, self.target)
 
-    def estimate(self, counts: Counts) -> Estimate:
-        return estimate(self.grid, counts, values=tried_and_candidates(counts, self.candidates))
+    def estimate(self, counts: Counts, level: float = LEVEL) -> Estimate:
+        values = tried_and_candidates(counts, self.candidates)
+        return estimate(self.grid, counts, level=level, values=values)
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
         """The next batch, or nothing when the interval is narrow enough or the trials are spent."""

@@ -215,10 +215,7 @@ class Crew:
         devices = self.hardware.worker_devices()
         each = -(-self._room // len(devices))
         wanted = -(-self._running // len(devices))
-        # A program of one slot is another one than those of several, which is what a GPU was
-        # compared with a CPU on: there it is taken only where one is asked for, or only one fits.
-        least = 1 if self.hardware.platform == "cpu" else 2
-        width = self.hardware.slots or max(least, 1 << (wanted - 1).bit_length())
+        width = self.hardware.slots or 1 << (wanted - 1).bit_length()
         width = min(each, width)
         orders = Orders(
             self._program,

@@ -78,15 +78,20 @@ class Hardware:
         On a GPU the library's matrix products as they come: to generate others and time them all
         takes twice as long to compile, gains nothing here, and what is chosen, hence the rounding,
         differs from one compilation to the next; and kernels that do not wait for each other may
-        run side by side. On the CPU one thread per program (the other cores have programs of their
-        own). Not `xla_cpu_copy_insertion_use_region_analysis`: it saves a tenth of a step and was
-        seen to lose parts of sums that a loop scatters into lanes.
+        run side by side. Products that share a factor stay apart: merged into one, as XLA does with
+        small ones, those of the training set and of the validation set came out wrong on an H200
+        (3 heads of width 2: 58 of 512 answers). On the CPU one thread per program (the other cores
+        have programs of their own). Not `xla_cpu_copy_insertion_use_region_analysis`: it saves a
+        tenth of a step and was seen to lose parts of sums that a loop scatters into lanes.
         """
         options: dict[str, Any] = {}
         wish: dict[str, Any] = {}
         if self.platform == "gpu":
             options = {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0}
-            wish = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+            wish = {
+                "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+                "xla_gpu_dot_merger_threshold_mb": 0,
+            }
         if self.platform == "cpu":
             options = {"xla_cpu_multi_thread_eigen": False}
         return options | {name: value for name, value in wish.items() if _is_known(name, value)}

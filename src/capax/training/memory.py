@@ -29,6 +29,7 @@ from capax.training.pieces import PLACES
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
 _BLOCK_BYTES = 1 << 25  # one-hot rows examined at once
+_PIECE_BYTES = 1 << 26  # what examples of a larger piece of a gradient keep for the way back
 _INPUT_BYTES = 20  # of a symbol and of what a path prepares of it: at most as three bfloat16 rows
 _ANSWERS = 8  # a slot that answers half a piece without a way back needs so much less
 
@@ -91,6 +92,11 @@ def block_rows(path: Path) -> int:
         width = pairs * (spec.d + spec.heads) + spec.T * (2 * spec.d + spec.mlp_width)
         width += (spec.layers > 2) * (tokens + spec.heads * spec.T**2)
     return max(1, min(1024, _BLOCK_BYTES // (width * _FLOAT)))
+
+
+def piece_rows(path: Path) -> int:
+    """The most examples of a larger piece of a gradient, on a CPU."""
+    return _PIECE_BYTES // (slot_bytes(path, 1) - slot_bytes(path, 0))
 
 
 def device_memory(device: jax.Device, hardware: Hardware) -> int:

@@ -8,6 +8,9 @@ whosever it is, and all pieces are shared out among them.
 All pieces stand in a row, lane by lane, and every round takes the next ones, as many as there are
 places. A lane may have several in one round, so what a piece gives is kept until the end, and each
 lane then adds its own, the first one first: the same sum, to the last bit, whoever else is there.
+
+A lane alone (a core of a CPU) takes larger pieces while many examples are left: what a piece costs
+whatever its size (tables of all tokens, the sum of gradients, small products) is paid less often.
 """
 
 from collections.abc import Callable
@@ -23,13 +26,26 @@ from capax.training.paths import Path
 from capax.training.together import spread
 
 PLACES = 48  # pieces that are worked on together: a GPU is busy, and few places stay empty
+_LARGER = (10, 4)  # blocks of a larger piece: three sizes, each a gradient more to compile
+_FULL = 0.6  # of a larger piece: with more of it left it costs less than the blocks it replaces
 
 
-def in_pieces(path: Path, block: int, places: int = PLACES) -> Callable[[Any, Any], Any]:
+def larger_pieces(block: int, rows: int, most: int) -> tuple[int, ...]:
+    """Sizes above `block` for a lane alone, largest first, each of at most `most` examples.
+
+    Each fits into the rows twice: a loop that can only run once, XLA runs always.
+    """
+    return tuple(n * block for n in _LARGER if n * block <= min(most, rows // 2))
+
+
+def in_pieces(
+    path: Path, block: int, larger: tuple[int, ...] = (), places: int = PLACES
+) -> Callable[[Any, Any], Any]:
     """params, (inputs, y, mask) -> the gradient of the mean loss over rows with mask 1.
 
-    The number of rows is a multiple of `block`, and those with mask 1 come first. places: pieces
-    that are worked on together.
+    The number of rows is a multiple of `block`, and those with mask 1 come first. larger: multiples
+    of `block`, largest first, that a lane alone works on. places: pieces that are worked on
+    together.
     """
 
     def part(params: Any, batch: Any) -> Array:
@@ -37,28 +53,31 @@ def in_pieces(path: Path, block: int, places: int = PLACES) -> Callable[[Any, An
         z = path.logits(params, inputs)
         return jnp.sum(mask * (jnp.logaddexp(z, jnp.zeros_like(z)) - y * z))
 
-    def cut(batch: Any, axis: int) -> Any:
-        def one(x: Array) -> Array:
-            return x.reshape(*x.shape[:axis], -1, block, *x.shape[axis + 1 :])
-
-        return jax.tree.map(one, batch)
-
     @custom_vmap
     def descent(params: Any, batch: Any) -> Any:
-        total, pieces = jnp.sum(batch[2]), cut(batch, 0)
+        total, rows = jnp.sum(batch[2]), len(batch[2])
+        whole, done = jax.tree.map(jnp.zeros_like, params), jnp.int32(0)
+        for size in (*larger, block):
+            left = total - done.astype(total.dtype)
+            needed = _pieces(left if size == block else left - _FULL * size, size)
+            number = jnp.clip(needed, 0, (rows - done) // size)
 
-        def add(i: Array, sum_: Any) -> Any:
-            piece = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, i, keepdims=False), pieces)
-            return jax.tree.map(jnp.add, sum_, jax.grad(part)(params, piece))
+            def add(i: Array, sum_: Any, begin: Array = done, size: int = size) -> Any:
+                def cut_out(x: Array) -> Array:
+                    return lax.dynamic_slice_in_dim(x, begin + i * size, size)
 
-        zero = jax.tree.map(jnp.zeros_like, params)
-        whole = lax.fori_loop(jnp.int32(0), _pieces(total, block), add, zero)
+                piece = jax.tree.map(cut_out, batch)
+                return jax.tree.map(jnp.add, sum_, jax.grad(part)(params, piece))
+
+            whole = lax.fori_loop(jnp.int32(0), number, add, whole)
+            done += number * size
         return _divided(whole, total)
 
     @descent.def_vmap
     def together(size: int, batched: Any, params: Any, batch: Any) -> Any:
         params, batch = spread(size, batched, (params, batch))
-        total, pieces = jnp.sum(batch[2], axis=1), cut(batch, 1)
+        total = jnp.sum(batch[2], axis=1)
+        pieces = jax.tree.map(lambda x: x.reshape(size, -1, block, *x.shape[2:]), batch)
         needed, most = _pieces(total, block), pieces[2].shape[1]
         at_once = min(places, size * most)
         rounds = -(-jnp.sum(needed, dtype=jnp.int32) // at_once)

@@ -41,6 +41,7 @@ class Program:
     block_rows: int
     fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
     block: int = 0  # examples per piece of a gradient; 0: all at once
+    larger: tuple[int, ...] = ()  # and per piece of a lane alone that has many
     labelled: bool = False  # the pool has the labels in a column after the inputs
 
 
@@ -126,7 +127,8 @@ def _plain(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]
         inputs, y, mask = batch
         return cross_entropy(program.path.logits(params, inputs), y, mask)
 
-    descent = in_pieces(program.path, program.block) if program.block else jax.grad(loss)
+    pieces = (program.path, program.block, program.larger)
+    descent = in_pieces(*pieces) if program.block else jax.grad(loss)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry

@@ -8,9 +8,10 @@ from capax.data.file_task import FileTask
 from capax.errors import InputError, shown
 from capax.training.compiled import executables
 from capax.training.hardware import Hardware, enable_cache
-from capax.training.memory import MemoryPlan, block_rows, plan
+from capax.training.memory import MemoryPlan, block_rows, piece_rows, plan
 from capax.training.optimiser import rule_of
 from capax.training.paths import CollapsedPath, path_for
+from capax.training.pieces import larger_pieces
 from capax.training.program import Program
 from capax.training.specs import TrialSpec
 
@@ -57,10 +58,14 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
     rows = padded_rows(trial, max_m, hardware.platform)
     labelled = isinstance(trial.task, FileTask)
     s = 1 if isinstance(trial.task, FileTask) else trial.task.target.s
-    if block and trial.mode == "full_batch":
+    block = block if trial.mode == "full_batch" else 0
+    larger: tuple[int, ...] = ()
+    if block:
         rows = -(-rows // block) * block
         if isinstance(path, CollapsedPath):  # a design matrix in thirds cannot be cut into pieces
             path = CollapsedPath(path.spec)
+        if hardware.platform == "cpu":
+            larger = larger_pieces(block, rows, piece_rows(path))
     return Program(
         path=path,
         rule=rule_of(trial.optimiser),
@@ -70,14 +75,15 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         mode=trial.mode,
         validation_rows=trial.task.validation_size,
         block_rows=block_rows(path),
-        block=block if trial.mode == "full_batch" else 0,
+        block=block,
+        larger=larger,
         labelled=labelled,
     )
 
 
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
-    kept = min(program.rows, program.block or program.rows)
+    kept = max(program.block, *program.larger, 0) or program.rows
     together = program.block > 0 and hardware.platform != "cpu"
     whole = program.rows if together else None
     return plan(program.path, kept, program.validation_rows, hardware, whole)

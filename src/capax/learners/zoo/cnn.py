@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field, model_validator
 
-from capax.attention.activations import gelu
+from capax.attention.activations import activated
 from capax.attention.products import matmul, over_width
 from capax.errors import require
 from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, tokens
@@ -64,8 +64,8 @@ class CNN(Framed):
         x, half, start = tokens(params), self.kernel // 2, params["b_1"][None, None, :]
         tables = (matmul(x, params["W_1"][j]) for j in range(self.kernel))
         taps = (shifted(chosen(inputs, table), j - half) for j, table in enumerate(tables))
-        y = gelu(sum(taps, start=start))
-        return jnp.mean(gelu(conv1d(y, params["W_2"], params["b_2"])), axis=1)
+        y = activated("gelu", sum(taps, start=start))
+        return jnp.mean(activated("gelu", conv1d(y, params["W_2"], params["b_2"])), axis=1)
 
     @property
     def floats_per_example(self) -> int:

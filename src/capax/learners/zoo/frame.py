@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.activations import gelu
+from capax.attention.activations import activated
 from capax.attention.products import matmul
 from capax.training.architecture import Architecture
 
@@ -88,7 +88,7 @@ def read_out(params: Params, mixed: Float[Array, "m k"]) -> Float[Array, "m"]:
     """The MLP block and the linear read-out on top of what was mixed."""
     z = params["cls"][None, :] + matmul(mixed, params["W_O"]) + params["b_O"][None, :]
     normal = layer_norm(z, params["gain_2"], params["bias_2"])
-    hidden = gelu(matmul(normal, params["W_in"]) + params["b_in"][None, :])
+    hidden = activated("gelu", matmul(normal, params["W_in"]) + params["b_in"][None, :])
     z = z + matmul(hidden, params["W_out"]) + params["b_out"][None, :]
     last = layer_norm(z, params["gain_final"], params["bias_final"])
     return matmul(last, params["w"]) + params["b"]

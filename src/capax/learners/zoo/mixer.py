@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.activations import gelu
+from capax.attention.activations import activated
 from capax.attention.products import over_positions, over_width
 from capax.learners.zoo.frame import (
     Framed,
@@ -45,10 +45,12 @@ class Mixer(Framed):
     def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
         """Positions, channels, mean."""
         x = chosen(inputs, tokens(params))
-        hidden = gelu(over_positions(params["V_1"], x) + params["b_1"][None, :, None])
+        hidden = activated("gelu", over_positions(params["V_1"], x) + params["b_1"][None, :, None])
         y = x + over_positions(params["V_2"], hidden) + params["b_2"][None, :, None]
         normal = layer_norm(y, params["gain_3"], params["bias_3"])
-        channels = gelu(over_width(normal, params["U_1"]) + params["b_3"][None, None, :])
+        channels = activated(
+            "gelu", over_width(normal, params["U_1"]) + params["b_3"][None, None, :]
+        )
         z = y + over_width(channels, params["U_2"]) + params["b_4"][None, None, :]
         return jnp.mean(z, axis=1)
 

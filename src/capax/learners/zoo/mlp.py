@@ -12,7 +12,7 @@ from typing import Literal
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.activations import gelu
+from capax.attention.activations import activated
 from capax.attention.products import matmul
 from capax.learners.zoo.frame import Params, Shapes, drawn
 from capax.training.architecture import Architecture
@@ -36,8 +36,10 @@ class MLP(Architecture):
 
     def logits(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m"]:
         """Two layers and a read-out."""
-        hidden = gelu(matmul(2.0 * inputs - 1.0, params["W_1"]) + params["b_1"][None, :])
-        hidden = gelu(matmul(hidden, params["W_2"]) + params["b_2"][None, :])
+        hidden = activated(
+            "gelu", matmul(2.0 * inputs - 1.0, params["W_1"]) + params["b_1"][None, :]
+        )
+        hidden = activated("gelu", matmul(hidden, params["W_2"]) + params["b_2"][None, :])
         return matmul(hidden, params["w"]) + params["b"]
 
     @property

@@ -23,7 +23,6 @@ from capax.errors import InfeasibleError, InputError
 from capax.foreign import one_line
 from capax.sweep.running.job import Job
 from capax.sweep.running.sharing import Place, Places
-from capax.sweep.search import Cell
 from capax.sweep.spec import Panel
 from capax.sweep.trial import Outcome, Run, Trial
 
@@ -51,17 +50,27 @@ class JobApart:
 
 
 class LearnerApart:
-    """The learner of a panel at one T, over there. `heard` is told on which device it trains."""
+    """The learner of a panel at one T, over there. `heard` is told on which device it trains.
+
+    panel_of: the panel of a trial where it is not `panel`. command: of the other end.
+    """
 
     def __init__(
-        self, panel: Panel, T: int, place: Place, heard: Callable[[str], None] = lambda _: None
+        self,
+        panel: Panel,
+        T: int,
+        place: Place,
+        heard: Callable[[str], None] = lambda _: None,
+        panel_of: Callable[[Trial], Panel] | None = None,
+        command: tuple[str, ...] | None = None,
     ) -> None:
         self._panel, self._T, self._place, self._heard = panel, T, place, heard
+        self._panel_of, self._command = panel_of, command or _COMMAND
 
     def __call__(self, trials: Iterator[Trial | None]) -> Iterator[Outcome]:
         """Hand on every trial that can be had; yield outcomes as they come."""
-        waiting: dict[Cell, Trial] = {}
-        with _Other(self._panel, self._T, self._place) as other:
+        waiting: dict[str, Trial] = {}
+        with _Other(self._panel, self._T, self._place, self._command) as other:
             exhausted = False
             while waiting or not exhausted:
                 pausing = False
@@ -69,8 +78,8 @@ class LearnerApart:
                     trial = next(trials, _END)
                     exhausted, pausing = trial is _END, trial is None
                     if isinstance(trial, Trial):
-                        waiting[trial.m, trial.index] = trial
-                        other.tell({"m": trial.m, "index": trial.index})
+                        waiting[trial.trial_id] = trial
+                        other.tell({"m": trial.m, "index": trial.index, **self._more(trial)})
                 if not waiting:
                     time.sleep(0.01)  # the source has nothing yet, and no result is on its way
                 elif (message := other.hear()) is None:
@@ -78,14 +87,19 @@ class LearnerApart:
                 elif "device" in message:
                     self._heard(message["device"])
                 else:
-                    yield _outcome(waiting.pop((message["m"], message["index"])), message)
+                    yield _outcome(waiting.pop(message["trial"]), message)
+
+    def _more(self, trial: Trial) -> Message:
+        if self._panel_of is None:
+            return {}
+        return {"panel": self._panel_of(trial).model_dump(mode="json")}
 
 
 class _Other:
     """The process: told what to train, heard what came out. Ended with the context."""
 
-    def __init__(self, panel: Panel, T: int, place: Place) -> None:
-        self._T, self._place = T, place
+    def __init__(self, panel: Panel, T: int, place: Place, command: tuple[str, ...]) -> None:
+        self._T, self._place, self._command = T, place, command
         self._said = [json.dumps({"panel": panel.model_dump(mode="json"), "T": T})]
         self._is_ready = False
 
@@ -132,7 +146,7 @@ class _Other:
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
         self._process = subprocess.Popen(
-            [*_COMMAND, *map(str, self._place.cores)],
+            [*self._command, *map(str, self._place.cores)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

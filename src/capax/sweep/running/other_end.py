@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -21,18 +21,20 @@ from capax.errors import InfeasibleError, InputError
 from capax.sweep.families import Family, family_of
 from capax.sweep.running.job import Stopped
 from capax.sweep.running.runner import preparing, short_turns
-from capax.sweep.search import Cell
 from capax.sweep.spec import Panel
 from capax.sweep.storage.versions import device_here
 from capax.sweep.trial import Outcome, Run, Trial
 
+Asked = dict[str, Any]
+
 
 class _Work:
-    """One panel at one T, and the cells that were asked for so far; None: no more."""
+    """One panel at one T, and what was asked for so far; None: no more."""
 
-    def __init__(self, panel: Panel, T: int, asked: "queue.SimpleQueue[Cell | None]") -> None:
-        self._panel, self._T, self._asked = panel, T, asked
-        self._family: Family = family_of(panel)
+    def __init__(
+        self, family: Family, panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]"
+    ) -> None:
+        self._family, self._panel, self._T, self._asked = family, panel, T, asked
 
     def prepare(self) -> None:
         """Compile while data is drawn."""
@@ -48,22 +50,25 @@ class _Work:
     def _trials(self) -> Iterator[Trial | None]:
         while True:
             try:
-                cell = self._asked.get_nowait()
+                asked = self._asked.get_nowait()
             except queue.Empty:
                 yield None
                 continue
-            if cell is None:
+            if asked is None:
                 raise Stopped
-            yield self._family.trial(self._panel, self._T, *cell)
+            own = asked.get("panel")
+            panel = self._panel if own is None else Panel.model_validate(own)
+            yield self._family.trial(panel, self._T, asked["m"], asked["index"])
 
 
-def serve(source: IO[bytes], sink: IO[bytes]) -> None:
+def serve(source: IO[bytes], sink: IO[bytes], family: Callable[[Panel], Family]) -> None:
     """Answer until the sweep goes away; what goes wrong is told before the end."""
     head = json.loads(source.readline())
-    asked: queue.SimpleQueue[Cell | None] = queue.SimpleQueue()
+    asked: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(source, asked), daemon=True).start()
     try:
-        for outcome in _Work(Panel.model_validate(head["panel"]), head["T"], asked).outcomes(sink):
+        panel = Panel.model_validate(head["panel"])
+        for outcome in _Work(family(panel), panel, head["T"], asked).outcomes(sink):
             _say(sink, _plain(outcome))
     except (Stopped, BrokenPipeError):
         return
@@ -75,17 +80,16 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
         _say(sink, {"failed": traceback.format_exc()})
 
 
-def _listen(source: IO[bytes], asked: "queue.SimpleQueue[Cell | None]") -> None:
+def _listen(source: IO[bytes], asked: "queue.SimpleQueue[Asked | None]") -> None:
     for line in source:
-        cell = json.loads(line)
-        asked.put((cell["m"], cell["index"]))
+        asked.put(json.loads(line))
     asked.put(None)
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:
-    trial, runs = outcome.trial, [_fields(run) for run in outcome.runs]
+    runs = [_fields(run) for run in outcome.runs]
     told = {"solved": bool(outcome.solved), "reason": outcome.reason, "runs": runs}
-    return {"m": trial.m, "index": trial.index, **told}
+    return {"trial": outcome.trial.trial_id, **told}
 
 
 def _fields(run: Run) -> dict[str, Any]:
@@ -98,14 +102,14 @@ def _say(sink: IO[bytes], message: dict[str, Any]) -> None:
     sink.flush()
 
 
-def main() -> None:
-    """`other_end CORE ...`: on these cores, or on all."""
+def main(family: Callable[[Panel], Family] = family_of) -> None:
+    """`other_end CORE ...`: on these cores, or on all. family: of a panel."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     cores = {int(core) for core in sys.argv[1:]}
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
-    serve(sys.stdin.buffer, sink)
+    serve(sys.stdin.buffer, sink, family)
 
 
 if __name__ == "__main__":
