@@ -77,13 +77,15 @@ def test_one_trial_answers_for_every_accuracy():
     assert len(scored) == len(question.scores) <= 32 + 2 * 16
 
 
-def test_a_learner_that_no_rate_helps_is_not_searched_for():
-    plan = Plan(T=(11,), m_high=64)
+@pytest.mark.parametrize(("design", "scored"), [("grid", 0), ("adaptive", PROBES)])
+def test_a_learner_that_no_rate_helps_is_not_searched_for(design, scored):
+    """A grid's scouts were at the largest m; an adaptive search has its probes there."""
+    plan = Plan(T=(11,), m_high=64, design=design)
     question = Question(plan, entry_of("mlp"), "and3", 11, {}, {})
     while (trial := question.take()) is not None:
         question.record(outcome(trial, 0.6))
     assert question.finished
-    assert not question.scores
+    assert [m for m, _ in question.scores] == [64] * scored
 
 
 def looks(*pairs):
@@ -196,8 +198,7 @@ def test_what_is_slow_comes_last_but_first_where_the_whole_set_is_wanted(plan, o
     assert [T for T, _ in groupby(job.T for job in jobs)] == order
 
 
-def test_memorised_runs_end_early_only_where_asked_and_where_there_are_steps():
-    plan = Plan(stop_memorised=True)
-    assert plan.panel(entry_of("mlp"), "and3").stop_memorised
-    assert not plan.panel(entry_of("tree"), "and3").stop_memorised
-    assert not Plan().panel(entry_of("mlp"), "and3").stop_memorised
+def test_memorised_runs_end_early_where_there_are_steps_unless_told_otherwise():
+    assert Plan().panel(entry_of("mlp"), "and3").stop_memorised
+    assert not Plan().panel(entry_of("tree"), "and3").stop_memorised
+    assert not Plan(stop_memorised=False).panel(entry_of("mlp"), "and3").stop_memorised

@@ -52,6 +52,7 @@ def plain_step(spec):
     return optimiser, step
 
 
+@jax.default_matmul_precision("highest")  # as written, a GPU rounds products to 10 bits
 def plain_loop(run, batches):
     optimiser, step = plain_step(run.optimiser)
     model = Transformer.init(run.model, key=key_from(run.model_dump(mode="json"), "init"))

@@ -73,7 +73,7 @@ class Plan(Spec):
     m_high: int = Field(default=640, ge=8)
     m_high_slow: int | None = Field(default=None, ge=8)
     batch: int = Field(default=8, ge=1)
-    max_trials: int = Field(default=24, ge=8)
+    max_trials: int = Field(default=40, ge=8)
     more_trials: int = Field(default=12, ge=0)
     precision: float = Field(default=1.5, gt=1)
     steps: int = Field(default=1000, ge=1)
