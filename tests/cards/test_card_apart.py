@@ -34,9 +34,9 @@ def trials(path):
 
 
 def test_the_same_trials_as_here(tmp_path):
-    """Both rates, two T, a learner of the engine and one that has processes of its own anyway."""
+    """Both rates and two T."""
     for name, at_once in (("here", 1), ("apart", 2)):
-        capax.card("mlp", "tree", store=tmp_path / name, at_once=at_once, **SMALL)
+        capax.card("mlp", store=tmp_path / name, at_once=at_once, **SMALL)
     assert trials(tmp_path / "here") == trials(tmp_path / "apart")
     assert len({spec for *_, spec in trials(tmp_path / "apart")}) > 20
 
