@@ -1,8 +1,9 @@
 """A card's jobs in processes of their own, each on cores of its own. Both ends of the line.
 
 XLA's programs on a CPU hand parts of their work to a pool that all of a process share, of one
-thread per core. A step of a small model gains next to nothing by it, and costs a third to two thirds more
-of the machine; a process that has one core has no such pool. The same trials, the same outcomes.
+thread per core. A step of a small model gains next to nothing by it, and costs a third to two
+thirds more of the machine; a process that has one core has no such pool. The same trials, the same
+outcomes.
 """
 
 import sys
