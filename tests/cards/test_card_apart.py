@@ -1,4 +1,4 @@
-"""Jobs of a card in processes of their own: the same trials, with the same outcomes, as here."""
+"""Jobs of a card in processes of their own: the same trials as here, up to rounding."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def trials(path):
 
 
 def test_the_same_trials_as_here(tmp_path):
-    """Both rates and two T."""
+    """Both rates and two T; models so small that no core rounds them otherwise."""
     for name, at_once in (("here", 1), ("apart", 2)):
         capax.card("mlp", store=tmp_path / name, at_once=at_once, **SMALL)
     assert trials(tmp_path / "here") == trials(tmp_path / "apart")

@@ -2,8 +2,8 @@
 
 XLA's programs on a CPU hand parts of their work to a pool that all of a process share, of one
 thread per core. A step of a small model gains next to nothing by it, and costs a third to two
-thirds more of the machine; a process that has one core has no such pool. The same trials, the same
-outcomes.
+thirds more of the machine; a process that has one core has no such pool. The trials are the same;
+only how sums are rounded may differ.
 """
 
 import sys
@@ -15,7 +15,7 @@ from capax.cards.jobs import CardJob
 from capax.errors import InputError
 from capax.learners.names import Entry, entry_of
 from capax.sweep.families import Family
-from capax.sweep.running.apart import LearnerApart
+from capax.sweep.running.apart import JobApart
 from capax.sweep.running.other_end import main
 from capax.sweep.running.runner import concurrently
 from capax.sweep.running.sharing import Places, has_gpu
@@ -50,27 +50,15 @@ def in_processes(
     heard = partial(setattr, store, "device")
 
     def outcomes(jobs: list[CardJob]) -> Iterator[Outcome]:
-        work = [CardJobApart(job, places, heard) if goes_apart(job) else job for job in jobs]
-        yield from concurrently(work, at_once)
+        yield from concurrently(
+            [
+                JobApart(job, places, heard, job.panel_of, _COMMAND) if goes_apart(job) else job
+                for job in jobs
+            ],
+            at_once,
+        )
 
     return outcomes
-
-
-class CardJobApart:
-    """A job whose learner is another process."""
-
-    def __init__(self, job: CardJob, places: Places, heard: Callable[[str], None]) -> None:
-        self._job, self._places, self._heard = job, places, heard
-
-    def prepare(self) -> None:
-        """Nothing: the other process compiles."""
-
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
-        """Train over there until all questions are answered."""
-        job = self._job
-        with self._places.one(job.T) as place:
-            learner = LearnerApart(job.panel, job.T, place, self._heard, job.panel_of, _COMMAND)
-            yield from job.outcomes(should_stop, learner)
 
 
 def _family(panel: Panel) -> Family:

@@ -55,23 +55,7 @@ def in_pieces(
 
     @custom_vmap
     def descent(params: Any, batch: Any) -> Any:
-        total, rows = jnp.sum(batch[2]), len(batch[2])
-        whole, done = jax.tree.map(jnp.zeros_like, params), jnp.int32(0)
-        for size in (*larger, block):
-            left = total - done.astype(total.dtype)
-            needed = _pieces(left if size == block else left - _FULL * size, size)
-            number = jnp.clip(needed, 0, (rows - done) // size)
-
-            def add(i: Array, sum_: Any, begin: Array = done, size: int = size) -> Any:
-                def cut_out(x: Array) -> Array:
-                    return lax.dynamic_slice_in_dim(x, begin + i * size, size)
-
-                piece = jax.tree.map(cut_out, batch)
-                return jax.tree.map(jnp.add, sum_, jax.grad(part)(params, piece))
-
-            whole = lax.fori_loop(jnp.int32(0), number, add, whole)
-            done += number * size
-        return _divided(whole, total)
+        return _alone(jax.grad(part), (*larger, block), params, batch)
 
     @descent.def_vmap
     def together(size: int, batched: Any, params: Any, batch: Any) -> Any:
@@ -100,6 +84,28 @@ def in_pieces(
         return _divided(whole, total), jax.tree.map(lambda _: True, whole)
 
     return descent
+
+
+def _alone(
+    gradient: Callable[[Any, Any], Any], sizes: tuple[int, ...], params: Any, batch: Any
+) -> Any:
+    """One lane: as many of the largest pieces as are nearly full, then the next smaller ones."""
+    total, rows = jnp.sum(batch[2]), len(batch[2])
+    whole, done = jax.tree.map(jnp.zeros_like, params), jnp.int32(0)
+    for size in sizes:
+        left = total - done.astype(total.dtype)
+        needed = _pieces(left if size == sizes[-1] else left - _FULL * size, size)
+        number = jnp.clip(needed, 0, (rows - done) // size)
+
+        def add(i: Array, sum_: Any, begin: Array = done, size: int = size) -> Any:
+            def cut_out(x: Array) -> Array:
+                return lax.dynamic_slice_in_dim(x, begin + i * size, size)
+
+            return jax.tree.map(jnp.add, sum_, gradient(params, jax.tree.map(cut_out, batch)))
+
+        whole = lax.fori_loop(jnp.int32(0), number, add, whole)
+        done += number * size
+    return _divided(whole, total)
 
 
 def _pieces(total: Array, block: int) -> Array:

@@ -127,8 +127,10 @@ def _plain(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]
         inputs, y, mask = batch
         return cross_entropy(program.path.logits(params, inputs), y, mask)
 
-    pieces = (program.path, program.block, program.larger)
-    descent = in_pieces(*pieces) if program.block else jax.grad(loss)
+    if program.block:
+        descent = in_pieces(program.path, program.block, program.larger)
+    else:
+        descent = jax.grad(loss)
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry

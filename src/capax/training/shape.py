@@ -83,7 +83,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
 
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
-    kept = max(program.block, *program.larger, 0) or program.rows
+    kept = max((program.block, *program.larger)) or program.rows
     together = program.block > 0 and hardware.platform != "cpu"
     whole = program.rows if together else None
     return plan(program.path, kept, program.validation_rows, hardware, whole)

@@ -2,8 +2,9 @@
 
 Several T in one process share one interpreter, which traces and draws for all of them, and one
 queue of a GPU, where a short kernel waits for a long one. In processes they do not. What a trial
-gives depends on its spec alone, so where it is trained changes nothing; the sweep is still the only
-writer, and a process that dies takes no outcome with it. No pickle: panels and runs are plain data.
+gives depends on its spec alone, up to the rounding of the cores it is trained on; the sweep is
+still the only writer, and a process that dies takes no outcome with it. No pickle: panels and runs
+are plain data.
 """
 
 import json
@@ -17,14 +18,13 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, Protocol, runtime_checkable
 
 from capax.errors import InfeasibleError, InputError
 from capax.foreign import one_line
-from capax.sweep.running.job import Job
 from capax.sweep.running.sharing import Place, Places
 from capax.sweep.spec import Panel
-from capax.sweep.trial import Outcome, Run, Trial
+from capax.sweep.trial import Learner, Outcome, Run, Trial
 
 _COMMAND = (sys.executable, "-m", "capax.sweep.running.other_end")
 _FAREWELL = 60.0  # seconds that a process may take to finish the chunk it is in
@@ -33,20 +33,43 @@ _END = object()
 Message = dict[str, Any]
 
 
-class JobApart:
-    """A job whose learner is another process: the same outcomes."""
+@runtime_checkable
+class Divided(Protocol):
+    """A job that trains with the learner it is given: `Job`, or a card's."""
 
-    def __init__(self, job: Job, places: Places, heard: Callable[[str], None]) -> None:
+    T: int
+    panel: Panel
+
+    def outcomes(
+        self, should_stop: Callable[[], bool] = ..., learner: Learner | None = None
+    ) -> Iterator[Outcome]: ...
+
+
+class JobApart:
+    """A job whose learner is another process: the same trials. The rest is `LearnerApart`'s."""
+
+    def __init__(
+        self,
+        job: Divided,
+        places: Places,
+        heard: Callable[[str], None],
+        panel_of: Callable[[Trial], Panel] | None = None,
+        command: tuple[str, ...] | None = None,
+    ) -> None:
         self._job, self._places, self._heard = job, places, heard
+        self._panel_of, self._command = panel_of, command
 
     def prepare(self) -> None:
         """Nothing: the other process compiles."""
 
     def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
         """Train over there until the search is finished."""
-        with self._places.one(self._job.T) as place:
-            learner = LearnerApart(self._job.panel, self._job.T, place, self._heard)
-            yield from self._job.outcomes(should_stop, learner)
+        job = self._job
+        with self._places.one(job.T) as place:
+            learner = LearnerApart(
+                job.panel, job.T, place, self._heard, self._panel_of, self._command
+            )
+            yield from job.outcomes(should_stop, learner)
 
 
 class LearnerApart:
