@@ -61,8 +61,12 @@ def test_the_command_prints_a_table_json_and_csv(tmp_path):
     assert list(data["laws"][0]) == ["learner", "target", "accuracy", "law", "p_value", "ruled_out"]
     assert all(row["m_star"] is None for row in data["rows"])
     assert csv.read_text().splitlines()[0] == ",".join(KEYS)
-    table = typed("card", f"{BAD}:majority", *shown)
+    assert data["troubles"] == []  # to answer wrongly is no trouble
+    shown = (*shown[:-1], tmp_path / "b.sqlite")
+    table = typed("card", f"{BAD}:raises", *shown)
     assert "leap 1, degree 3, sensitivity 3" in table.stdout
+    said = "T = 7: 6 trials failed: bad_learners.py, line 16: KeyError: 'missing'"
+    assert said in " ".join(table.stdout.split())
 
 
 @pytest.mark.parametrize(

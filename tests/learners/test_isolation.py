@@ -1,5 +1,9 @@
 """A wall around the user's code: what it does wrong fails one fit, with the reason."""
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +11,7 @@ import pytest
 
 from capax.learners.adapters import Setting
 from capax.learners.isolation import Isolated
+from capax.learners.stopwatch import Stopwatch
 
 BAD = Path(__file__).parent / "bad_learners.py"
 X = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 1], [1, 1, 0], [0, 0, 1]], np.uint8)
@@ -41,6 +46,38 @@ def test_each_misdeed_is_a_reason(name, said):
     assert said in made.reason
     assert made.diverged == (name == "nan")
     assert made.answers.size == 0
+
+
+@pytest.fixture
+def one_busy_core():
+    """This process and three others that never rest, all on one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    yield
+    for process in busy:
+        process.kill()
+        process.wait()
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no cores")
+def test_to_wait_for_a_core_is_not_the_learners_time(one_busy_core):
+    """A third of a second of work takes more than one by the clock; endless work is still found."""
+    del one_busy_core
+    began = time.monotonic()
+    made = fitted("works", seconds=0.7)
+    assert made.reason == ""
+    assert time.monotonic() - began > 1
+    assert "time limit of 0.2 s" in fitted("spins", seconds=0.2).reason
+
+
+def test_a_process_that_is_gone_is_timed_by_the_clock():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    watch = Stopwatch(process.pid)
+    time.sleep(0.05)
+    assert watch.look() >= 0.05
 
 
 def test_limits_are_kept_and_the_next_fit_gets_a_new_process():

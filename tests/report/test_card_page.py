@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capax.cards.results import Card, CurveRow, LawRow, MixedRow, Row, note_key
+from capax.cards.results import Card, CurveRow, LawRow, MixedRow, Row, Trouble, note_key
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 
@@ -32,7 +32,9 @@ def example(learners=LEARNERS):
         MixedRow(HOSTILE, 20, 640, 4, 0.0, 0.5, 0.5, None),
     )
     protocol = {"steps": 1000}
-    return Card(tuple(rows), laws, curves, notes, counts, about, protocol, learners[-1:], mixed)
+    failed = (Trouble("mlp", "and3", 50, 7, HOSTILE), Trouble("mlp", "parity3", 50, 3, "late"))
+    named = {"measured": learners[-1:], "mixed": mixed, "troubles": failed}
+    return Card(tuple(rows), laws, curves, notes, counts, about, protocol, **named)
 
 
 def test_the_page_says_what_the_card_holds():
@@ -42,8 +44,11 @@ def test_the_page_says_what_the_card_holds():
     assert "never" in text
     assert "13,000 at T = 20" in text
     assert "Two rules fit" in text
-    without = render_page(card_page(replace(example(), mixed=()), "capax card"))
+    assert text.count("failed for a reason of their own") == 2
+    less = replace(example(), mixed=(), troubles=())
+    without = render_page(card_page(less, "capax card"))
     assert "Two rules fit" not in without
+    assert "failed for a reason" not in without
     assert "capax card --mine &#x27;a.py:b&#x27;" in text
 
 

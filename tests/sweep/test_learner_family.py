@@ -9,6 +9,7 @@ from capax.sweep.families import check_experiment, family_of
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
+from capax.sweep.storage.troubles import trouble_lines, troubles
 
 BAD = Path(__file__).parents[1] / "learners" / "bad_learners.py"
 
@@ -36,6 +37,11 @@ def swept(tmp_path, plan):
         return store.select("SELECT outcome, reason, curves, path FROM runs")
 
 
+def told(tmp_path):
+    with Store.read(tmp_path / "store.sqlite") as store:
+        return trouble_lines(troubles(store))
+
+
 def test_a_tree_from_the_zoo_with_a_setting(tmp_path, monkeypatch):
     pytest.importorskip("sklearn", reason="the tree is scikit-learn's")
     monkeypatch.setattr("capax.sweep.learner_family.num_cores", lambda: 1)  # one imports it
@@ -44,6 +50,7 @@ def test_a_tree_from_the_zoo_with_a_setting(tmp_path, monkeypatch):
     assert len(outcomes) == 6
     assert outcomes.count("solved") >= 3
     assert {row["path"] for row in rows} == {"plain"}
+    assert told(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,9 @@ def test_what_misbehaves_fails_and_the_sweep_goes_on(tmp_path, name, outcome, sa
     rows = swept(tmp_path, plan)
     assert [row["outcome"] for row in rows] == [outcome] * 2
     assert all(said in row["reason"] for row in rows)
+    (line,) = told(tmp_path)
+    assert line.startswith("threshold, T = 11: 2 of 2 runs failed: ")
+    assert said in line
 
 
 def test_a_learner_that_rolls_its_own_dice_is_told_so(tmp_path):

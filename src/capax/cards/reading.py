@@ -8,13 +8,15 @@ from capax.analysis.summary import answer
 from capax.analysis.threshold import Threshold, threshold_of
 from capax.cards.plan import Plan
 from capax.cards.question import Question, card_floor, rates_of
-from capax.cards.results import Card, CurveRow, LawRow, Row, note_key
+from capax.cards.results import Card, CurveRow, LawRow, Row, Trouble, note_key
 from capax.cards.scores import Looks, Rate, chosen_rate, stored_looks, tuning_name
 from capax.cards.sizes import parameters_of
 from capax.cards.targets import target_of
 from capax.learners.names import Entry
 from capax.sweep.counts import Counts
 from capax.sweep.storage.store import Store
+from capax.sweep.storage.troubles import Trouble as Failed
+from capax.sweep.storage.troubles import troubles as troubles_in
 
 _DOUBTFUL = 0.05  # the p-value of a fit below which a law is not named, even if it alone is left
 _CURVES = 2  # sample sizes per learner and target whose learning curves are shown
@@ -28,6 +30,8 @@ def read_card(plan: Plan, entries: tuple[Entry, ...], store: Store) -> Card:
     laws: list[LawRow] = []
     curves: list[CurveRow] = []
     notes: dict[str, str] = {}
+    troubles: list[Trouble] = []
+    failed = troubles_in(store)
     for target in plan.targets:
         for entry in entries:
             name = plan.panel(entry, target).name
@@ -41,6 +45,7 @@ def read_card(plan: Plan, entries: tuple[Entry, ...], store: Store) -> Card:
                 if found:
                     laws.append(_law(entry.name, target, accuracy, found))
             curves += _curves(plan, entry.name, target, name, store)
+            troubles += _troubles(entry.name, target, name, failed)
     return Card(
         rows=tuple(rows),
         laws=tuple(laws),
@@ -50,6 +55,7 @@ def read_card(plan: Plan, entries: tuple[Entry, ...], store: Store) -> Card:
         targets={t: asdict(target_of(t)) for t in plan.targets},
         protocol=plan.model_dump(mode="json"),
         measured=tuple(e.name for e in entries),
+        troubles=tuple(troubles),
     )
 
 
@@ -159,6 +165,18 @@ def _curves(plan: Plan, learner: str, target: str, panel: str, store: Store) -> 
             tuple(round(float(a), 4) for a in np.mean(series[T, m], axis=0)),
         )
         for T, m in most
+    ]
+
+
+def _troubles(learner: str, target: str, panel: str, found: tuple[Failed, ...]) -> list[Trouble]:
+    """Those of a learner on a target; at each T the trials that score and those for the rate."""
+    together: dict[tuple[int, str], list[Failed]] = {}
+    for one in found:
+        if one.panel == panel or one.panel.startswith(f"{panel}, "):
+            together.setdefault((one.T, one.reason), []).append(one)
+    return [
+        Trouble(learner, target, T, sum(one.runs for one in same), reason)
+        for (T, reason), same in sorted(together.items())
     ]
 
 

@@ -57,6 +57,20 @@ class CurveRow:
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """Trials that ended for a reason of their own, as failed: a limit, an error in the learner.
+
+    Those for the learner's rate are among them.
+    """
+
+    learner: str
+    target: str
+    T: int
+    trials: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class MixedRow:
     """Mixed parity at T with m examples: shares of trials that took which rule (`cards.mixed`)."""
 
@@ -89,6 +103,7 @@ class Card:
     protocol: dict[str, Any] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
     mixed: tuple[MixedRow, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
     def row(self, learner: str, target: str, T: int, accuracy: float) -> Row | None:
         """The row of these four, if there is one."""
@@ -135,6 +150,10 @@ class Card:
             protocol=self.protocol or other.protocol,
             measured=self.measured,
             mixed=(*self.mixed, *(r for r in other.mixed if r.learner not in self.measured)),
+            troubles=(
+                *self.troubles,
+                *(t for t in other.troubles if (t.learner, t.target, t.T) not in mine),
+            ),
         )
 
     def only(
@@ -159,6 +178,11 @@ class Card:
             protocol=self.protocol,
             measured=tuple(n for n in self.measured if n in names),
             mixed=tuple(r for r in self.mixed if r.T in lengths and r.learner in names),
+            troubles=tuple(
+                t
+                for t in self.troubles
+                if t.target in wanted and t.T in lengths and t.learner in names
+            ),
         )
 
 
@@ -190,6 +214,7 @@ def from_json(text: str, source: str) -> Card:
             targets=dict(data["targets"]),
             protocol=dict(data["protocol"]),
             mixed=tuple(MixedRow(**row) for row in data.get("mixed", ())),
+            troubles=tuple(Trouble(**row) for row in data.get("troubles", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{source}: wanted a card, got something else ({error})") from None

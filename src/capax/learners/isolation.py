@@ -19,6 +19,7 @@ import psutil
 
 from capax.learners.adapters import Setting
 from capax.learners.fitting import Attempt
+from capax.learners.stopwatch import Stopwatch
 
 _GLANCE = 0.1  # seconds between looks at the memory of a busy workshop
 _START = 120.0  # seconds a workshop may take to import what the learner needs
@@ -94,9 +95,10 @@ class Isolated:
 
     def _wait(self, seconds: float, what: str) -> None:
         """Until something can be read. Raises `_Overrun` past a limit or when the process died."""
-        end = time.perf_counter() + seconds
+        assert self._process is not None
+        watch = Stopwatch(self._process.pid)
         while not select.select([self._pipe], [], [], _GLANCE)[0]:
-            if time.perf_counter() > end:
+            if watch.look() > seconds:
                 raise _Overrun(f"took more than the time limit of {seconds:g} s {what}")
             if self._resident() > self._memory:
                 limit = self._memory / 2**30

@@ -1,7 +1,8 @@
 """A time limit inside this process: what Python can interrupt is interrupted.
 
 Native code that never returns cannot be stopped this way; give such a learner as `file.py:name`,
-and it runs in a process of its own. Elsewhere than in the main thread there is no alarm.
+and it runs in a process of its own, where waiting for a core does not count (`stopwatch`; here it
+does). Elsewhere than in the main thread there is no alarm.
 """
 
 import signal

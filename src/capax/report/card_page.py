@@ -82,6 +82,7 @@ def _thresholds(card: Card, target: str) -> Section:
         )
     )
     html = intro + body + _table(card, target) + tag("h3", "Which law?") + _laws(card, target)
+    html += _troubles(card, target)
     return Section(anchor, target, f"Examples needed for {target}", html, charts=charts)
 
 
@@ -140,6 +141,22 @@ def _laws(card: Card, target: str) -> str:
         for w in card.laws if w.target == target
     ]  # fmt: skip
     return table(["learner", "accuracy", "law", "fit p", "ruled out"], "lrlrl", rows)
+
+
+def _troubles(card: Card, target: str) -> str:
+    """Trials that ended for a reason of their own: they count as failed, and may move m*."""
+    rows = [
+        [t.learner, t.T, t.trials, t.reason]
+        for t in card.troubles if t.target == target
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    text = paragraph("They count as failed: m* may be too large where there are many.")
+    return (
+        tag("h3", "Trials that failed for a reason of their own")
+        + text
+        + table(["learner", "T", "trials", "reason"], "lrrl", rows)
+    )
 
 
 def _heat_map(card: Card) -> Section:

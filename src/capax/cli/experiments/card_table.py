@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from capax.foreign import one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -32,6 +34,11 @@ def show_card(console: "Console", made: "Card") -> None:
             fit = "" if law.p_value is None else f", fit p = {law.p_value:.2g}"
             text = f"  {law.learner} on {law.target}: {law.law or 'law not settled'}{fit}{out}"
             console.print(text, markup=False, soft_wrap=True)
+    for trouble in made.troubles:
+        where = f"{trouble.learner} on {trouble.target}, T = {trouble.T}"
+        said = one_line(trouble.reason, 200)
+        text = f"  {where}: {trouble.trials} trials failed: {said}"
+        console.print(text, markup=False, soft_wrap=True, style="yellow")
     for mixed in made.mixed:
         shares = ("sparse", mixed.sparse), ("dense", mixed.dense), ("neither", mixed.neither)
         took = ", ".join(

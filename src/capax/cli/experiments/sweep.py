@@ -66,6 +66,7 @@ def sweep(
     from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment
     from capax.sweep.storage.store import Store
+    from capax.sweep.storage.troubles import trouble_lines, troubles
 
     check_address(on, address)
     source = experiment_path(experiment)
@@ -84,12 +85,15 @@ def sweep(
             status = run_sweep(
                 plan, opened, jobs_at_once=jobs, in_processes=processes, report=report
             )
-        unfinished = opened.unfinished()
+        unfinished, failed = opened.unfinished(), troubles(opened)
     summary = _summary(plan, path, status, report.resumed, unfinished)
+    summary["troubles"] = [asdict(one) for one in failed]
     if report.resumed:
         note(f"{report.resumed} trials were in the store already")
     for job in unfinished:
         note(f"{job.panel}, {job}")
+    for line in trouble_lines(failed):
+        note(line)
     emit(summary, as_json, lambda console: _show(console, summary))
     if status.finished_jobs and any(job.note.startswith("stopped") for job in unfinished):
         raise typer.Exit(2)

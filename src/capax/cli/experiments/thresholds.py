@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capax.cli.speaking.output import JsonFlag, emit
+from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import StoreFiles
 
 if TYPE_CHECKING:
@@ -36,10 +36,14 @@ def thresholds(
         existing_store(store)
     from capax.analysis.curves import threshold_curves
     from capax.sweep.storage.store import Store
+    from capax.sweep.storage.troubles import trouble_lines, troubles
 
     with ExitStack() as stack:
         opened = [stack.enter_context(Store.read(path)) for path in stores]
         curves = [curve.to_json() for curve in threshold_curves(opened, panel)]
+        for store in opened:
+            for line in trouble_lines(t for t in troubles(store) if panel in (None, t.panel)):
+                note(line)
     payload = {"curves": curves}
     emit(payload, as_json, lambda console: _show(console, payload))
 

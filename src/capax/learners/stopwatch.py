@@ -1,0 +1,40 @@
+"""The time that another process had for itself: a busy machine must not fail a learner.
+
+A limit by the clock would make results depend on what else the machine does: a fit of a second, in
+the queue behind a hundred others, ends after a minute. So while a process wants a core, only what
+it got counts; while it sleeps (waits, hangs), the clock does.
+"""
+
+import time
+
+import psutil
+
+
+class Stopwatch:
+    """Of a process, from now on. Look often: between two looks it is taken to have done one thing.
+
+    Once the process is gone, or hides from us, the clock counts.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.seconds = 0.0
+        self._pid, self._clock = pid, time.monotonic()
+        self._cores, _ = self._now()
+
+    def look(self) -> float:
+        """The seconds that count so far."""
+        clock, (cores, wants_core) = time.monotonic(), self._now()
+        passed, got = clock - self._clock, cores - self._cores
+        self.seconds += min(passed, got) if wants_core else passed
+        self._clock, self._cores = clock, cores
+        return self.seconds
+
+    def _now(self) -> tuple[float, bool]:
+        """Seconds on cores, of all threads; whether it runs or waits for a core."""
+        try:
+            process = psutil.Process(self._pid)
+            with process.oneshot():
+                times, status = process.cpu_times(), process.status()
+        except psutil.Error:
+            return 0.0, False
+        return times.user + times.system, status == psutil.STATUS_RUNNING
