@@ -31,7 +31,9 @@ TableFile = Annotated[Path | None, typer.Option(help="Write the rows as CSV.")]
 Support = Annotated[str, typer.Option(help="random or contiguous.")]
 MostExamples = Annotated[int, typer.Option(help="Largest number of examples.")]
 MostTrials = Annotated[int, typer.Option(help="Most trials per threshold.")]
-TimeLimit = Annotated[float, typer.Option(help="Seconds per fit of your learner.")]
+TimeLimit = Annotated[
+    float, typer.Option(help="Seconds per fit of your learner; waiting for a core does not count.")
+]
 AtOnce = Annotated[int, typer.Option(min=1, help="Measured at once.")]
 Minutes = Annotated[
     float | None, typer.Option(help="Stop after so long; the same command goes on.")

@@ -1,70 +1,95 @@
-"""A card in a terminal: a table per target, then laws and sizes."""
+"""A card in a terminal: per target a block for every learner, its law beside its name."""
 
 from typing import TYPE_CHECKING
 
 from capax.foreign import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
 
-    from capax.cards.results import Card, Row
+    from capax.cards.results import Card, LawRow, Row
+
+_HEAD = ("x floor", "solved", "rate", "s/fit")
 
 
 def show_card(console: "Console", made: "Card") -> None:
-    """Print it."""
-    from rich.table import Table
-    from rich.text import Text
-
+    """Print it, a line at a time."""
     for target in made.target_names:
-        about = made.targets.get(target, {})
-        console.print(
-            f"{target}: leap {about.get('leap')}, degree {about.get('degree')}, "
-            f"sensitivity {about.get('sensitivity')}",
-            markup=False,
-        )
-        table = Table("learner", "T", "100 %", "99 %", "95 %", "floor", "m*/floor", "rate", "s/fit")
-        for name in made.names:
-            for T in sorted({r.T for r in made.rows if r.learner == name and r.target == target}):
-                rows = [made.row(name, target, T, a) for a in _levels(made)]
-                table.add_row(*(Text(cell) for cell in _line(made, name, T, rows)))
-        console.print(table)
-    for law in made.laws:
-        if law.accuracy == max(_levels(made)):
-            out = f"; ruled out: {', '.join(law.ruled_out)}" if law.ruled_out else ""
-            fit = "" if law.p_value is None else f", fit p = {law.p_value:.2g}"
-            text = f"  {law.learner} on {law.target}: {law.law or 'law not settled'}{fit}{out}"
-            console.print(text, markup=False, soft_wrap=True)
-    for trouble in made.troubles:
-        where = f"{trouble.learner} on {trouble.target}, T = {trouble.T}"
-        said = one_line(trouble.reason, 200)
-        text = f"  {where}: {trouble.trials} trials failed: {said}"
-        console.print(text, markup=False, soft_wrap=True, style="yellow")
+        for text, style in _target_lines(made, target):
+            console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+        console.print()
+    for text, style in _lines_below(made):
+        console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+
+
+def _target_lines(made: "Card", target: str) -> "Iterator[tuple[str, str]]":
+    """Text and style of every line about a target."""
+    about = made.targets.get(target, {})
+    rows = [row for row in made.rows if row.target == target]
+    floors = dict(sorted((row.T, row.floor) for row in rows))
+    traits = ", ".join(f"{name} {about.get(name)}" for name in ("leap", "degree", "sensitivity"))
+    yield f"{target}: {traits}", "bold"
+    yield f"floor (the best learner): {', '.join(f'{m} (T = {T})' for T, m in floors.items())}", ""
+    levels = sorted({row.accuracy for row in rows}, reverse=True)
+    lines = {
+        name: [_cells(made, name, target, T, levels) for T in sorted(floors)] for name in made.names
+    }
+    head = ["T", *(f"{a:.4g} %" for a in (100 * level for level in levels)), *_HEAD]
+    every = [head, *(cells for own in lines.values() for cells in own)]
+    widths = [max(len(cells[i]) for cells in every if cells) for i in range(len(head))]
+    yield _line(head, widths), "dim"
+    for name, own in lines.items():
+        if any(own):
+            yield f"{_marked(made, name)}: {_law(made, name, target)}", "cyan"
+            yield from ((_line(cells, widths), "") for cells in own if cells)
+
+
+def _lines_below(made: "Card") -> "Iterator[tuple[str, str]]":
+    """What stands below: troubles, mixed parity, sizes."""
+    for one in made.troubles:
+        where = f"{one.learner} on {one.target}, T = {one.T}"
+        said = one_line(one.reason, 200)
+        yield f"{where}: {one.trials} trials failed: {said}", "yellow"
     for mixed in made.mixed:
         shares = ("sparse", mixed.sparse), ("dense", mixed.dense), ("neither", mixed.neither)
-        took = ", ".join(
-            f"{name} {share:.0%}".replace("%", " %") for name, share in shares if share
-        )
+        took = ", ".join(f"{name} {_percent(share)}" for name, share in shares if share)
         where = f"T = {mixed.T}, m = {mixed.m}, {mixed.trials} trials"
-        text = f"  {mixed.learner} on mixed parity takes: {took} ({where})"
-        console.print(text, markup=False, soft_wrap=True)
-    counts = {k: v.get("parameters") for k, v in made.learners.items() if v.get("parameters")}
-    for name, by_T in counts.items():
-        listed = ", ".join(f"{n:,} (T = {T})" for T, n in by_T.items())
-        console.print(f"  {name}: {listed} parameters", markup=False, soft_wrap=True)
+        yield f"{mixed.learner} on mixed parity takes: {took} ({where})", ""
+    for name, facts in made.learners.items():
+        if counts := facts.get("parameters"):
+            listed = ", ".join(f"{n:,} (T = {T})" for T, n in counts.items())
+            yield f"{name}: {listed} parameters", "dim"
 
 
-def _levels(made: "Card") -> list[float]:
-    return sorted({row.accuracy for row in made.rows}, reverse=True)
+def _marked(made: "Card", name: str) -> str:
+    """The name; with a star where it was measured now, beside others that travel with Capax."""
+    return f"* {name}" if name in made.measured and len(made.names) > len(made.measured) else name
 
 
-def _line(made: "Card", name: str, T: int, rows: "list[Row | None]") -> list[str]:
-    first = next(row for row in rows if row is not None)
-    levels = [_cell(made, row) for row in rows][:3]
-    levels += [""] * (3 - len(levels))
+def _law(made: "Card", name: str, target: str) -> str:
+    """The law at the highest accuracy, with its fit and what is ruled out."""
+    own = [w for w in made.laws if (w.learner, w.target) == (name, target)]
+    if not own:
+        return "law not settled"
+    law: LawRow = max(own, key=lambda w: w.accuracy)
+    fit = "" if law.p_value is None else f", fit p = {law.p_value:.2g}"
+    out = f"; ruled out: {', '.join(law.ruled_out)}" if law.ruled_out else ""
+    return f"{law.law or 'law not settled'}{fit}{out}"
+
+
+def _cells(made: "Card", name: str, target: str, T: int, levels: list[float]) -> list[str]:
+    """One line of a learner; none where nothing was measured."""
+    rows = [made.row(name, target, T, level) for level in levels]
+    first = next((row for row in rows if row is not None), None)
+    if first is None:
+        return []
     ratio = f"{first.m_star / first.floor:.2f}" if first.m_star and first.floor else ""
     rate = "" if first.rate is None else f"{first.rate:g}"
-    own = f"* {name}" if name in made.measured and len(made.names) > len(made.measured) else name
-    return [own, str(T), *levels, str(first.floor), ratio, rate, f"{first.seconds:.2g}"]
+    cost = f"{first.seconds:.2g}"
+    return [str(T), *(_cell(made, row) for row in rows), ratio, _percent(first.solved_share),
+            rate, cost]  # fmt: skip
 
 
 def _cell(made: "Card", row: "Row | None") -> str:
@@ -76,3 +101,17 @@ def _cell(made: "Card", row: "Row | None") -> str:
         return "never" if said.startswith("does not reach") else said
     low, high = ("open" if side is None else str(side) for side in (row.low, row.high))
     return f"{row.m_star} [{low}, {high}]"
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    """T and the numbers at the end to the right, what has an interval to the left."""
+    last = len(cells) - len(_HEAD)
+    parts = [
+        cell.ljust(width) if 0 < i < last else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "  " + "  ".join(parts).rstrip()
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
