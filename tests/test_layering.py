@@ -27,7 +27,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "decompile": ("reading", "proof", "bounds", "."),
     "sweep": (".", "storage", "running"),
     "analysis": (".",),
-    "cards": (".",),
+    "cards": ("protocol", "measuring", "answers", "."),
     "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".", "theory", "heads", "experiments", "stored", "paper"),
     "report": (".",),

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from capax.capacity.certificates.portfolio import Certificate as Certificate
     from capax.capacity.covers.cover import cover as cover
     from capax.capacity.covers.covering_sets import Cover as Cover
+    from capax.cards.answers.results import Card as Card
     from capax.cards.card import card as card
-    from capax.cards.results import Card as Card
     from capax.compiler.compiling import Compiled as Compiled
     from capax.compiler.compiling import compile as compile
     from capax.compiler.verifying import Verification as Verification
@@ -60,7 +60,7 @@ _DOORS: dict[str, str] = {
     "SparseFunction": "capax.boolean.functions:SparseFunction",
     "TaskSpec": "capax.data.task:TaskSpec",
     "Cover": "capax.capacity.covers.covering_sets:Cover",
-    "Card": "capax.cards.results:Card",
+    "Card": "capax.cards.answers.results:Card",
     "Bound": "capax.capacity.bound:Bound",
     "Decompiled": "capax.decompile.decompiled:Decompiled",
     "Certificate": "capax.capacity.certificates.portfolio:Certificate",

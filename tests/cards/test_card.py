@@ -8,13 +8,13 @@ import pytest
 
 import capax
 from capax.analysis.floor import Protocol, floor
-from capax.cards.jobs import CardJob, jobs_of
-from capax.cards.plan import Plan
-from capax.cards.reading import read_card
-from capax.cards.reference import write_reference
-from capax.cards.results import Card, LawRow, Row, from_json, note_key
-from capax.cards.running import run_card
-from capax.cards.sizes import parameters_of
+from capax.cards.answers.reading import read_card
+from capax.cards.answers.reference import write_reference
+from capax.cards.answers.results import Card, LawRow, Row, from_json, note_key
+from capax.cards.measuring.jobs import CardJob, jobs_of
+from capax.cards.measuring.running import run_card
+from capax.cards.protocol.plan import Plan
+from capax.cards.protocol.sizes import parameters_of
 from capax.errors import InputError
 from capax.learners.names import entry_of
 from capax.sweep.storage.store import Store

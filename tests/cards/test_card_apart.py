@@ -3,10 +3,10 @@
 import pytest
 
 import capax
-from capax.cards import apart
-from capax.cards.apart import goes_apart, in_processes, travels
-from capax.cards.jobs import jobs_of
-from capax.cards.plan import Plan
+from capax.cards.measuring import apart
+from capax.cards.measuring.apart import goes_apart, in_processes, travels
+from capax.cards.measuring.jobs import jobs_of
+from capax.cards.protocol.plan import Plan
 from capax.learners.names import entry_of
 from capax.sweep.storage.store import Store
 

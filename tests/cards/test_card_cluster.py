@@ -5,7 +5,7 @@ import types
 import pytest
 
 import capax
-from capax.cards.cluster import on_ray
+from capax.cards.measuring.cluster import on_ray
 from capax.errors import InputError
 from capax.learners.names import entry_of
 from capax.sweep.running import cluster

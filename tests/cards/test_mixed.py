@@ -4,8 +4,8 @@ from itertools import combinations
 
 import numpy as np
 
-from capax.cards.mixed import mixed_row, mixed_task, taken
-from capax.cards.plan import Plan
+from capax.cards.answers.mixed import mixed_row, mixed_task, taken
+from capax.cards.protocol.plan import Plan
 from capax.learners.names import entry_of
 
 PLAN = Plan(T=(11,), m_high=128, steps=200, eval_every=100, rates=(1e-2,))

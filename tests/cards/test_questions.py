@@ -6,13 +6,13 @@ import pytest
 from numpy.random import default_rng
 
 from capax.boolean.traits.bias import balancing_probability
-from capax.cards import plan as plan_module
-from capax.cards.families import _largest_first
-from capax.cards.jobs import jobs_of
-from capax.cards.plan import PROBES, REFERENCE, TUNING_SEEDS, CardSearch, Plan
-from capax.cards.question import Question
-from capax.cards.scores import Look, chosen_rate, look_at, open_range
-from capax.cards.targets import target_of
+from capax.cards.measuring.families import _largest_first
+from capax.cards.measuring.jobs import jobs_of
+from capax.cards.measuring.question import Question
+from capax.cards.measuring.scores import Look, chosen_rate, look_at, open_range
+from capax.cards.protocol import plan as plan_module
+from capax.cards.protocol.plan import PROBES, REFERENCE, TUNING_SEEDS, CardSearch, Plan
+from capax.cards.protocol.targets import target_of
 from capax.learners.names import entry_of, known_names
 from capax.sweep.counts import Counts
 from capax.sweep.search import Progress
@@ -184,7 +184,7 @@ def test_the_reference_set_measures_each_target_once(monkeypatch, tmp_path):
     """Eighteen learners, seven targets, five lengths: hundreds of questions, seven targets."""
     found = []
     monkeypatch.setattr(
-        "capax.cards.targets.balancing_probability",
+        "capax.cards.protocol.targets.balancing_probability",
         lambda f: found.append(f) or balancing_probability(f),
     )
     target_of.cache_clear()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from capax.cards.plan import REFERENCE
-from capax.cards.reference import reference_card
+from capax.cards.answers.reference import reference_card
+from capax.cards.protocol.plan import REFERENCE
 from capax.learners.names import entry_of, known_names
 
 

@@ -8,7 +8,7 @@ import pytest
 from capax.boolean.parser import parse
 from capax.boolean.traits.fourier import fourier_coefficients
 from capax.boolean.traits.leap import biased_coefficients, leap
-from capax.cards.targets import TARGETS, target_of
+from capax.cards.protocol.targets import TARGETS, target_of
 from capax.errors import InputError
 
 

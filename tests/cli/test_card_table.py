@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from capax.cards.results import Card, LawRow, MixedRow, Row, Trouble, note_key
+from capax.cards.answers.results import Card, LawRow, MixedRow, Row, Trouble, note_key
 from capax.cli.experiments.card_table import show_card
 
 

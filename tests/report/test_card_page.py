@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from capax.cards.results import Card, CurveRow, LawRow, MixedRow, Row, Trouble, note_key
+from capax.cards.answers.results import Card, CurveRow, LawRow, MixedRow, Row, Trouble, note_key
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 

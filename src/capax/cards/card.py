@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from capax.cards.cluster import on_ray
-from capax.cards.mixed import MIXED, SHORTEST, mixed_row
-from capax.cards.plan import Plan
-from capax.cards.reading import read_card
-from capax.cards.reference import reference_card
-from capax.cards.results import Card
-from capax.cards.running import Report, default_store, run_card
+from capax.cards.answers.mixed import MIXED, SHORTEST, mixed_row
+from capax.cards.answers.reading import read_card
+from capax.cards.answers.reference import reference_card
+from capax.cards.answers.results import Card
+from capax.cards.measuring.cluster import on_ray
+from capax.cards.measuring.running import Report, default_store, run_card
+from capax.cards.protocol.plan import Plan
 from capax.errors import InputError, require
 from capax.learners.names import Entry, entry_of
 from capax.sweep.storage.store import Store
@@ -37,11 +37,11 @@ def card(
 
     learners: names of the zoo, `"mine.py:build"`, or objects: an estimator, a fit function, a
     factory of PyTorch or Equinox modules (`capax.learners`); the five of `FIVE` if none.
-    T, targets: lengths, and names (`capax.cards.targets.TARGETS`) or formulas; `mixed` asks which
-    of two parities that agree on the sample is taken (`capax.cards.mixed`). store: SQLite file,
+    T, targets: lengths, and names (`capax.cards.TARGETS`) or formulas; `mixed` asks which of two
+    parities that agree on the sample is taken (`capax.cards.answers.mixed`). store: SQLite file,
     resumed if it exists; in the cache by default. references: rows of the reference learners are
     added where the package has them. on: `ray` trains on the cluster at `address` (a local one if
-    None). Other keywords are fields of `capax.cards.plan.Plan`.
+    None). Other keywords are fields of `capax.cards.Plan`.
     Raises `InputError` for what cannot be measured.
 
     Examples:

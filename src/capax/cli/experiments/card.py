@@ -18,7 +18,7 @@ from capax.cli.speaking.shared_options import LabelNoise
 from capax.errors import InputError
 
 if TYPE_CHECKING:
-    from capax.cards.results import Card
+    from capax.cards.answers.results import Card
 
 
 def card(
@@ -117,8 +117,8 @@ def _train_reference(
     as_json: bool,
 ) -> None:
     """The whole reference set into a store; nothing is read from it yet."""
-    from capax.cards.plan import REFERENCE
-    from capax.cards.running import run_card
+    from capax.cards.measuring.running import run_card
+    from capax.cards.protocol.plan import REFERENCE
 
     entries, path = _entries(learners), _wanted(store)
     from capax.sweep.storage.store import Store
@@ -136,10 +136,10 @@ def _distilled(
     learners: "list[str] | tuple[str, ...]", stores: "list[Path] | tuple[Path, ...]"
 ) -> "Card":
     """From stores of the reference set to the file that travels with the package."""
-    from capax.cards.plan import REFERENCE
-    from capax.cards.reading import read_card
-    from capax.cards.reference import FILE, write_reference
-    from capax.cards.results import Card
+    from capax.cards.answers.reading import read_card
+    from capax.cards.answers.reference import FILE, write_reference
+    from capax.cards.answers.results import Card
+    from capax.cards.protocol.plan import REFERENCE
     from capax.sweep.storage.store import Store
 
     entries, made, devices = _entries(learners), Card((), ()), set()

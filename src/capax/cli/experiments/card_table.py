@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from capax.cards.results import Card, LawRow, Row
+    from capax.cards.answers.results import Card, LawRow, Row
 
 _HEAD = ("x floor", "solved", "rate", "s/fit")
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from capax.cards.plan import TUNING_SEEDS, Plan
-from capax.cards.results import MixedRow
-from capax.cards.sizes import sizes
+from capax.cards.answers.results import MixedRow
+from capax.cards.protocol.plan import TUNING_SEEDS, Plan
+from capax.cards.protocol.sizes import sizes
 from capax.errors import require
 from capax.identity import key_words
 from capax.learners.adapters import Setting, fit_of

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from capax.cards.targets import target_of
+from capax.cards.protocol.targets import target_of
 from capax.data.specs import Spec
 from capax.errors import require
 from capax.learners.names import Entry

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from capax.cards.families import card_family
-from capax.cards.plan import SLOW, Plan
-from capax.cards.question import Question, rates_of
-from capax.cards.scores import stored_looks, tuning_name
-from capax.cards.targets import target_of
+from capax.cards.measuring.families import card_family
+from capax.cards.measuring.question import Question, rates_of
+from capax.cards.measuring.scores import stored_looks, tuning_name
+from capax.cards.protocol.plan import SLOW, Plan
+from capax.cards.protocol.targets import target_of
 from capax.errors import InfeasibleError
 from capax.learners.names import Entry
 from capax.sweep.running.job import Stopped

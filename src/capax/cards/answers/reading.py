@@ -6,12 +6,12 @@ import numpy as np
 
 from capax.analysis.summary import answer
 from capax.analysis.threshold import Threshold, threshold_of
-from capax.cards.plan import Plan
-from capax.cards.question import Question, card_floor, rates_of
-from capax.cards.results import Card, CurveRow, LawRow, Row, Trouble, note_key
-from capax.cards.scores import Looks, Rate, chosen_rate, stored_looks, tuning_name
-from capax.cards.sizes import parameters_of
-from capax.cards.targets import target_of
+from capax.cards.answers.results import Card, CurveRow, LawRow, Row, Trouble, note_key
+from capax.cards.measuring.question import Question, card_floor, rates_of
+from capax.cards.measuring.scores import Looks, Rate, chosen_rate, stored_looks, tuning_name
+from capax.cards.protocol.plan import Plan
+from capax.cards.protocol.sizes import parameters_of
+from capax.cards.protocol.targets import target_of
 from capax.learners.names import Entry
 from capax.sweep.counts import Counts
 from capax.sweep.storage.store import Store

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
-from capax.cards.apart import travels
-from capax.cards.families import card_family
-from capax.cards.jobs import CardJob
+from capax.cards.measuring.apart import travels
+from capax.cards.measuring.families import card_family
+from capax.cards.measuring.jobs import CardJob
 from capax.errors import InputError
 from capax.learners.names import Entry, entry_of
 from capax.sweep.learner_family import PlainFamily

@@ -5,11 +5,11 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from capax.cards.results import Card, from_json
+from capax.cards.answers.results import Card, from_json
 from capax.errors import InputError
 from capax.files import write_atomically
 
-FILE = Path(str(files("capax") / "cards" / "reference.json"))
+FILE = Path(str(files("capax") / "cards" / "answers" / "reference.json"))
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from capax.cards.sizes import sizes
+from capax.cards.protocol.sizes import sizes
 from capax.learners.names import Entry
 from capax.sweep.families import Family
 from capax.sweep.learner_family import PlainFamily

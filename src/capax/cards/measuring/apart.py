@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from capax.cards.families import card_family
-from capax.cards.jobs import CardJob
+from capax.cards.measuring.families import card_family
+from capax.cards.measuring.jobs import CardJob
 from capax.errors import InputError
 from capax.learners.names import Entry, entry_of
 from capax.sweep.families import Family
@@ -23,7 +23,7 @@ from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome
 
-_COMMAND = (sys.executable, "-m", "capax.cards.apart")
+_COMMAND = (sys.executable, "-m", "capax.cards.measuring.apart")
 
 
 def travels(entry: Entry) -> bool:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from capax.cards.apart import in_processes
-from capax.cards.jobs import CardJob, jobs_of
-from capax.cards.plan import Plan
+from capax.cards.measuring.apart import in_processes
+from capax.cards.measuring.jobs import CardJob, jobs_of
+from capax.cards.protocol.plan import Plan
 from capax.files import cache_folder
 from capax.identity import digest
 from capax.learners.names import Entry
@@ -50,8 +50,8 @@ def run_card(
 ) -> bool:
     """Train what the store does not have yet. False if the time ran out before the end.
 
-    at_once: jobs side by side; on a CPU each in a process of its own (`capax.cards.apart`).
-    elsewhere: yields the outcomes of the jobs (`capax.cards.cluster.on_ray`); here if None.
+    at_once: jobs side by side; on a CPU each in a process of its own (`apart`).
+    elsewhere: yields the outcomes of the jobs (`cluster.on_ray`); here if None.
     """
     tell = report or (lambda _: None)
     jobs = jobs_of(plan, entries, store)

@@ -7,10 +7,10 @@ accuracies: the search for 100 % comes first, and what it did is there when 99 %
 from dataclasses import dataclass, field, replace
 
 from capax.analysis.floor import Floor, Protocol, floor
-from capax.cards.families import card_family
-from capax.cards.plan import TUNING_SEEDS, Plan
-from capax.cards.scores import Looks, Rate, chosen_rate, look_at, open_range, tuning_name
-from capax.cards.targets import target_of
+from capax.cards.measuring.families import card_family
+from capax.cards.measuring.scores import Looks, Rate, chosen_rate, look_at, open_range, tuning_name
+from capax.cards.protocol.plan import TUNING_SEEDS, Plan
+from capax.cards.protocol.targets import target_of
 from capax.learners.names import Entry
 from capax.sweep.search import Progress
 from capax.sweep.spec import Panel

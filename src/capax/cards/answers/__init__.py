@@ -1,0 +1,1 @@
+"""From a store to a card: rows, laws, curves; mixed parity; the card that travels with Capax."""

@@ -1,0 +1,1 @@
+"""Trials of a card: which are asked for, who trains them, and what is remembered of each."""
