@@ -34,7 +34,7 @@ def test_a_search_ends_where_the_largest_m_does_not_reach_the_target():
     assert len(search.next_round(Counts((64,), (8,), (14,)))) > 0  # it may be 80 %
 
 
-def searches(threshold, num=40):
+def searches(threshold, num=30):
     """Whether each of `num` searches says m* > 64, and how many trials each took."""
     learner = SimulatedSpec(threshold=threshold, spread=0.3)
     unreached, trials = [], []

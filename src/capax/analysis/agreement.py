@@ -127,11 +127,14 @@ def protocol(panel: Panel) -> dict[str, Any] | None:
 
 def _same(entry: Reference, panel: Panel) -> Answer | None:
     """What the reference says about the panel's own experiment; `None` if it is another."""
-    mine = protocol(panel)
     with Store.read(entry.path) as store:
-        for other in store.experiment.panels:
-            if mine is not None and searches_for_threshold(other) and protocol(other) == mine:
-                return _reference_answer(entry.path, other.name)
+        panels = store.experiment.panels
+    for other in panels:
+        if other.family != panel.family or not searches_for_threshold(other):
+            continue  # told without the engine, which takes a second to load
+        mine = protocol(panel)
+        if mine is not None and protocol(other) == mine:
+            return _reference_answer(entry.path, other.name)
     return None
 
 
