@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
+from capax.learners import stopwatch
 from capax.learners.adapters import Setting
 from capax.learners.isolation import Isolated
 from capax.learners.stopwatch import Stopwatch
@@ -84,12 +86,46 @@ def test_to_wait_for_a_core_is_not_the_learners_time(bound):
             assert "time limit of 0.2 s" in workshop.attempt(Setting(T=3), X, y, X, 600).reason
 
 
-def test_a_process_that_is_gone_is_timed_by_the_clock():
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    watch = Stopwatch(process.pid)
-    time.sleep(0.05)
-    assert watch.look() >= 0.05
+class Told:
+    """A process as psutil sees it: what it does, and its seconds on cores."""
+
+    def __init__(self, status, used):
+        self.status, self.used = lambda: status, used
+
+    def oneshot(self):
+        return nullcontext()
+
+    def cpu_times(self):
+        return SimpleNamespace(user=self.used, system=0.0)
+
+
+@pytest.mark.parametrize(
+    "platform, seen, counts",
+    [
+        ("linux", [("running", 0.0), ("running", 1.0)], 1.0),  # it got a second in ten
+        ("linux", [("running", 0.0), ("running", 9.0)], 9.0),
+        ("linux", [("running", 0.0), ("running", 35.0)], 10.0),  # four threads: never above ten
+        ("linux", [("running", 0.0), ("running", 0.0)], 0.5),  # nothing at all: not for ever
+        ("linux", [("sleeping", 0.0), ("sleeping", 0.0)], 10.0),
+        ("linux", [("running", 0.0), ("disk-sleep", 1.0)], 10.0),
+        ("linux", [("running", 3.0), None], 10.0),  # gone
+        ("darwin", [("running", 0.0), ("running", 1.0)], 10.0),  # says so of those that sleep, too
+    ],
+)
+def test_which_seconds_count(monkeypatch, platform, seen, counts):
+    """Ten seconds between two looks."""
+
+    def process(_):
+        told = looks.pop(0)
+        if told is None:
+            raise psutil.NoSuchProcess(1)
+        return Told(*told)
+
+    looks, clock = list(seen), iter([100.0, 110.0])
+    monkeypatch.setattr(stopwatch.psutil, "Process", process)
+    monkeypatch.setattr(stopwatch.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(stopwatch.sys, "platform", platform)
+    assert Stopwatch(1).look() == pytest.approx(counts)
 
 
 def test_limits_are_kept_and_the_next_fit_gets_a_new_process():

@@ -2,12 +2,16 @@
 
 A limit by the clock would make results depend on what else the machine does: a fit of a second, in
 the queue behind a hundred others, ends after a minute. So while a process wants a core, only what
-it got counts; while it sleeps (waits, hangs), the clock does.
+it got counts; while it sleeps (waits, hangs), the clock does. Only Linux tells the two apart: on
+other systems the clock always counts.
 """
 
+import sys
 import time
 
 import psutil
+
+_PATIENCE = 20  # seconds by the clock that count as one, whatever the process says: nothing hangs
 
 
 class Stopwatch:
@@ -17,17 +21,17 @@ class Stopwatch:
     """
 
     def __init__(self, pid: int) -> None:
-        self.seconds = 0.0
-        self._pid, self._clock = pid, time.monotonic()
+        self._pid, self._had = pid, 0.0
+        self._began = self._clock = time.monotonic()
         self._cores, _ = self._now()
 
     def look(self) -> float:
         """The seconds that count so far."""
         clock, (cores, wants_core) = time.monotonic(), self._now()
         passed, got = clock - self._clock, cores - self._cores
-        self.seconds += min(passed, got) if wants_core else passed
+        self._had += min(passed, got) if wants_core else passed
         self._clock, self._cores = clock, cores
-        return self.seconds
+        return max(self._had, (clock - self._began) / _PATIENCE)
 
     def _now(self) -> tuple[float, bool]:
         """Seconds on cores, of all threads; whether it runs or waits for a core."""
@@ -37,4 +41,5 @@ class Stopwatch:
                 times, status = process.cpu_times(), process.status()
         except psutil.Error:
             return 0.0, False
-        return times.user + times.system, status == psutil.STATUS_RUNNING
+        runs = status == psutil.STATUS_RUNNING and sys.platform == "linux"
+        return times.user + times.system, runs
