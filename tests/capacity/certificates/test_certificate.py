@@ -31,6 +31,7 @@ from capax.attention import (
     Transformer,
     TransformerSpec,
 )
+from capax.capacity.certificates import certificate
 from capax.capacity.certificates.certificate import (
     Certificate,
     bound_from_norms,
@@ -50,6 +51,16 @@ from one_line import one_line
 
 def normal(*shape, seed=0, scale=1.0):
     return jnp.asarray(np.random.default_rng(seed).normal(size=shape) * scale)
+
+
+def test_batches_change_nothing(monkeypatch):
+    """Five batches of 7, the last one filled up; all 31 rows in one."""
+    model, X = and_head(5, (1, 3)), np.arange(31)[:, None] >> np.arange(5) & 1
+    y = X[:, 1] & X[:, 3]
+    whole = certificate.margins_of(model, X, y)
+    monkeypatch.setattr(certificate, "BATCH", 7)
+    np.testing.assert_allclose(certificate.margins_of(model, X, y), whole, rtol=1e-12)
+    assert whole.shape == (31,)
 
 
 def and_head(T, support, a=6.0, D=5.0):

@@ -71,9 +71,12 @@ def _outputs(
     with jax.enable_x64(True):
         precise = in_float64(model)
         run = jax.jit(jax.vmap(_with_error(precise, X.shape[1]) or _guessed_error(precise)))
-        bits = X.astype(np.int32)
-        rows = [run(jnp.asarray(bits[i : i + BATCH])) for i in range(0, len(X), BATCH)]
-        values, doubt = (np.concatenate([np.asarray(row[k]) for row in rows]) for k in (0, 1))
+        size = min(BATCH, len(X))  # the last batch is filled up: another size compiles anew
+        bits = np.concatenate([X, np.repeat(X[:1], -len(X) % size, axis=0)]).astype(np.int32)
+        rows = [run(jnp.asarray(part)) for part in np.split(bits, len(bits) // size)]
+        values, doubt = (
+            np.concatenate([np.asarray(row[k]) for row in rows])[: len(X)] for k in (0, 1)
+        )
     require(values.ndim == 1, "model", "one number per sequence", f"shape {values.shape[1:]}")
     require(bool(np.isfinite(values).all()), "model", "finite outputs", "NaN or infinite outputs")
     unclear = int((~np.isfinite(doubt)).sum())
