@@ -47,6 +47,7 @@ ROOT_MODULES = {
     "notebook",
     "progress",
     "reading",
+    "rounding",
     "terminal",
 }
 FILES = sorted(SOURCE.rglob("*.py"))

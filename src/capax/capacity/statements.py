@@ -218,7 +218,7 @@ STATEMENTS: tuple[Statement, ...] = (
             "capax.capacity.certificates.certificate:certify",
             "capax.capacity.certificates.portfolio:assemble",
             "capax.capacity.weights.a_posteriori:round_up",
-            "capax.capacity.certificates.rounding:evaluate_with_error",
+            "capax.capacity.certificates.running_error:evaluate_with_error",
         ),
         (
             "tests/capacity/certificates/test_certificate.py"

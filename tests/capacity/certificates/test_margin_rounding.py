@@ -13,7 +13,7 @@ from capax.capacity.certificates.certificate import (
     margins_of,
     rounding_assumption,
 )
-from capax.capacity.certificates.rounding import UnknownOperation, evaluate_with_error
+from capax.capacity.certificates.running_error import UnknownOperation, evaluate_with_error
 
 T = 4
 BITS = ((np.arange(2**T)[:, None] >> np.arange(T)) & 1).astype(np.int64)

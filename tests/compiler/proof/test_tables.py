@@ -15,7 +15,7 @@ from capax.attention import (
     OrthonormalBag,
     TrainablePositions,
 )
-from capax.compiler.proof.rounding import exactly
+from capax.compiler.proof.enclosed import exactly
 from capax.compiler.proof.tables import head_tables, readout_output, token_images
 
 T, k = 5, 3

@@ -26,7 +26,7 @@ from capax.capacity.certificates.portfolio import Certificate as Certificate
 from capax.capacity.certificates.portfolio import Route
 from capax.capacity.certificates.portfolio import bound_from_norms as bound_from_norms
 from capax.capacity.certificates.portfolio import certify_margins as certify_margins
-from capax.capacity.certificates.rounding import UnknownOperation, evaluate_with_error
+from capax.capacity.certificates.running_error import UnknownOperation, evaluate_with_error
 from capax.capacity.weights.model_bounds import measure
 from capax.errors import InputError, require
 

@@ -30,10 +30,10 @@ from capax.capacity.magnitude import log_sum, number, safe_exp, safe_log
 from capax.capacity.network.function_class import ROUTE_NOTES, FunctionClass
 from capax.capacity.network.sample_points import Sample
 from capax.errors import require
+from capax.rounding import SLACK
 
 LN_2 = math.log(2.0)
 STRICT = 1.0 - 1e-9
-SLACK = 1.0 + 1e-9  # rounding of the few thousand float64 operations behind a value
 # Geometric scales A 4^{-j} of the chain on exact counts, besides the closed form.
 CHAIN_RATIO = 4.0
 CHAIN_LEVELS = 8

@@ -24,9 +24,10 @@ from capax.capacity.arguments import (
     check_probability,
 )
 from capax.capacity.bound import Assumption, Bound, Term
-from capax.capacity.certificates.tails import INDEPENDENT, ROUND_UP
+from capax.capacity.certificates.tails import INDEPENDENT
 from capax.capacity.complexity.tail_inversion import kl_inverse
 from capax.errors import require
+from capax.rounding import ROUND_UP
 
 GIBBS = "the Gibbs predictor around the model"
 # Fixed before any data: standard deviations of the weights, a factor 2 apart.

@@ -26,9 +26,9 @@ from capax.capacity.complexity.tail_inversion import binomial_upper as binomial_
 from capax.capacity.complexity.tail_inversion import kl as kl
 from capax.capacity.complexity.tail_inversion import kl_inverse as kl_inverse
 from capax.errors import require
+from capax.rounding import ROUND_UP
 
 LN_2 = math.log(2.0)
-ROUND_UP = 1 + 2.0**-50
 INDEPENDENT = Assumption("the m sequences are independent draws from one distribution")
 LATEX = r"\max\{p:P[\mathrm{Bin}(%s,p)\le %s]\ge %s\}"
 

@@ -21,8 +21,8 @@ from functools import lru_cache
 import numpy as np
 
 from capax.errors import require
+from capax.rounding import UNIT
 
-UNIT = 2.0**-53
 EXACT_FACTORIALS = 64
 NEGLIGIBLE = -45.0  # terms below e^-45 of the largest are covered by the geometric remainder
 MAX_TERMS = 2**20

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from capax.compiler.proof.rounding import TINY, UP, gamma
+from capax.rounding import TINY, UP, gamma
 
 MAX_STEPS = 100
 MAX_RAISES = 120

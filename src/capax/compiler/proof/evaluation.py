@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from capax.attention import ClsScalar
+from capax.compiler.proof.enclosed import Enclosed, exactly, exp_bounds
 from capax.compiler.proof.output_range import hidden_units, scalar_direction, summed_ridges
-from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma
 from capax.compiler.proof.tables import HeadTables, Model
+from capax.rounding import TINY, UP, gamma
 
 BLOCK = 1 << 22
 Numbers = Float[np.ndarray, " n"]

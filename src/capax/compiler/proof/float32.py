@@ -23,6 +23,7 @@ from jaxtyping import Float
 from capax.attention import ClsMLP, ClsScalar, DeterministicPositions, OrthonormalBag
 from capax.boolean import SparseFunction
 from capax.compiler.proof.certificate import error_from_range
+from capax.compiler.proof.enclosed import Enclosed
 from capax.compiler.proof.linear_fractional import HeadProblems, head_range
 from capax.compiler.proof.output_range import (
     Hidden,
@@ -30,10 +31,9 @@ from capax.compiler.proof.output_range import (
     scalar_direction,
     summed_ridges,
 )
-from capax.compiler.proof.rounding import UP, Enclosed, digits_down, digits_up, gamma
 from capax.compiler.proof.tables import HeadTables, Model, score_sizes, value_sizes
+from capax.rounding import UNIT32, UP, digits_down, digits_up, gamma
 
-UNIT32 = 2.0**-24
 EXP32 = 2.0**-20
 SMALLEST = 2.0**-126
 

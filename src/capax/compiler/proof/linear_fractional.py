@@ -22,9 +22,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from capax.compiler.proof.dinkelbach import Ratios, certainly_at_most, largest
+from capax.compiler.proof.enclosed import Enclosed, exactly, exp_bounds
 from capax.compiler.proof.merging import FreePositions, free_positions
-from capax.compiler.proof.rounding import TINY, UP, Enclosed, exactly, exp_bounds, gamma
 from capax.compiler.proof.tables import HeadTables
+from capax.rounding import TINY, UP, gamma
 
 BLOCK = 1 << 20
 """Numbers per array: pairs are treated in blocks of at most this size."""

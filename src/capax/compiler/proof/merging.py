@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
-from capax.compiler.proof.rounding import Enclosed
+from capax.compiler.proof.enclosed import Enclosed
 from capax.compiler.proof.tables import HeadTables
 
 SORTED = 1 << 14

@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from capax.attention import ClsMLP, ClsScalar
+from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.compiler.proof.linear_fractional import HeadProblems, all_patterns, head_range
 from capax.compiler.proof.ridge import Ridge, ridge
-from capax.compiler.proof.rounding import Enclosed, exactly
 from capax.compiler.proof.tables import HeadTables, Model
 from capax.errors import require
 

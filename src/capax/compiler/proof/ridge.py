@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float
 
-from capax.compiler.proof.rounding import Enclosed, exactly, nearest
+from capax.compiler.proof.enclosed import Enclosed, exactly, nearest
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import mlp_head
 from capax.capacity.network.sample_points import Sample
 from capax.compiler.construction.literals import literal_form
-from capax.compiler.proof.rounding import digits_up
 from capax.compiler.proof.tables import HeadTables, Model
+from capax.rounding import digits_up
 
 TARGET_ERROR, DELTA = 0.1, 0.05
 VACUOUS = 10**9

@@ -24,8 +24,9 @@ from capax.attention import (
     TrainablePositions,
     attention_scale,
 )
-from capax.compiler.proof.rounding import UNIT, Enclosed, exactly
+from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.errors import require
+from capax.rounding import UNIT
 
 Model = ClsScalar | ClsMLP
 

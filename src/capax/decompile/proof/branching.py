@@ -15,10 +15,10 @@ import numpy as np
 
 from capax.attention.transformer import Transformer
 from capax.boolean.functions import SparseFunction
-from capax.compiler.proof.rounding import TINY
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
 from capax.decompile.proof.head_tables import HeadTables
+from capax.rounding import TINY
 
 NUMBERS = 1 << 21
 """Numbers per array: cells are enclosed in groups of at most this size."""

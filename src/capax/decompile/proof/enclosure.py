@@ -23,19 +23,11 @@ import numpy as np
 
 from capax.attention.block import LayerNorm
 from capax.attention.transformer import Transformer
-from capax.compiler.proof.rounding import (
-    TINY,
-    UNIT,
-    UP,
-    Enclosed,
-    between,
-    exactly,
-    gamma,
-    inverse_root_between,
-)
+from capax.compiler.proof.enclosed import Enclosed, between, exactly, inverse_root_between
 from capax.decompile.proof.head_sets import HeadSets, Pair
 from capax.decompile.proof.head_tables import EPSILON, centred
 from capax.decompile.proof.relaxation import relaxed
+from capax.rounding import TINY, UNIT, UP, gamma
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ from functools import cached_property
 
 import numpy as np
 
-from capax.compiler.proof.rounding import TINY, UNIT, UP, Enclosed, exactly, gamma
+from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.decompile.proof.head_tables import HeadTables
+from capax.rounding import TINY, UNIT, UP, gamma, lowered, raised
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -115,8 +116,8 @@ class HeadSets:
         slack = _sums_slack(w.mid) + w.rad.max(3).sum(2) * UP
         least = np.maximum(self._fixed[0].low, 0.0).sum(2) / UP
         return (
-            np.maximum(_down(low - slack + fixed.low), least),
-            _up(high + slack + fixed.high),
+            np.maximum(lowered(low - slack + fixed.low), least),
+            raised(high + slack + fixed.high),
         )
 
     @cached_property
@@ -177,7 +178,7 @@ class HeadSets:
         slack = part.doubt[:, None] * (size + off) + part.length[:, None] * off
         slack = slack + ((np.abs(directions.mid) + directions.rad) * part.rest[:, :, None]).sum(1)
         slack = slack * UP + TINY
-        return _down(low - slack + ends.low), _up(high + slack + ends.high)
+        return lowered(low - slack + ends.low), raised(high + slack + ends.high)
 
 
 @dataclass(frozen=True)
@@ -238,11 +239,3 @@ def _sums_slack(terms: np.ndarray) -> np.ndarray:
 def _norm(x: np.ndarray) -> np.ndarray:
     """Euclidean norm along axis 1, rounded up."""
     return np.sqrt((x * x).sum(1)) * UP + TINY
-
-
-def _up(x: np.ndarray) -> np.ndarray:
-    return x + 4 * UNIT * np.abs(x) + TINY
-
-
-def _down(x: np.ndarray) -> np.ndarray:
-    return x - 4 * UNIT * np.abs(x) - TINY

@@ -14,7 +14,7 @@ from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
 from capax.attention.collapsed.one_layer import why_not
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import Transformer
-from capax.compiler.proof.rounding import Enclosed, exactly
+from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.errors import InputError
 
 EPSILON = Enclosed(np.array(LAYER_NORM_EPSILON), np.array(LAYER_NORM_EPSILON * 2.0**-23))

@@ -15,13 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from capax.compiler.proof.rounding import TINY, UNIT, UP
 from capax.errors import require
+from capax.rounding import LIBRARY, TINY, UNIT, UP
 
 PIECES = 8
-LIBRARY = 2.0**-48
-"""erf, tanh and exp of the platform are taken to be right to this relative error, 32 rounding
-units; the tests compare them with extended precision."""
 _ROOT_2PI = math.sqrt(2 * math.pi)
 _TANH_CRITICAL = math.atanh(1 / math.sqrt(3))
 

@@ -7,14 +7,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.compiler.proof.ridge import ridge
-from capax.compiler.proof.rounding import (
+from capax.compiler.proof.enclosed import (
     Enclosed,
     exactly,
     exp_bounds,
     inverse_root_between,
     nearest,
 )
+from capax.compiler.proof.ridge import ridge
 
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
 

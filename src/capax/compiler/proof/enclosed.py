@@ -23,12 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from capax.rounding import TINY, UNIT, UP, gamma
+
 Numbers = Any
 """A float64 array, or the NumPy scalar that an operation on arrays without axes gives."""
 
-UNIT = 2.0**-53
-TINY = 2.0**-1000
-UP = 1.0 + 2.0**-20
 EXP_LIMIT = 700.0
 """Beyond e^{+-700} a weight is given as [0, e^-700] or [e^700, inf]."""
 EXP_ERROR = 2.0**-46
@@ -155,33 +154,6 @@ def _float(x: Fraction) -> float:
         return float(x)
     except OverflowError:
         return math.copysign(math.inf, x)
-
-
-def gamma(n: int, unit: float = UNIT) -> float:
-    """gamma_n = n u/(1 - n u), rounded up; infinite where n u >= 1."""
-    share = n * unit
-    return math.inf if share >= 1 else share / (1 - share) * (1 + 1e-9)
-
-
-def digits_up(x: float) -> float:
-    """x at twelve significant digits, rounded up: what is certified, the same on every machine.
-
-    The last digit is worth at least 1e-12 of x, so that another order of summation, which moves x
-    by some 1e-15, rarely changes it and never undoes the bound by more than it adds.
-    """
-    if x == 0 or not math.isfinite(x):
-        return x
-    unit = Fraction(10) ** (math.floor(math.log10(abs(x))) - 11)
-    steps = Fraction(x) / unit
-    if steps.denominator == 1:
-        return x
-    rounded = float(math.ceil(steps + Fraction(1, 100)) * unit)
-    return rounded if rounded >= x else math.nextafter(rounded, math.inf)
-
-
-def digits_down(x: float) -> float:
-    """The same downwards."""
-    return -digits_up(-x)
 
 
 def exp_bounds(x: Numbers, error: Numbers | float) -> tuple[Numbers, Numbers]:

@@ -22,11 +22,8 @@ from jax.extend.core import Literal
 from jaxtyping import Array, Float
 
 from capax.errors import InputError
+from capax.rounding import LIBRARY, SLACK, TINY, UNIT, gamma
 
-UNIT = 2.0**-53
-ELEMENTARY = 32 * UNIT
-GROW = 1 + 1e-9  # rounding of the error bounds themselves
-TINY = 1e-300  # underflow
 Pair = tuple[Any, Any]  # value, and its error bound or None where it is exact
 
 
@@ -113,7 +110,7 @@ def _error(eqn: Any, v: list[Any], e: list[Any], out: Any) -> Any:
         chosen = eqn.primitive.bind(v[0], *e[1:], **params)
         return chosen + e[0]
     if name in RULES:
-        return GROW * RULES[name](Op(v, e, out, params)) + TINY
+        return SLACK * RULES[name](Op(v, e, out, params)) + TINY
     raise UnknownOperation(f"rounding: no error analysis of the operation {name}")
 
 
@@ -148,7 +145,7 @@ def _quotient(op: Op) -> Any:
 def _sum(op: Op) -> Any:
     axes = op.params["axes"]
     n = math.prod(op.v[0].shape[axis] for axis in axes)
-    total = (op.e[0] + _gamma(n) * jnp.abs(op.v[0])).sum(axis=axes)
+    total = (op.e[0] + gamma(n) * jnp.abs(op.v[0])).sum(axis=axes)
     return total + UNIT * jnp.abs(op.out)
 
 
@@ -160,11 +157,7 @@ def _dot(op: Op) -> Any:
         return jax.lax.dot_general(a, b, dims, precision=jax.lax.Precision.HIGHEST)
 
     left, right = jnp.abs(_wide(op.v[0])), jnp.abs(_wide(op.v[1]))
-    return dot(left, op.e[1]) + dot(op.e[0], right + op.e[1]) + _gamma(n + 2) * dot(left, right)
-
-
-def _gamma(n: int) -> float:
-    return n * UNIT / (1 - n * UNIT)
+    return dot(left, op.e[1]) + dot(op.e[0], right + op.e[1]) + gamma(n + 2) * dot(left, right)
 
 
 def _relative(op: Op, power: float) -> Any:
@@ -173,7 +166,7 @@ def _relative(op: Op, power: float) -> Any:
     share = e / jnp.where(x > 0, x, 1.0)
     open_end = (share >= 1) | (x <= 0)
     change = jnp.abs(jnp.expm1(power * jnp.log1p(-jnp.where(open_end, 0.0, share))))
-    error = jnp.abs(op.out) * (change + ELEMENTARY)
+    error = jnp.abs(op.out) * (change + LIBRARY)
     return jnp.where(open_end & (e > 0), jnp.inf, error)
 
 
@@ -182,7 +175,7 @@ def _log(op: Op, shift: float) -> Any:
     share = e / jnp.where(x > 0, x, 1.0)
     open_end = (share >= 1) & (e > 0)
     moved = -jnp.log1p(-jnp.where(open_end, 0.0, share))
-    return jnp.where(open_end, jnp.inf, moved) + ELEMENTARY * jnp.abs(op.out)
+    return jnp.where(open_end, jnp.inf, moved) + LIBRARY * jnp.abs(op.out)
 
 
 def _power(op: Op) -> Any:
@@ -225,7 +218,7 @@ RULES: dict[str, Callable[[Op], Any]] = {
     "abs": _same,
     "max": _larger,
     "min": _larger,
-    "exp": lambda op: op.out * (jnp.expm1(op.e[0]) + ELEMENTARY),
+    "exp": lambda op: op.out * (jnp.expm1(op.e[0]) + LIBRARY),
     "log": lambda op: _log(op, 0.0),
     "log1p": lambda op: _log(op, 1.0),
     "sqrt": lambda op: _relative(op, 0.5),
@@ -239,7 +232,7 @@ RULES: dict[str, Callable[[Op], Any]] = {
     "convert_element_type": _converted,
     "is_finite": lambda op: jnp.zeros(op.out.shape, jnp.float64),
     **{
-        name: lambda op, slope=slope: slope * op.e[0] + ELEMENTARY * (1 + jnp.abs(op.out))
+        name: lambda op, slope=slope: slope * op.e[0] + LIBRARY * (1 + jnp.abs(op.out))
         for name, slope in SLOPES.items()
     },
 }
