@@ -213,7 +213,8 @@ def test_no_attack_beats_the_certificate(T: int, encoding: str):
             restarts=2,
         )
         assert error.max() <= certificate.worst_case_error < error.max() + 1e-11
-        assert found.error <= certificate.worst_case_error + 1e-15
+        # the attack is evaluated in plain float64: some 1e-15, which differ by machine
+        assert found.error <= certificate.worst_case_error + 1e-12
         assert found.error >= certificate.worst_case_error - 1e-9
         if T <= 4096:
             far = abs(output(model, found.bits) - targets[_row(found.bits, f.support)])

@@ -13,7 +13,7 @@ from capax.boolean import parse
 from capax.decompile.proof.branching import branch
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets, extremes
-from capax.decompile.proof.head_tables import head_tables
+from capax.decompile.proof.layer_tables import layer_tables
 from capax.decompile.proof.relaxation import relaxed
 
 
@@ -43,7 +43,7 @@ def test_enclosures_hold_on_every_input(seed, scale, activation, layer_norm, fix
     rows = np.repeat(np.arange(1 << len(fixed)), 3)
     first = np.tile([0, 0, F // 2], 1 << len(fixed))
     last = np.tile([F, F // 2, F // 2], 1 << len(fixed))
-    found = enclose(model, HeadSets(head_tables(model), Cells.at(fixed, rows, first, last)))
+    found = enclose(model, HeadSets(layer_tables(model), Cells.at(fixed, rows, first, last)))
     for i, inside in enumerate(cells_of(X, fixed, rows, first, last)):
         assert (z[inside] >= found.low[i]).all() and (z[inside] <= found.high[i]).all()
 
@@ -54,7 +54,7 @@ def test_a_slightly_narrowed_enclosure_is_caught(seed):
     fixed = tuple(range(7))
     rows = np.arange(128)
     none = np.zeros(128, int)
-    found = enclose(model, HeadSets(head_tables(model), Cells.at(fixed, rows, none, none)))
+    found = enclose(model, HeadSets(layer_tables(model), Cells.at(fixed, rows, none, none)))
     z = logits_of(model, all_inputs(7))
     assert (found.low <= z).all() and (z <= found.high).all()
     width = found.high - found.low
@@ -112,7 +112,7 @@ def test_branching_covers_all_inputs_and_margins_hold():
     X = all_inputs(9)
     z = logits_of(model, X)
     f = parse("x1 & x4", 9)
-    leaves = branch(model, head_tables(model), f, most=200)
+    leaves = branch(model, layer_tables(model), f, most=200)
     assert leaves.proved_share(0.3) <= 1
     pattern = X[:, 1] + 2 * X[:, 4]
     signed = np.where(pattern == 3, z, -z)
@@ -137,7 +137,9 @@ def test_hostile_scales_stay_sound():
         X = all_inputs(6)
         z = logits_of(model, X)
         rows, none = np.arange(4), np.zeros(4, int)
-        found = enclose(model, HeadSets(head_tables(model), Cells.at((0, 3), rows, none, none + 4)))
+        found = enclose(
+            model, HeadSets(layer_tables(model), Cells.at((0, 3), rows, none, none + 4))
+        )
         for i, inside in enumerate(cells_of(X, (0, 3), rows, none, none + 4)):
             kept = z[inside][np.isfinite(z[inside])]
             assert (kept >= found.low[i]).all() and (kept <= found.high[i]).all()

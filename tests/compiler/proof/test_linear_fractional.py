@@ -21,7 +21,7 @@ EXTENDED = float(np.finfo(np.longdouble).eps)
 
 def random_tables(seed: int, T: int, k: int, scale: float) -> HeadTables:
     g = np.random.default_rng(seed)
-    return HeadTables(
+    return HeadTables.exact(
         scale * g.normal(size=(T, 2)),
         g.normal(size=(T, 2, k)),
         float(scale * g.normal()),
@@ -33,11 +33,11 @@ def every_output(tables: HeadTables) -> np.ndarray:
     """u on all 2^T inputs in extended precision, each input shifted by its own largest score."""
     bits, at = all_inputs(tables.T), np.arange(tables.T)
     wide, n = np.longdouble, 1 << tables.T
-    cls = np.full((n, 1), wide(tables.cls_logit))
-    scores = np.concatenate([tables.logits.astype(wide)[at, bits], cls], axis=1)
+    cls = np.full((n, 1), wide(tables.cls_logit.mid))
+    scores = np.concatenate([tables.logits.mid.astype(wide)[at, bits], cls], axis=1)
     weight = np.exp(scores - scores.max(axis=1, keepdims=True))
-    value = np.broadcast_to(tables.cls_value.astype(wide), (n, 1, tables.cls_value.size))
-    values = np.concatenate([tables.values.astype(wide)[at, bits], value], axis=1)
+    value = np.broadcast_to(tables.cls_value.mid.astype(wide), (n, 1, tables.k))
+    values = np.concatenate([tables.values.mid.astype(wide)[at, bits], value], axis=1)
     return (weight[..., None] * values).sum(axis=1) / weight.sum(axis=1)[:, None]
 
 
@@ -52,7 +52,7 @@ def test_the_interval_holds_the_truth_and_is_narrow_at_every_scale(scale: int):
         tables = random_tables(10_000 * scale + seed, T, k, scale)
         u = every_output(tables)
         found = head_range(tables, support)
-        size = np.abs(tables.values).max()
+        size = np.abs(tables.values.mid).max()
         for row in range(4):
             low, high = u[rows == row].min(axis=0), u[rows == row].max(axis=0)
             noise = 100 * EXTENDED * size  # of the extended-precision sums themselves
@@ -101,18 +101,13 @@ def test_the_ends_are_attained_by_the_input_that_is_given(scale: float):
 def test_errors_of_the_tables_widen_the_range_enough():
     T, error = 6, 1e-3
     tables = random_tables(1, T, 1, 3.0)
-    wide = HeadTables(
-        tables.logits, tables.values, tables.cls_logit, tables.cls_value, error, error, error, error
-    )
+    parts = tables.logits, tables.values, tables.cls_logit, tables.cls_value
+    wide = HeadTables(*(part.widened(error) for part in parts))
     found = head_range(wide, (1,))
     g = np.random.default_rng(2)
     for _ in range(200):
-        shaken = HeadTables(
-            tables.logits + g.choice([-error, error], size=(T, 2)),
-            tables.values + g.choice([-error, error], size=(T, 2, 1)),
-            tables.cls_logit + g.choice([-error, error]),
-            tables.cls_value + g.choice([-error, error], size=1),
-        )
+        moved = (x.mid + g.choice([-error, error], size=x.mid.shape) for x in parts)
+        shaken = HeadTables.exact(*moved)
         u = every_output(shaken)
         rows = all_inputs(T)[:, 1]
         for row in (0, 1):
@@ -131,9 +126,10 @@ def test_chosen_patterns_are_those_rows_of_all_patterns():
 def test_only_bit_equal_positions_are_merged():
     tables = random_tables(3, 5, 1, 1.0)
     chosen = [0, 1, 1, 1, 2, 2]
-    logits = tables.logits[chosen].copy()
+    logits = tables.logits.mid[chosen].copy()
     logits[2, 0] = np.nextafter(logits[2, 0], 9.0)
-    repeated = HeadTables(logits, tables.values[chosen], tables.cls_logit, tables.cls_value)
+    cls = tables.cls_logit.mid, tables.cls_value.mid
+    repeated = HeadTables.exact(logits, tables.values.mid[chosen], *cls)
     merged = free_positions(repeated, (0,))
     assert sorted(merged.count.tolist()) == [1.0, 2.0, 2.0]
     found = head_range(repeated, (0,), np.ones((1, 1)))
@@ -150,9 +146,9 @@ def test_a_long_context_of_different_positions(T: int):
     bits, value = extreme_input(tables, (), [], np.ones(1))
     assert math.isclose(value, found.high[0, 0], abs_tol=1e-9)
     g = np.random.default_rng(0)
-    at, mass = np.arange(T), np.exp(tables.logits)
-    cls = math.exp(tables.cls_logit)
+    at, mass = np.arange(T), np.exp(tables.logits.mid)
+    cls = math.exp(tables.cls_logit.mid)
     for b in (bits, *(g.integers(0, 2, T) for _ in range(20))):
-        total = math.fsum(mass[at, b] * tables.values[at, b, 0]) + cls * tables.cls_value[0]
+        total = math.fsum(mass[at, b] * tables.values.mid[at, b, 0]) + cls * tables.cls_value.mid[0]
         value = total / (math.fsum(mass[at, b]) + cls)
         assert found.low[0, 0] <= value <= found.high[0, 0]

@@ -78,12 +78,14 @@ def _by_kinds(
     """
     free = free_positions(tables, support)
     at = np.asarray(support, np.int64)
-    logits = np.concatenate([tables.logits[at], free.logits.mid + np.log(free.count)[:, None]])
-    values = np.concatenate([tables.values[at], free.values.mid])
+    alike = free.logits.mid + np.log(free.count)[:, None]
+    logits = np.concatenate([tables.logits.mid[at], alike])
+    values = np.concatenate([tables.values.mid[at], free.values.mid])
     place = np.empty(tables.T, np.int64)
     place[at] = np.arange(len(at))
     place[np.delete(np.arange(tables.T), at)] = len(at) + free.kind
-    return HeadTables(logits, values, tables.cls_logit, tables.cls_value), place
+    cls = tables.cls_logit.mid, tables.cls_value.mid
+    return HeadTables.exact(logits, values, *cls), place
 
 
 def _starts(T: int, restarts: int, generator: np.random.Generator) -> list[np.ndarray]:
@@ -111,11 +113,11 @@ def _ascend(
     mass = np.maximum(mass, FAINT)  # where all others are off, the faintest token counts
     every = np.arange(tables.T)
     free = np.delete(every, np.asarray(support, dtype=np.int64))
-    weighted = mass[:, :, None] * tables.values
+    weighted = mass[:, :, None] * tables.values.mid
 
     def evaluate(choice: np.ndarray) -> tuple[float, np.ndarray, float]:
         z = cls_mass + mass[every, choice].sum()
-        n = cls_mass * tables.cls_value + weighted[every, choice].sum(axis=0)
+        n = cls_mass * tables.cls_value.mid + weighted[every, choice].sum(axis=0)
         return float(np.abs(readout((n / z)[None])[0] - target)), n, float(z)
 
     error, n, z = evaluate(bits)

@@ -71,8 +71,7 @@ class Enclosed:
         Only its size is used; where the sum overflows the radius becomes infinite.
         """
         if not b.mid.any() and not b.rad.any():
-            shape = np.broadcast_shapes(self.mid.shape, b.mid.shape)
-            return Enclosed(np.broadcast_to(self.mid, shape), np.broadcast_to(self.rad, shape))
+            return self.spread(np.broadcast_shapes(self.mid.shape, b.mid.shape))
         mid = self.mid + b.mid
         with np.errstate(invalid="ignore"):
             back = mid - self.mid
@@ -113,6 +112,14 @@ class Enclosed:
         parts = (np.moveaxis(x, source, target) for x in (self.mid, self.rad))
         return Enclosed(*parts)
 
+    def spread(self, shape: tuple[int, ...]) -> "Enclosed":
+        """The same numbers repeated to a shape."""
+        return Enclosed(np.broadcast_to(self.mid, shape), np.broadcast_to(self.rad, shape))
+
+    def widened(self, by: Numbers | float) -> "Enclosed":
+        """Everything within `by` of these numbers."""
+        return Enclosed(self.mid, (self.rad + by) * UP)
+
     def exp(self) -> "Enclosed":
         """Entry by entry, by the values at both ends."""
         return between(*exp_bounds(self.mid, self.rad))
@@ -132,6 +139,12 @@ def inverse_root_between(least: Numbers, most: Numbers) -> Enclosed:
     """x^(-1/2) for x in [least, most], least > 0. IEEE roots and quotients are off by u each."""
     low, high = 1 / np.sqrt(most), 1 / np.sqrt(least)
     return between(low * (1 - 8 * UNIT), high * (1 + 8 * UNIT))
+
+
+def joined(first: Enclosed, second: Enclosed, axis: int = 0) -> Enclosed:
+    """One after the other along an axis."""
+    mids, rads = zip((first.mid, first.rad), (second.mid, second.rad), strict=True)
+    return Enclosed(np.concatenate(mids, axis), np.concatenate(rads, axis))
 
 
 def exactly(M: object) -> Enclosed:

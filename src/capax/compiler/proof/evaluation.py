@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from capax.attention import ClsScalar
-from capax.compiler.proof.enclosed import Enclosed, exactly, exp_bounds
+from capax.compiler.proof.enclosed import Enclosed, exactly, exp_bounds, joined
 from capax.compiler.proof.output_range import hidden_units, scalar_direction, summed_ridges
 from capax.compiler.proof.tables import HeadTables, Model
 from capax.rounding import TINY, UP, gamma
@@ -25,7 +25,7 @@ def output_bounds(
     model: Model, tables: HeadTables, bits: Integer[np.ndarray, "n T"]
 ) -> tuple[Numbers, Numbers]:
     """(lower, upper) bound of the output on each row of bits."""
-    size = max(1, BLOCK // ((tables.T + 1) * max(tables.cls_value.size, 1)))
+    size = max(1, BLOCK // ((tables.T + 1) * max(tables.k, 1)))
     with np.errstate(over="ignore", invalid="ignore"):  # what is no number bounds nothing
         parts = [_bounds(model, tables, bits[i : i + size]) for i in range(0, len(bits), size)]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
@@ -46,18 +46,13 @@ def _bounds(
 def head_values(tables: HeadTables, bits: Integer[np.ndarray, "n T"]) -> Enclosed:
     """u [n, k] on each row of bits, each row shifted by its own largest score."""
     at, n = np.arange(tables.T), len(bits)
-    logit_error = np.broadcast_to(tables.logit_error, tables.logits.shape)
-    scores = np.concatenate([tables.logits[at, bits], np.full((n, 1), tables.cls_logit)], axis=1)
-    errors = np.concatenate(
-        [logit_error[at, bits], np.full((n, 1), tables.cls_logit_error)], axis=1
-    )
-    low, high = exp_bounds(scores - scores.max(axis=1, keepdims=True), errors)
+    scores = joined(tables.logits[at, bits], tables.cls_logit.spread((n, 1)), axis=1)
+    low, high = exp_bounds(scores.mid - scores.mid.max(axis=1, keepdims=True), scores.rad)
     alive = low > 0
     ratio = np.divide(high, low, out=np.ones_like(high), where=alive)
     wobble = (ratio.max(axis=1) - 1) * UP + (tables.T + 1) * math.exp(-690.0)
-    k = tables.cls_value.size
-    cls = np.broadcast_to(tables.cls_value, (n, 1, k))
-    values = np.concatenate([tables.values[at, bits], cls], axis=1)
+    cls = np.broadcast_to(tables.cls_value.mid, (n, 1, tables.k))
+    values = np.concatenate([tables.values.mid[at, bits], cls], axis=1)
     mass = low.sum(axis=1)[:, None]
     middle = (low[:, :, None] * values).sum(axis=1) / mass
     size = (low[:, :, None] * np.abs(values)).sum(axis=1) / mass
@@ -68,6 +63,4 @@ def head_values(tables: HeadTables, bits: Integer[np.ndarray, "n T"]) -> Enclose
 
 def _value_error(tables: HeadTables) -> Float[np.ndarray, " k"]:
     """The largest error of any value, by column: a mean of values is off by no more."""
-    shape = (1, tables.cls_value.size)
-    free = np.broadcast_to(tables.value_error, tables.values.shape).reshape(-1, shape[1])
-    return np.maximum(free.max(axis=0), np.broadcast_to(tables.cls_value_error, shape)[0])
+    return np.maximum(tables.values.rad.max(axis=(0, 1)), tables.cls_value.rad)

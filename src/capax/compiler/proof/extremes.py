@@ -25,20 +25,20 @@ def extreme_input(
     by less than float64 can tell: then lambda is raised by ever larger steps until one helps.
     """
     sign = 1.0 if largest else -1.0
-    values = sign * (tables.values @ np.asarray(direction, np.float64))
-    cls_value = sign * float(tables.cls_value @ np.asarray(direction, np.float64))
+    values = sign * (tables.values.mid @ np.asarray(direction, np.float64))
+    cls_value = sign * float(tables.cls_value.mid @ np.asarray(direction, np.float64))
     at, spread = np.arange(tables.T), float(np.ptp(values)) + 1e-300
 
     def value_of(bits: np.ndarray) -> float:
         bits[list(support)] = pattern
-        scores = np.append(tables.logits[at, bits], tables.cls_logit)
+        scores = np.append(tables.logits.mid[at, bits], tables.cls_logit.mid)
         weight = np.exp(scores - scores.max())
         return float(weight @ np.append(values[at, bits], cls_value) / weight.sum())
 
     best = np.argmax(values, axis=1)
     reached, raised = value_of(best), 0.0
     for _ in range(MAX_STEPS):
-        bits = _better_bits(tables.logits, values - (reached + raised))
+        bits = _better_bits(tables.logits.mid, values - (reached + raised))
         value = value_of(bits)
         if value > reached:
             best, reached, raised = bits, value, 0.0

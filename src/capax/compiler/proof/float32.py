@@ -15,7 +15,7 @@ output for slightly different scores and values, and the machinery for proven ra
   that can be active; an inactive unit is exactly zero.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -80,12 +80,11 @@ def float32_tables(model: Model, tables: HeadTables) -> tuple[HeadTables, float]
     busy = int((size.max(axis=(1, 2)) > 0).sum()) + 1
     product, total = gamma(width + 4, UNIT32), gamma(busy + 6, UNIT32)
     flushed = 4 * (tables.T + 1) * SMALLEST * max(float(size.max()), float(cls_size.max()))
-    shaken = replace(
-        tables,
-        logit_error=tables.logit_error + (terms * score + exponent) * UP,
-        cls_logit_error=tables.cls_logit_error + (terms * cls_score + exponent) * UP,
-        value_error=tables.value_error + ((product + total) * size + flushed) * UP,
-        cls_value_error=tables.cls_value_error + ((product + total) * cls_size + flushed) * UP,
+    shaken = HeadTables(
+        tables.logits.widened((terms * score + exponent) * UP),
+        tables.values.widened(((product + total) * size + flushed) * UP),
+        tables.cls_logit.widened((terms * cls_score + exponent) * UP),
+        tables.cls_value.widened(((product + total) * cls_size + flushed) * UP),
     )
     return shaken, gamma(tables.T + 6, UNIT32)
 
@@ -141,8 +140,7 @@ def _mlp_error(
     """What rounding inside the MLP adds at each pattern, at most."""
     W_1, b_1, w_2 = (np.asarray(M, np.float64) for M in (model.W_1, model.b_1, model.w_2))
     k = W_1.shape[0]
-    value = (np.abs(tables.values) + tables.value_error).max(axis=(0, 1))
-    value = np.maximum(value, np.abs(tables.cls_value) + tables.cls_value_error) / (1 - sway)
+    value = np.maximum(tables.values.size.max(axis=(0, 1)), tables.cls_value.size) / (1 - sway)
     reach = value @ np.abs(W_1) + np.abs(b_1)
     blur = gamma(k + 5, UNIT32) * reach
     b_2 = abs(float(model.b_2))

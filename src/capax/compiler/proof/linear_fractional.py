@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from capax.compiler.proof.dinkelbach import Ratios, certainly_at_most, largest
-from capax.compiler.proof.enclosed import Enclosed, exactly, exp_bounds
+from capax.compiler.proof.enclosed import Enclosed, exactly, exp_bounds, joined
 from capax.compiler.proof.merging import FreePositions, free_positions
 from capax.compiler.proof.tables import HeadTables
 from capax.rounding import TINY, UP, gamma
@@ -178,23 +178,6 @@ class HeadProblems:
 def _fixed_tokens(tables: HeadTables, support: Sequence[int]) -> tuple[Enclosed, Enclosed]:
     """Scores [1 + s, 2] and values [1 + s, 2, k] of [CLS] and of the support."""
     at = np.asarray(support, np.int64)
-    k = tables.cls_value.size
-    scores = Enclosed(
-        np.concatenate([np.full((1, 2), tables.cls_logit), tables.logits[at]]),
-        np.concatenate(
-            [
-                np.full((1, 2), tables.cls_logit_error),
-                np.broadcast_to(tables.logit_error, tables.logits.shape)[at],
-            ]
-        ),
-    )
-    values = Enclosed(
-        np.concatenate([np.broadcast_to(tables.cls_value, (1, 2, k)), tables.values[at]]),
-        np.concatenate(
-            [
-                np.broadcast_to(tables.cls_value_error, (1, 2, k)),
-                np.broadcast_to(tables.value_error, tables.values.shape)[at],
-            ]
-        ),
-    )
+    scores = joined(tables.cls_logit.spread((1, 2)), tables.logits[at])
+    values = joined(tables.cls_value.spread((1, 2, tables.k)), tables.values[at])
     return scores, values

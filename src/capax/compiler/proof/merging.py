@@ -31,16 +31,10 @@ class FreePositions(NamedTuple):
 def free_positions(tables: HeadTables, support: Sequence[int]) -> FreePositions:
     """The positions outside `support`, equal ones merged."""
     rest = np.delete(np.arange(tables.T), np.asarray(support, dtype=np.int64))
-    columns = (
-        tables.logits,
-        np.broadcast_to(tables.logit_error, tables.logits.shape),
-        tables.values,
-        np.broadcast_to(tables.value_error, tables.values.shape),
-    )
-    first, kind = _distinct(columns, rest)
-    logits, logit_error, values, value_error = (column[first] for column in columns)
+    logits, values = tables.logits, tables.values
+    first, kind = _distinct((logits.mid, logits.rad, values.mid, values.rad), rest)
     count = np.bincount(kind, minlength=len(first)).astype(np.float64)
-    return FreePositions(Enclosed(logits, logit_error), Enclosed(values, value_error), count, kind)
+    return FreePositions(logits[first], values[first], count, kind)
 
 
 def _distinct(columns: tuple[np.ndarray, ...], rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -165,7 +165,7 @@ def _norm_route(model: Model, tables: HeadTables, margin: float) -> Bound:
 def _scalar_class(model: ClsScalar, tables: HeadTables) -> FunctionClass:
     """Corollary 4.5 for a linear read-out: v = W_V W_C w, B_phi = half the spread of v . x."""
     head, c = absorbed(model), _double(model.W_C) @ _double(model.w)
-    values = np.append(tables.values @ c, tables.cls_value @ c)
+    values = np.append(tables.values.mid @ c, tables.cls_value.mid @ c)
     reach = float(values.max() - values.min()) / 2
     return linear_head(
         _key_norm(head),
@@ -193,9 +193,9 @@ def _mlp_class(model: ClsMLP, tables: HeadTables) -> FunctionClass:
 
 def _longest_image(tables: HeadTables, W_1: Float[np.ndarray, "k n"]) -> float:
     """max over tokens of ||W_1^T value||; tokens like the last one, mostly zero, count once."""
-    values = tables.values.reshape(-1, W_1.shape[0])
+    values = tables.values.mid.reshape(-1, W_1.shape[0])
     other = values[(values != values[-1]).any(axis=1)]
-    tokens = np.concatenate([other, values[-1:], tables.cls_value[None]])
+    tokens = np.concatenate([other, values[-1:], tables.cls_value.mid[None]])
     size = max(1, (1 << 22) // max(W_1.shape[1], 1))
     parts = (tokens[i : i + size] @ W_1 for i in range(0, len(tokens), size))
     return max(float(np.linalg.norm(part, axis=1).max()) for part in parts)

@@ -33,36 +33,51 @@ Model = ClsScalar | ClsMLP
 
 @dataclass(frozen=True)
 class HeadTables:
-    """Logits and values of the T tokens by bit, and of [CLS], each with a bound on its error.
+    """Logits and values of the T tokens by symbol, and of [CLS]: enclosed numbers.
 
-    The errors are absolute, zero for tables that are exact as given; one number stands for all.
+    Several heads stand side by side in a leading axis, which one head does without.
     """
 
-    logits: Float[np.ndarray, "T 2"]
-    values: Float[np.ndarray, "T 2 k"]
-    cls_logit: float
-    cls_value: Float[np.ndarray, " k"]
-    logit_error: Float[np.ndarray, "T 2"] | float = 0.0
-    value_error: Float[np.ndarray, "T 2 k"] | float = 0.0
-    cls_logit_error: float = 0.0
-    cls_value_error: Float[np.ndarray, " k"] | float = 0.0
+    logits: Enclosed  # [..., T, A]
+    values: Enclosed  # [..., T, A, k]
+    cls_logit: Enclosed  # [...]
+    cls_value: Enclosed  # [..., k]
+
+    @staticmethod
+    def exact(logits: object, values: object, cls_logit: object, cls_value: object) -> "HeadTables":
+        """Tables that are what they are, without any error."""
+        return HeadTables(*(exactly(part) for part in (logits, values, cls_logit, cls_value)))
 
     @property
     def T(self) -> int:
         """Context length, without [CLS]."""
-        return len(self.logits)
+        return self.logits.mid.shape[-2]
+
+    @property
+    def k(self) -> int:
+        """Width of a value."""
+        return self.cls_value.mid.shape[-1]
+
+    def shifted_weights(self) -> tuple[Enclosed, Enclosed]:
+        """e^(logit - mu) of every token [..., T, A] and of [CLS] [...], enclosed.
+
+        mu = the largest logit of the head: the common factor e^mu cancels in a mean of values.
+        """
+        mu = exactly(np.maximum(self.logits.mid.max(axis=(-2, -1)), self.cls_logit.mid))
+        tokens = self.logits - mu[..., None, None]
+        return tokens.exp(), (self.cls_logit - mu).exp()
 
     def masses(self) -> tuple[Float[np.ndarray, "T 2"], float]:
-        """e^{logit} of every token and of [CLS], divided by the largest of them."""
-        top = max(float(self.logits.max()), self.cls_logit)
-        return np.exp(self.logits - top), float(np.exp(self.cls_logit - top))
+        """The same of one head in plain float64, for searches that prove nothing."""
+        top = max(float(self.logits.mid.max()), float(self.cls_logit.mid))
+        return np.exp(self.logits.mid - top), float(np.exp(self.cls_logit.mid - top))
 
     def head(self, bits: Integer[np.ndarray, "n T"]) -> Float[np.ndarray, "n k"]:
-        """u for each row of bits, summed token by token."""
+        """u for each row of bits, summed token by token in plain float64."""
         mass, cls_mass = self.masses()
-        weighted = mass[:, :, None] * self.values
+        weighted = mass[:, :, None] * self.values.mid
         z = np.full(len(bits), cls_mass)
-        u = np.tile(cls_mass * self.cls_value, (len(bits), 1))
+        u = np.tile(cls_mass * self.cls_value.mid, (len(bits), 1))
         for t in range(self.T):
             z += mass[t][bits[:, t]]
             u += weighted[t][bits[:, t]]
@@ -84,16 +99,7 @@ def head_tables(model: Model) -> HeadTables:
     for name, part in (("W_QK", logits), ("W_V", values), ("W_QK", cls_logit), ("W_V", cls_value)):
         fits = bool(np.isfinite(part.mid).all() and np.isfinite(part.rad).all())
         require(fits, name, "scores and values that float64 can hold", "larger ones")
-    return HeadTables(
-        logits.mid[:, :, 0],
-        values.mid,
-        float(cls_logit.mid[0]),
-        cls_value.mid,
-        logits.rad[:, :, 0],
-        values.rad,
-        float(cls_logit.rad[0]),
-        cls_value.rad,
-    )
+    return HeadTables(logits[:, :, 0], values, cls_logit[0], cls_value)
 
 
 def score_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2"], float]:

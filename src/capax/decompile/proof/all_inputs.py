@@ -20,11 +20,10 @@ from capax.attention.transformer import Transformer
 from capax.boolean.functions import SparseFunction
 from capax.compiler.proof.adversary import attack
 from capax.compiler.proof.output_range import output_range
-from capax.compiler.proof.tables import head_tables as one_head_tables
-from capax.compiler.proof.tables import readout_output
+from capax.compiler.proof.tables import head_tables, readout_output
 from capax.decompile.proof.branching import branch
 from capax.decompile.proof.counterexample import search
-from capax.decompile.proof.head_tables import head_tables
+from capax.decompile.proof.layer_tables import layer_tables
 from capax.decompile.proof.table_forward import TableForward
 from capax.decompile.reading.oracle import Oracle
 
@@ -90,7 +89,7 @@ def _compiled(
     oracle: Oracle, model: ClsScalar | ClsMLP, f: SparseFunction, rng: np.random.Generator
 ) -> AllInputs:
     """The certified range of the head and its read-out; a search where it does not decide."""
-    tables = one_head_tables(model)
+    tables = head_tables(model)
     low, high = output_range(model, tables, f.support)
     ones = f.table > 0.5
     margins = np.where(ones, low - oracle.threshold, oracle.threshold - high)
@@ -117,7 +116,7 @@ def _one_layer(
     p: float,
     cells: int,
 ) -> AllInputs:
-    tables = head_tables(model)
+    tables = layer_tables(model)
     found = search(TableForward(model, tables), f, rng, threshold=oracle.threshold, p=p)
     wrong = None
     if found.margin < 0:

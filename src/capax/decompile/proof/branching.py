@@ -17,7 +17,7 @@ from capax.attention.transformer import Transformer
 from capax.boolean.functions import SparseFunction
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
-from capax.decompile.proof.head_tables import HeadTables
+from capax.decompile.proof.layer_tables import LayerTables
 from capax.rounding import TINY
 
 NUMBERS = 1 << 21
@@ -107,7 +107,7 @@ class _Cell:
 
 def branch(
     model: Transformer,
-    tables: HeadTables,
+    tables: LayerTables,
     f: SparseFunction,
     *,
     threshold: float = 0.0,
@@ -149,7 +149,7 @@ def _leaves(cells: list[_Cell], f: SparseFunction, T: int, enclosed: int) -> Lea
 
 def _enclosed(
     model: Transformer,
-    tables: HeadTables,
+    tables: LayerTables,
     f: SparseFunction,
     cells: list[_Cell],
     threshold: float,
@@ -167,7 +167,7 @@ def _enclosed(
 
 def _group(
     model: Transformer,
-    tables: HeadTables,
+    tables: LayerTables,
     f: SparseFunction,
     cells: list[_Cell],
     threshold: float,

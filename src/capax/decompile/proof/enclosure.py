@@ -5,11 +5,11 @@ x = base + U W_O is the residual after attention, c = C x its centred form (C = 
     h = r(c) P^T c + const,        r(c) = (|c|^2/d + eps)^(-1/2)      (LayerNorm, MLP input)
     z = c + C (sigma(h) W_out + b_out),    logit = r(z) (a . z) + const,  a = C (gain o w).
 
-Linear relaxation, backwards (ours, after CROWN). Around a chosen point c0, d = c - c0, V = |c|^2/d:
+Linear relaxation, backwards (ours, after CROWN). Around a chosen point c0, delta = c - c0, the
+factor is r = r0 + r1 (c0 . delta) + e (`norm_factor`), hence for every direction p
 
-    r = r0 + r1 (c0 . d) + e,   r1 = 2 phi'(V0)/d,   phi(V) = (V + eps)^(-1/2) convex, so
-    e in [ phi'(V0) |d|^2/d,  (3/8)(V_min + eps)^(-5/2) (V - V0)^2 ];
-    r (p . c) = [r0 p + r1 (p . c0) c0] . c - r1 (p . c0)|c0|^2 + r1 (c0 . d)(p . d) + e (p . c).
+    r (p . c) = [r0 p + r1 (p . c0) c0] . c - r1 (p . c0)|c0|^2
+                + r1 (c0 . delta)(p . delta) + e (p . c).
 
 The bracket is a linear functional of c, hence of the head outputs U, whose range over a cell is
 certified in `head_sets`; the last two terms are of second order. The MLP lies between parallel
@@ -25,9 +25,10 @@ from capax.attention.block import LayerNorm
 from capax.attention.transformer import Transformer
 from capax.compiler.proof.enclosed import Enclosed, between, exactly, inverse_root_between
 from capax.decompile.proof.head_sets import HeadSets, Pair
-from capax.decompile.proof.head_tables import EPSILON, centred
+from capax.decompile.proof.layer_tables import EPSILON, centred
+from capax.decompile.proof.norm_factor import NormFactor, main_directions, norm_factor
 from capax.decompile.proof.relaxation import relaxed
-from capax.rounding import TINY, UNIT, UP, gamma
+from capax.rounding import TINY, UNIT, gamma
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class _Residual:
     base: Enclosed  # [R, d]: c at the centre of the head outputs
     W_O: Enclosed  # [H k, d]; rows and base are centred where LayerNorm follows
     c0: np.ndarray  # [R, d]
-    factor: "_Factor | None" = None
+    factor: NormFactor | None = None
 
     @staticmethod
     def of(model: Transformer, sets: HeadSets) -> "_Residual":
@@ -135,7 +136,10 @@ class _Residual:
             return _Residual(sets, base, W_O, base.mid)
         base, W_O = centred(base), centred(W_O)
         stage = _Residual(sets, base, W_O, base.mid)
-        return replace(stage, factor=_factor(stage))
+        moves = sets.linear.moves  # [R, H k, F, 2]
+        moved = np.swapaxes(moves[..., 1] - moves[..., 0], 1, 2) @ W_O.mid  # [R, F, d]
+        factor = norm_factor(stage.c0, main_directions(moved), stage.ranges)
+        return replace(stage, factor=factor)
 
     def ranges(self, directions: Enclosed) -> Pair:
         """Range of q . c for directions q [R or 1, d, g], through the head outputs."""
@@ -158,84 +162,10 @@ class _Residual:
         found = between(*self.ranges(linear))
         squared = (exactly(self.c0) * exactly(self.c0)).sum(1)
         squared = Enclosed(squared.mid[:, None], squared.rad[:, None])
-        aside = self.factor.aside(p)  # |p . d|, [R, g]
+        aside = self.factor.box.aside(p)  # |p . delta|, [R, g]
         off = Enclosed(np.zeros_like(aside), aside)
         total = found - lean * squared + r1 * along * off + e * (at + off)
         return total.low, total.high
-
-
-@dataclass(frozen=True)
-class _Factor:
-    """r = r0 + r1 (c0 . d) + e over each cell, the range of c0 . d, and the box of d.
-
-    `basis` [R, d, d] is orthonormal up to 1e-9, |basis^T d| <= `off` [R, d].
-    """
-
-    r0: Enclosed
-    r1: Enclosed
-    e: Enclosed
-    along: Enclosed
-    basis: np.ndarray
-    off: np.ndarray
-
-    def aside(self, p: Enclosed) -> np.ndarray:
-        """A bound of |p . d| [R, g] for p [R or 1, d, g]: p . d = (Q^T p) . (Q^T d), nearly.
-
-        What is left, p . (I - Q Q^T) d, is at most 1e-9 |p| |d|.
-        """
-        turned = (exactly(np.swapaxes(self.basis, 1, 2)) @ p).size  # [R, d, g]
-        inside = (self.off[:, None, :] @ turned)[:, 0]
-        length = np.sqrt((self.off**2).sum(1))[:, None] * 1.1
-        return (inside + 1e-9 * length * np.sqrt((p.size**2).sum(1))) * UP + TINY
-
-
-def _factor(stage: _Residual) -> _Factor:
-    """The numbers of the linear form of r.
-
-    |d|^2 is bounded in the basis of the main directions of the linear part of c: there the box is
-    little larger than the set. V d >= (c0 . c)^2 / |c0|^2 by Cauchy and Schwarz, and at least the
-    squares of what c cannot lose along the directions of the basis.
-    """
-    R, d = stage.c0.shape
-    share = Enclosed(np.array(1 / d), np.array(2.0**-53 / d))
-    c0 = exactly(stage.c0)
-    squared = (c0 * c0).sum(1)
-    basis = _main_directions(stage)
-    low, high = stage.ranges(exactly(basis))
-    at = (exactly(stage.c0[:, None, :]) @ exactly(basis))[:, 0]
-    off = (between(low, high) - at).size
-    near = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
-    # the basis is orthonormal up to rounding: |d|^2 <= |Q^T d|^2 / (1 - |Q^T Q - I|)
-    spread = (off**2).sum(1) * UP / (1 - 1e-9) + TINY
-    low, high = stage.ranges(exactly(stage.c0[:, :, None]))
-    along = between(low[:, 0], high[:, 0]) - squared
-    V0, two = squared * share, exactly(np.array(2.0)) * share
-    change = along * two + between(np.zeros(R), spread) * share  # V - V0
-    seen = np.maximum((along + squared).low, 0.0)
-    least = np.maximum(seen**2 / squared.high, (near**2).sum(1) / (1 + 1e-9))
-    least = np.minimum(least / d / UP, V0.low)  # of V and V0
-    least = np.maximum(least, 0.0) + EPSILON.low
-    r0 = (V0 + EPSILON).inverse_root()
-    slope = exactly(np.array(-0.5)) * r0 * r0 * r0
-    root = inverse_root_between(least, least)
-    bend = (exactly(np.array(0.375)) * root * root * root * root * root).high
-    r1 = slope * two
-    # no larger than r itself allows: r <= (V_min + eps)^(-1/2)
-    most = np.minimum(bend * change.size**2 * UP + TINY, (root - r0 - r1 * along).high)
-    e = between((slope * exactly(spread) * share).low, most)
-    return _Factor(r0, r1, e, along, basis, off)
-
-
-def _main_directions(stage: _Residual) -> np.ndarray:
-    """An orthonormal basis [R, d, d] along which c moves most first; checked to 1e-10."""
-    moves = stage.sets.linear.moves  # [R, H k, F, 2]
-    moved = np.swapaxes(moves[..., 1] - moves[..., 0], 1, 2) @ stage.W_O.mid  # [R, F, d]
-    total = moved.sum(1, keepdims=True)
-    gram = np.swapaxes(moved, 1, 2) @ moved + np.swapaxes(total, 1, 2) @ total
-    basis = np.linalg.eigh(gram)[1]
-    eye = np.eye(basis.shape[1])
-    wrong = np.abs(np.swapaxes(basis, 1, 2) @ basis - eye).sum(2).max()
-    return basis if wrong < 1e-10 else np.broadcast_to(eye, basis.shape)
 
 
 def _rows(b: Enclosed) -> Enclosed:

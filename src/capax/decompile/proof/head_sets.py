@@ -27,7 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from capax.compiler.proof.enclosed import Enclosed, exactly
-from capax.decompile.proof.head_tables import HeadTables
+from capax.decompile.proof.layer_tables import LayerTables
 from capax.rounding import TINY, UNIT, UP, gamma, lowered, raised
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -63,7 +63,7 @@ class Cells:
 class HeadSets:
     """The head outputs U (H k numbers) over each cell: U = `centre` + linear part + `rest`."""
 
-    tables: HeadTables
+    tables: LayerTables
     cells: Cells
 
     @cached_property
@@ -77,7 +77,8 @@ class HeadSets:
     @cached_property
     def fillers(self) -> tuple[Enclosed, Enclosed]:
         """Weights [R, H, F, 2] and values [R, H, F, 2, k] of the fillers."""
-        return tuple(x[:, self.free].moved(0, 1) for x in (self.tables.weights, self.tables.values))  # type: ignore[return-value]
+        weights, values = self.tables.weights[0], self.tables.heads.values
+        return weights[:, self.free].moved(0, 1), values[:, self.free].moved(0, 1)
 
     @cached_property
     def centre(self) -> np.ndarray:
@@ -103,7 +104,7 @@ class HeadSets:
             ends = np.broadcast_to(cls[None, :, None], (R, len(cls), 1, *cls.shape[1:]))
             return np.concatenate([chosen, ends], axis=2)
 
-        w, v, w_cls, v_cls = t.weights, t.values, t.cls_weight, t.cls_value
+        (w, w_cls), v, v_cls = t.weights, t.heads.values, t.heads.cls_value
         weights = Enclosed(gathered(w.mid, w_cls.mid), gathered(w.rad, w_cls.rad))
         return weights, Enclosed(gathered(v.mid, v_cls.mid), gathered(v.rad, v_cls.rad))
 
@@ -130,12 +131,12 @@ class HeadSets:
         w_fix, v_fix = self._fixed
         fixed = w_fix[..., None] * (v_fix - u0[:, :, None])
         fixed = fixed.sum(2)  # [R, H, k]
-        factor, rest = self._factor(moves, fixed)
+        factor, rest = self._reciprocals(moves, fixed)
         scaled = moves * exactly(factor[:, :, None, None, None])
         ends = fixed * exactly(factor[:, :, None])
         return _Linear.of(scaled.moved(4, 2), ends.reshape(R, H * k), rest.reshape(R, H * k))
 
-    def _factor(self, moves: Enclosed, fixed: Enclosed) -> Pair:
+    def _reciprocals(self, moves: Enclosed, fixed: Enclosed) -> Pair:
         """1/D0 [R, H] and the bound of |R_h| [R, H, k].
 
         A head output is a mean of values, so |u - u0| <= max |v - u0| whatever the weights: where

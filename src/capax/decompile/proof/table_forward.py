@@ -11,7 +11,7 @@ import numpy as np
 
 from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
 from capax.attention.transformer import Transformer
-from capax.decompile.proof.head_tables import HeadTables
+from capax.decompile.proof.layer_tables import LayerTables
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,12 @@ class TableForward:
     """Sums over tokens [n, H, k + 1] (weighted values, then weights), and logits from them."""
 
     model: Transformer
-    tables: HeadTables
+    tables: LayerTables
 
     @cached_property
     def contributions(self) -> np.ndarray:
         """[T, 2, H, k + 1]: what a token adds to the sums."""
-        w, v = self.tables.weights.mid, self.tables.values.mid
+        w, v = self.tables.weights[0].mid, self.tables.heads.values.mid
         both = np.concatenate([w[..., None] * v, w[..., None]], axis=-1)  # [H, T, 2, k + 1]
         return np.moveaxis(both, 0, 2)
 
@@ -35,7 +35,7 @@ class TableForward:
         flat = self.contributions.reshape(T * A, H * columns)
         hot = np.zeros((n, T * A))
         hot[np.arange(n)[:, None], np.arange(T) * A + X] = 1.0
-        w, v = self.tables.cls_weight.mid, self.tables.cls_value.mid
+        w, v = self.tables.weights[1].mid, self.tables.heads.cls_value.mid
         cls = np.concatenate([w[:, None] * v, w[:, None]], axis=1)  # [H, k + 1]
         return (hot @ flat).reshape(n, H, columns) + cls
 

@@ -7,6 +7,7 @@ weights, epsilon of LayerNorm anywhere within float32 rounding of 1e-5.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,49 +16,51 @@ from capax.attention.collapsed.one_layer import why_not
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import Transformer
 from capax.compiler.proof.enclosed import Enclosed, exactly
+from capax.compiler.proof.tables import HeadTables
 from capax.errors import InputError
+from capax.rounding import UNIT
 
 EPSILON = Enclosed(np.array(LAYER_NORM_EPSILON), np.array(LAYER_NORM_EPSILON * 2.0**-23))
 
 
 @dataclass(frozen=True)
-class HeadTables:
-    """Per head: weight exp(g - mu) and value of every (position, symbol), and of [CLS].
+class LayerTables:
+    """The tables of the H heads [H, T, A], and the way from their outputs to the residual stream.
 
-    The residual stream after attention is `base` + U `W_O`, U the H k head outputs side by side.
+    After attention the residual of [CLS] is `base` + U `W_O`, U the H k head outputs side by side.
     """
 
-    weights: Enclosed  # [H, T, A]
-    values: Enclosed  # [H, T, A, k]
-    cls_weight: Enclosed  # [H]
-    cls_value: Enclosed  # [H, k]
+    heads: HeadTables
     base: Enclosed  # [d]
     W_O: Enclosed  # [H k, d]
 
     @property
     def T(self) -> int:
         """Context length, without [CLS]."""
-        return self.weights.mid.shape[1]
+        return self.heads.T
 
-    @property
-    def heads(self) -> int:
-        """Number of heads H."""
-        return self.weights.mid.shape[0]
+    @cached_property
+    def weights(self) -> tuple[Enclosed, Enclosed]:
+        """e^(logit - mu) by head: of every token [H, T, A], and of [CLS] [H]."""
+        return self.heads.shifted_weights()
+
+
+def one_over(d: int) -> Enclosed:
+    """1/d."""
+    return Enclosed(np.array(1 / d), np.array(UNIT / d))
 
 
 def centred(x: Enclosed) -> Enclosed:
     """C x: minus its mean along the last axis."""
     d = x.mid.shape[-1]
-    mean = x.sum(-1) * Enclosed(np.array(1 / d), np.array(2.0**-53 / d))
+    mean = x.sum(-1) * one_over(d)
     return x - Enclosed(mean.mid[..., None], mean.rad[..., None])
 
 
 def inverse_deviation(c: Enclosed) -> Enclosed:
     """(|c|^2/d + eps)^(-1/2) of a centred row."""
     d = c.mid.shape[-1]
-    return (
-        (c * c).sum(-1) * Enclosed(np.array(1 / d), np.array(2.0**-53 / d)) + EPSILON
-    ).inverse_root()
+    return ((c * c).sum(-1) * one_over(d) + EPSILON).inverse_root()
 
 
 def layer_normed(ln: LayerNorm | None, x: Enclosed) -> Enclosed:
@@ -70,7 +73,7 @@ def layer_normed(ln: LayerNorm | None, x: Enclosed) -> Enclosed:
     return unit * exactly(ln.gain) + exactly(ln.bias)
 
 
-def head_tables(model: Transformer) -> HeadTables:
+def layer_tables(model: Transformer) -> LayerTables:
     """The tables of `model`. Raises `InputError` where there is no collapse (two layers)."""
     reason = why_not(model.spec)
     if reason is not None:
@@ -89,13 +92,11 @@ def head_tables(model: Transformer) -> HeadTables:
     scale = attention_scale(k, block.scale)
     direction = (W_K @ q) * Enclosed(np.array(scale), np.array(abs(scale) * 2.0**-52))  # [H, d, 1]
     g, g_cls = (x @ direction).reshape(H, T, A), (x_cls @ direction).reshape(H)
-    mu = exactly(np.maximum(g.mid.max(axis=(1, 2)), g_cls.mid))
-    W_O = np.asarray(block.W_O, np.float64).reshape(H * k, d)
-    return HeadTables(
-        weights=(g - Enclosed(mu.mid[:, None, None], mu.rad[:, None, None])).exp(),
+    heads = HeadTables(
+        logits=g,
         values=(x @ W_V + b_V).reshape(H, T, A, k),
-        cls_weight=(g_cls - mu).exp(),
+        cls_logit=g_cls,
         cls_value=(x_cls @ W_V + b_V).reshape(H, k),
-        base=cls + exactly(np.asarray(block.b_O)),
-        W_O=exactly(W_O),
     )
+    W_O = np.asarray(block.W_O, np.float64).reshape(H * k, d)
+    return LayerTables(heads, base=cls + exactly(np.asarray(block.b_O)), W_O=exactly(W_O))
