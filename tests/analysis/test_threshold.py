@@ -1,19 +1,14 @@
-"""Thresholds, floors and tables of a store."""
+"""Thresholds and tables of a store."""
 
 import json
-import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from capax.analysis.floor import Protocol, floor
 from capax.analysis.frames import curves_frame, export, runs_frame, trials_frame
 from capax.analysis.summary import answer, summarise
-from capax.analysis.threshold import panel_floor, threshold_of, threshold_panel, thresholds
-from capax.boolean.best_possible.best_learner import best_learner
-from capax.boolean.best_possible.limits import fano
-from capax.boolean.parser import parse
+from capax.analysis.threshold import threshold_of, threshold_panel, thresholds
 from capax.errors import InputError
 from capax.sweep.counts import Counts
 from capax.sweep.curve import CurveGrid, estimate
@@ -140,62 +135,6 @@ def test_export_round_trip(store, tmp_path, ending):
     assert list(read["run_id"]) == list(runs_frame(store)["run_id"])
     with pytest.raises(InputError, match=r"out: wanted a name ending in .csv or .parquet"):
         export(store, tmp_path / "runs.xlsx")
-
-
-def test_the_floor_of_a_panel_is_where_the_best_learner_reaches_the_target():
-    """Independent draws, one above and two below: a floor right to within one example."""
-    plain = {"function": "and3", "reject_ambiguous": False}
-    fields = {**FIELDS, "model": {}, "training": {"restarts": 3}, "task": plain}
-    found = panel_floor(build_experiment(fields).panels[1], 20)
-    m, p = found.m, 2 ** (-1 / 3)
-    assert found.is_floor and found.method == "simulated"
-    assert found.label == "best learner, 3 guesses, no redraw"
-    assert m == floor("and3", 20, p, protocol=Protocol(guesses=3, largest_T=1000)).m
-    assert m < floor("and3", 20, p).m
-
-    def chance(m, key):
-        learner = best_learner(parse("and3"), 20, m, p, draws=400, guesses=3, key=key)
-        return learner.identification
-
-    assert chance(m + 1, (5, 1)) >= 0.8 >= chance(m - 2, (5, 2))
-
-
-def test_where_samples_are_redrawn_there_is_no_floor():
-    fields = {**FIELDS, "model": {}, "training": {}, "task": {"function": "and3"}}
-    assert not panel_floor(build_experiment(fields).panels[1], 20).is_floor
-
-
-def test_the_floor_of_a_function_that_cannot_be_simulated_is_fanos():
-    found = floor("maj5", 10**6, 0.5)
-    assert found.m == math.ceil(fano(parse("maj5"), 10**6, 0.2, 0.5)) and found.method == "Fano"
-    assert found.label == "Fano bound, 1 guess, no redraw"
-
-
-def test_no_curve_mixes_two_kinds_of_floor():
-    """maj5 could be simulated at T = 11, but not at the panel's largest T."""
-    panel = Protocol(largest_T=1000)
-    assert floor("maj5", 11, 0.5, draws=32).method == "simulated"
-    assert floor("maj5", 11, 0.5, protocol=panel).method == "Fano"
-
-
-def test_noise_raises_the_floor_and_guesses_lower_it():
-    one, five = (Protocol(guesses=k, noise=0.1) for k in (1, 5))
-    quiet = floor("and3", 300, 0.7937, protocol=Protocol()).m
-    noisy = floor("and3", 300, 0.7937, protocol=one)
-    assert noisy.method == "Fano" and noisy.is_floor and "flipped with 0.1" in noisy.label
-    assert floor("and3", 300, 0.7937, protocol=five).m <= noisy.m
-    assert fano(parse("and3"), 300, 0.2, 0.5, noise=0.1) > fano(parse("and3"), 300, 0.2, 0.5)
-    assert quiet > fano(parse("and3"), 300, 0.2, 0.7937)
-
-
-def test_the_search_for_a_floor_does_not_start_above_it():
-    """AND of 8 at T = 1000: the floor lies far below half the union bound."""
-    p = 0.5 ** (1 / 8)
-    found = floor("and8", 1000, p, draws=32)
-    chance = best_learner(parse("and8"), 1000, found.m + 4, p, draws=60, key=(5, 3))
-    assert chance.identification >= 0.7
-    below = best_learner(parse("and8"), 1000, found.m - 8, p, draws=60, key=(5, 4))
-    assert below.identification <= 0.8
 
 
 @pytest.mark.parametrize("plateau", [1.0, 0.9])

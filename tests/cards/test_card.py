@@ -37,7 +37,7 @@ def test_the_version_space_learner_stands_on_the_floor(tmp_path):
     where = {"store": tmp_path / "card.sqlite", "references": False}
     made = capax.card(patient, T=(23,), **where, **protocol)
     (row,) = made.rows
-    known = floor("and3", 23, 2 ** (-1 / 3), protocol=Protocol(largest_T=23)).m
+    known = floor("and3", 23, 2 ** (-1 / 3), protocol=Protocol()).m
     assert row.floor == known
     assert (row.low or 0) <= known <= (row.high or 128)
     assert row.m_star is not None

@@ -5,7 +5,7 @@ import pytest
 import store_cases
 from figure_cases import LENGTHS
 
-from capax.analysis.floor import Floor
+from capax.analysis.floor import Floor, describe
 from capax.analysis.summary import summarise
 from capax.analysis.threshold import thresholds
 from capax.boolean.best_possible.disagreement import union_sample_size
@@ -42,13 +42,13 @@ def test_references_stand_in_their_order_and_name_their_protocol(tmp_path, monke
     monkeypatch.setattr(
         "capax.analysis.threshold.floor",
         lambda _f, T, _p, _target, protocol: Floor(
-            known[T], "simulated", is_floor, f"best learner, {protocol.guesses} guess, no redraw"
+            known[T], known[T], known[T], 0.81, 0.01, 0.78, 0.01, 800, is_floor, describe(protocol)
         ),
     )
     with Store.read(store_cases.threshold_store(tmp_path / "s.sqlite")) as store:
         data = threshold_scaling(store)
     names = [reference.name for reference in data.references]
-    label = "best learner, 5 guess, no redraw"  # five restarts unless a file says otherwise
+    label = "best learner, 5 guesses, no redraw"  # five restarts unless a file says otherwise
     assert names == [label, "one rule left in 80%", "one rule, union bound"]
     best, one_left, union = (reference.m for reference in data.references)
     assert best.tolist() == list(known.values())

@@ -23,7 +23,7 @@ from typed_command import typed
 @pytest.fixture
 def stores(tmp_path, monkeypatch):
     """A store of thresholds, one of curves, one of phase transitions."""
-    best = Floor(24, "simulated", True, "best learner, 1 guess, no redraw")
+    best = Floor(24, 24, 25, 0.82, 0.01, 0.78, 0.01, 800, True, "best learner, 1 guess, no redraw")
     monkeypatch.setattr("capax.analysis.threshold.floor", lambda *_, **__: best)
     return [
         store_cases.threshold_store(tmp_path / "figure2.sqlite"),

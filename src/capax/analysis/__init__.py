@@ -5,6 +5,7 @@ Nothing here trains; everything is computed from a store, so that every number t
 
 from capax.analysis.floor import Floor as Floor
 from capax.analysis.floor import Protocol as Protocol
+from capax.analysis.floor import fewest_examples as fewest_examples
 from capax.analysis.floor import floor as floor
 from capax.analysis.frames import curves_frame as curves_frame
 from capax.analysis.frames import export as export

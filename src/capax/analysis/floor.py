@@ -1,19 +1,27 @@
 """The floor under a threshold: how many examples the best possible learner needs.
 
-A floor belongs to a protocol. Under a uniform prior the posterior is uniform on the version space
-V_m, so a learner that may offer K rules and is told whether one is right (restarts judged on
-validation data are such offers) succeeds with probability at most
+A floor belongs to a protocol: a family of supports, a number of guesses, a rate of flipped labels,
+an accuracy. Under a uniform prior the posterior is uniform on the version space V_m, so a learner
+that may offer K rules and is told whether one is right (restarts judged on validation data are such
+offers) succeeds with probability at most
 
-    E[min(1, K / |V_m|)],
+    c(m) = E[min(1, K / |V_m|)],        with flipped labels E[mass of the K likeliest rules],
 
-and the floor is the smallest m where that reaches the target. It is searched between the counting
-bound (K 2^m >= target · N, N placements), below which no learner gets, and the union bound, where
-the target is reached for certain; a straight line through the simulated chances of the m around it
-takes most of the noise out.
+and the floor is the smallest m with c(m) >= target. c never falls with m. The floor lies between
+the counting bound (K 2^m >= target · N, N placements) and the union bound, where the target is
+reached for certain. c is simulated for every m of that range on a few samples, then around the
+crossing on more, until no m around it is in doubt or the draws are spent. `low` and `high` are the
+smallest and the largest m that the simulation leaves possible (95%).
 
-Where the simulation cannot go (noisy labels, functions other than AND and OR at large T), Fano's
-inequality for lists of K stands in, a lower floor; then for every T of the panel, so that no column
-mixes the two.
+An accuracy below 1 asks for less than the rule, and then c is no bound, but for one case. A rule h
+with error at most e for two placements makes them differ on at most 2 e of the inputs. Where any
+two placements differ on more than that, h is good for one of them at most, and c bounds the chance
+of every learner as before. Errors are shares of n validation inputs, so all pairs must differ on
+more than 2 e of these: by Hoeffding's inequality and a union bound they do, but for a chance of
+N² exp(-2 n (q - 2e)²) / 2, q the smallest difference of two placements. Elsewhere there is none.
+
+There is also none where the support is fixed or in the formula (a learner may know it), and none
+where the simulation cannot go. Bounds such as Fano's lie below the floor and never stand for it.
 
 Where ambiguous samples are redrawn, no floor exists beyond "one rule left": every sample that is
 shown singles out the rule. The number is then what the best learner needs on samples as they come:
@@ -24,49 +32,66 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
-from capax.boolean.best_possible.best_learner import best_learner
-from capax.boolean.best_possible.disagreement import union_sample_size
+from capax.boolean.best_possible.best_learner import chances
+from capax.boolean.best_possible.disagreement import log_num_placements, rivals, union_sample_size
 from capax.boolean.best_possible.limits import counting_sample_size, fano
-from capax.boolean.best_possible.one_rule_left import probability_as_conjunction
 from capax.boolean.functions import SparseFunction
 from capax.boolean.parser import parse
-from capax.errors import InputError, require
+from capax.errors import InfeasibleError, require
 from capax.identity import key_words
 
-_LARGEST_SEARCHED = 300
-_AROUND = 2  # values of m on either side for the straight line
-_ROUGHLY = 32  # draws that are enough to find the neighbourhood
+_PILOT = 48  # samples on which c(m) is simulated for every m of the range
+_AROUND = 3  # values of m on either side of the crossing that are simulated further
+_IN_DOUBT = 2.5  # standard errors within which c(m) is not yet told from the target
+_Z = 1.96
+_NEGLIGIBLE = math.log(1e-6)
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a trial allows: `guesses` K, ambiguous samples redrawn or not, flipped labels.
+    """What a trial allows: `guesses` K, ambiguous samples redrawn or not, flipped labels, supports.
 
-    `largest_T` is the largest T of the same curve: all its points are found in the same way.
+    A trial passes at `accuracy`, a share of `validation_size` inputs. `supports` is "random",
+    "contiguous", or "fixed" where a learner may know the positions.
     """
 
     guesses: int = 1
     rejection: bool = False
     noise: float = 0.0
-    largest_T: int = 0
+    supports: Literal["random", "contiguous", "fixed"] = "random"
+    accuracy: float = 1.0
+    validation_size: int = 10_000
 
     def __post_init__(self) -> None:
         require(self.guesses >= 1, "guesses", "at least 1", self.guesses)
         require(0 <= self.noise < 0.5, "noise", "0 <= noise < 1/2", self.noise)
+        known = self.supports in ("random", "contiguous", "fixed")
+        require(known, "supports", "random, contiguous or fixed", self.supports)
+        require(0 < self.accuracy <= 1, "accuracy", "a share in (0, 1]", self.accuracy)
 
 
 @dataclass(frozen=True)
 class Floor:
     """m of the best learner; `is_floor` says whether no learner can do better under the protocol.
 
-    `method` is "simulated" or "Fano" (a lower bound).
+    `low` and `high`: the m that the simulation leaves possible (95%). `chance` is c(m), `below` is
+    c(m - 1), each with its standard error; `draws` samples were simulated.
     """
 
     m: int
-    method: str
+    low: int
+    high: int
+    chance: float
+    chance_error: float
+    below: float
+    below_error: float
+    draws: int
     is_floor: bool
     label: str
 
@@ -77,78 +102,130 @@ def floor(
     T: int,
     p: float,
     target: float = 0.8,
-    draws: int = 160,
+    draws: int = 800,
     *,
     protocol: Protocol | None = None,
-) -> Floor:
-    """Smallest m at which the best learner succeeds with probability `target`."""
+) -> Floor | None:
+    """Smallest m at which the best learner succeeds with probability `target`.
+
+    `None` where the protocol has no floor, or where it cannot be simulated.
+    """
     protocol = protocol or Protocol()
-    f = parse(function)
-    simulated = protocol.noise == 0 and (
-        max(T, protocol.largest_T) <= _LARGEST_SEARCHED or _is_and_or_or(f, p)
-    )
-    m = (
-        _simulated(function, T, p, target, draws, protocol.guesses)
-        if simulated
-        else max(
-            1, math.ceil(fano(f, T, 1 - target, p, guesses=protocol.guesses, noise=protocol.noise))
-        )
-    )
-    method = "simulated" if simulated else "Fano"
-    return Floor(m, method, not protocol.rejection, describe(protocol, method))
+    f = parse(function).relevant()
+    if protocol.supports == "fixed" or not must_identify(f, T, p, protocol):
+        return None
+    supports: Literal["random", "contiguous"] = protocol.supports
+    try:
+        high = union_sample_size(f, T, 1 - target, p, noise=protocol.noise)
+        low = counting_sample_size(f, T, target, guesses=protocol.guesses, supports=supports)
+        rules = {"guesses": protocol.guesses, "noise": protocol.noise, "supports": supports}
+        simulate = partial(_simulated, function, T, p, **rules)
+        found, first = _around_crossing(simulate, max(0, min(low, high) - 1), high, target, draws)
+    except InfeasibleError:
+        return None
+    return _read(found, first, target, protocol)
 
 
-def describe(protocol: Protocol, method: str = "simulated") -> str:
+def must_identify(f: SparseFunction, T: int, p: float, protocol: Protocol) -> bool:
+    """Does passing at the accuracy take the rule itself? For certain, up to a chance of 1e-6."""
+    if protocol.accuracy == 1:
+        return True
+    try:
+        nearest = min((kind.q for kind in rivals(f, T, p)), default=1.0)
+    except InfeasibleError:
+        return False
+    gap = nearest - 2 * (1 - protocol.accuracy)
+    pairs = 2 * log_num_placements(f, T) - math.log(2.0)
+    return gap > 0 and pairs - 2 * protocol.validation_size * gap**2 <= _NEGLIGIBLE
+
+
+def fewest_examples(
+    function: str, T: int, p: float, target: float = 0.8, *, protocol: Protocol
+) -> int:
+    """A bound below the floor that takes no simulation: where a search for a threshold may begin.
+
+    Fano's bound; for contiguous supports the counting bound.
+    """
+    f = parse(function).relevant()
+    if protocol.supports == "random":
+        m = fano(f, T, 1 - target, p, guesses=protocol.guesses, noise=protocol.noise)
+        return max(1, math.ceil(m))
+    counted = counting_sample_size(f, T, target, guesses=protocol.guesses, supports="contiguous")
+    return max(1, counted)
+
+
+def describe(protocol: Protocol) -> str:
     """The name of the curve: whose number it is, and under which protocol."""
     guesses = "1 guess" if protocol.guesses == 1 else f"{protocol.guesses} guesses"
-    name = "best learner" if method == "simulated" else "Fano bound"
     noise = f", labels flipped with {protocol.noise:g}" if protocol.noise else ""
-    return f"{name}, {guesses}, no redraw{noise}"
+    supports = ", contiguous supports" if protocol.supports == "contiguous" else ""
+    return f"best learner, {guesses}, no redraw{supports}{noise}"
 
 
-def _simulated(function: str, T: int, p: float, target: float, draws: int, guesses: int) -> int:
-    f = parse(function)
-    high = union_sample_size(f, T, 1 - target, p)
-    low = min(high, counting_sample_size(f, T, target, guesses=guesses)) - 1
-    roughly = partial(_chance, function, T, p, min(_ROUGHLY, draws), guesses)
-    m = _lowest(lambda m: roughly(m) >= target, max(0, low), high)
-    return min(high, _on_a_line(partial(_chance, function, T, p, draws, guesses), m, target))
+def _simulated(
+    function: str, T: int, p: float, first: int, last: int, draws: int, batch: int, **rules: Any
+) -> Float[ndarray, "draws sizes"]:
+    """Samples of c(m) for m = first .. last; every batch has a key of its own."""
+    key = key_words([function, T, p, batch, sorted(rules.items())], "floor")
+    return chances(parse(function), T, p, first=first, last=last, draws=draws, key=key, **rules)
 
 
-def _is_and_or_or(f: SparseFunction, p: float) -> bool:
-    try:
-        probability_as_conjunction(f, p)
-    except InputError:
-        return False
-    return True
+def _around_crossing(
+    simulate: Callable[..., Float[ndarray, "draws sizes"]],
+    low: int,
+    high: int,
+    target: float,
+    draws: int,
+) -> tuple[Float[ndarray, "draws sizes"], int]:
+    """Samples of c(m) for the m around its crossing with the target, and the first of these m."""
+    middle = low + _crossing(simulate(low, high, min(_PILOT, draws), 0), target)
+    batch = 1
+    while True:
+        first, last = max(low, middle - _AROUND), min(high, middle + _AROUND)
+        found = simulate(first, last, min(200, draws), batch)
+        batch += 1
+        while len(found) < draws and _doubtful(found, target):
+            found = np.concatenate([found, simulate(first, last, len(found), batch)])
+            batch += 1
+        crossing = first + _crossing(found, target)
+        inside = (first == low or crossing > first) and (crossing < last or last == high)
+        if inside:
+            return found, first
+        middle = crossing
 
 
-def _chance(function: str, T: int, p: float, draws: int, guesses: int, m: int) -> float:
-    key = key_words([function, T, m, p], "floor")
-    f, limit = parse(function), max(50, 20 * guesses)
-    found = best_learner(f, T, m, p, draws=draws, limit=limit, guesses=guesses, key=key)
-    return found.identification
+def _crossing(found: Float[ndarray, "draws sizes"], target: float) -> int:
+    """Index of the first m whose mean chance reaches the target; the last one if none does."""
+    reached = found.mean(axis=0) >= target
+    return int(reached.argmax()) if reached.any() else found.shape[1] - 1
 
 
-def _lowest(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The smallest m in (low, high] where `holds`, taken to be monotone and true at `high`.
-
-    Walks down in doubling steps first: small m are the costly ones to simulate.
-    """
-    step = 1
-    while high - step > low and holds(high - step):
-        high, step = high - step, 2 * step
-    low = max(low, high - step)
-    while high - low > 1:
-        middle = (low + high + 1) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+def _errors(found: Float[ndarray, "draws sizes"]) -> Float[ndarray, " sizes"]:
+    """Standard errors of the means; with all samples alike, one unlike sample more."""
+    return np.maximum(found.std(axis=0), 1 / math.sqrt(len(found))) / math.sqrt(len(found))
 
 
-def _on_a_line(chance: Callable[[int], float], m: int, target: float) -> int:
-    """Where the line through the chances around m reaches the target; m itself if none rises."""
-    around = np.arange(max(1, m - _AROUND), m + _AROUND + 1)
-    slope, start = np.polyfit(around, [chance(int(n)) for n in around], 1)
-    if slope <= 0:
-        return m
-    return int(np.clip(math.ceil((target - start) / slope), around[0], around[-1]))
+def _doubtful(found: Float[ndarray, "draws sizes"], target: float) -> bool:
+    return bool((np.abs(found.mean(axis=0) - target) < _IN_DOUBT * _errors(found)).any())
+
+
+def _read(
+    found: Float[ndarray, "draws sizes"], first: int, target: float, protocol: Protocol
+) -> Floor:
+    """The floor from samples of c(m) around it."""
+    mean, error, at = found.mean(axis=0), _errors(found), _crossing(found, target)
+    possible = first + np.flatnonzero(mean + _Z * error >= target)
+    certain = first + np.flatnonzero(mean - _Z * error >= target)
+    m = first + at
+    return Floor(
+        m=m,
+        low=int(possible[0]) if len(possible) else m,
+        high=int(certain[0]) if len(certain) else first + len(mean) - 1,
+        chance=float(mean[at]),
+        chance_error=float(error[at]),
+        below=float(mean[at - 1]) if at else 0.0,
+        below_error=float(error[at - 1]) if at else 0.0,
+        draws=len(found),
+        is_floor=not protocol.rejection,
+        label=describe(protocol),
+    )

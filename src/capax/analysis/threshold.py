@@ -200,7 +200,8 @@ def panel_protocol(panel: Panel, task: TaskSpec) -> Protocol:
         guesses=panel.restarts,
         rejection=task.reject_ambiguous,
         noise=task.noise,
-        largest_T=max(panel.T),
+        supports=task.support if task.support in ("random", "contiguous") else "fixed",
+        validation_size=task.validation_size,
     )
 
 

@@ -4,26 +4,43 @@ Under a uniform prior on the placements the posterior is uniform on the version 
 best chance to name I exactly is E[1/|V_m|], which lies between P(|V_m| = 1) and (1 + P(..))/2.
 With K guesses of which one must be right it is E[min(1, K/|V_m|)].
 
-AND and OR are simulated exactly for any T, also 10^6: draw the m x s relevant bits; the number of
-irrelevant columns that are 1 on all n_1 positives is Binomial(T - s, p^n_1); only these can occur
-in a consistent placement; draw their bits on the negatives and count. Other functions draw the
-whole sample, so T is limited by the search. (Ours.)
+Examples arrive one after the other, so one simulated sample gives |V_m| for every m in a range, and
+the chance never falls with m. AND and OR are simulated exactly for any T, also 10^6: draw the
+relevant bits; the number of irrelevant columns that are 1 on the n_1 positives among the first
+examples is Binomial(T - s, p^n_1); only these can occur in a consistent placement; draw their other
+bits and count. Other functions draw the whole sample, so T is limited by the search.
+
+Where labels are flipped with probability e, a placement with k errors has the posterior weight
+(e/(1 - e))^k, and K guesses succeed with the mass of the K heaviest placements. (Ours.)
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from capax.boolean.best_possible.disagreement import check_length
 from capax.boolean.best_possible.one_rule_left import probability_as_conjunction
-from capax.boolean.consistent.conjunctions import conjunction_placements
-from capax.boolean.consistent.version_space import count_up_to
+from capax.boolean.best_possible.placements import (
+    Supports,
+    all_placements,
+    num_placements,
+    refuted_at,
+)
+from capax.boolean.consistent.version_space import survivors_up_to
+from capax.boolean.families import conjunction
 from capax.boolean.functions import SparseFunction
 from capax.boolean.random_functions import Key, generator
-from capax.errors import InputError, require
+from capax.errors import InfeasibleError, InputError, require
 
-_MAX_WORK = 20_000_000_000  # rare large draws are worth half a minute; most need a millisecond
+_MAX_WORK, _MAX_WORK_OF_AND = 30_000_000, 20_000_000_000
+"""Words that the search through one sample may touch. Hundreds of samples are searched, so a tenth
+of a second each; with an AND rare large ones are worth half a minute, most need a millisecond."""
+_FEW = 5_000  # placements up to which listing all of them is faster than a search
+_MOST_LISTED = 20_000_000  # placements times examples, where there is no search to fall back on
+_MOST_WEIGHED = 2_000_000  # the same with flipped labels, where every placement keeps a weight
+_MOST_BITS = 20_000_000  # of one sample, where all its bits are drawn
 
 
 @dataclass(frozen=True)
@@ -57,14 +74,8 @@ def best_learner(
 
     Raises `InfeasibleError` when f is neither AND nor OR and T is too large to search.
     """
-    check_length(f, T)
-    require(0.0 < p < 1.0, "p", "0 < p < 1", p)
-    require(m >= 0, "m", "a number of examples >= 0", m)
-    require(draws >= 2, "draws", "at least 2", draws)
-    require(limit >= 2, "limit", "at least 2", limit)
     require(1 <= guesses <= limit, "guesses", f"1 to limit = {limit}", guesses)
-    random, g = generator(key=key), f.relevant()
-    sizes = np.array(_sizes(g, T, m, p, limit, draws, random))
+    sizes = version_space_sizes(f, T, p, first=m, last=m, draws=draws, limit=limit, key=key)[:, 0]
     chance, alone = np.minimum(1.0, guesses / sizes), (sizes == 1).astype(np.float64)
     return BestLearner(
         identification=float(chance.mean()),
@@ -76,39 +87,195 @@ def best_learner(
     )
 
 
-def _sizes(
+def chances(
     f: SparseFunction,
     T: int,
-    m: int,
     p: float,
-    limit: int,
+    *,
+    first: int,
+    last: int,
     draws: int,
-    random: np.random.Generator,
-) -> list[int]:
-    """min(|V_m|, limit) for some random samples."""
+    guesses: int = 1,
+    noise: float = 0.0,
+    supports: Supports = "random",
+    key: Key,
+) -> Float[np.ndarray, "draws sizes"]:
+    """The best learner's chance to name the placement in simulated samples, for m = first .. last.
+
+    Its mean over the draws is E[min(1, K/|V_m|)], or with noise the mass of the K heaviest
+    placements. Without noise, version spaces are counted up to 50 K: each entry is too large by at
+    most 1/50.
+    """
+    require(guesses >= 1, "guesses", "at least 1", guesses)
+    require(0.0 <= noise < 0.5, "noise", "0 <= noise < 1/2", noise)
+    if noise:
+        return _noisy_chances(f, T, p, first, last, draws, guesses, noise, supports, key)
+    sizes = version_space_sizes(
+        f, T, p, first=first, last=last, draws=draws, limit=50 * guesses, supports=supports, key=key
+    )
+    return np.minimum(1.0, guesses / sizes)
+
+
+def version_space_sizes(
+    f: SparseFunction,
+    T: int,
+    p: float,
+    *,
+    first: int,
+    last: int,
+    draws: int,
+    limit: int,
+    supports: Supports = "random",
+    key: Key,
+) -> Int[np.ndarray, "draws sizes"]:
+    """min(|V_m|, limit) of simulated samples, for m = first, .., last along each sample.
+
+    Raises `InfeasibleError` where no way to count is fast enough.
+    """
+    check_length(f, T)
+    require(0.0 < p < 1.0, "p", "0 < p < 1", p)
+    require(0 <= first <= last, "m", "a number of examples >= 0", first)
+    require(draws >= 2, "draws", "at least 2", draws)
+    require(limit >= 2, "limit", "at least 2", limit)
+    random, g = generator(key=key), f.relevant()
+    g = g.on(range(g.s))
+    as_and = _as_conjunction(g, p) if supports == "random" else None
+    if supports == "contiguous":
+        _refuse_long_lists(g, T, last, supports, _MOST_LISTED)
+    if as_and is None and last * T > _MOST_BITS:
+        raise InfeasibleError(f"T: samples of {last} inputs of length {T} are too large to draw")
+    sizes = []
+    for _ in range(draws):
+        if as_and is not None:
+            X, y = _conjunction_sample(T, g.s, first, last, as_and, random)
+            sizes.append(_sizes_along(conjunction(range(g.s)), X, y, first, limit, "random"))
+        else:
+            X = random.random((last, T)) < p
+            y = g.on(_drawn_placement(g, T, supports, random), T)(X)
+            sizes.append(_sizes_along(g, X, y, first, limit, supports))
+    return np.array(sizes)
+
+
+def _as_conjunction(f: SparseFunction, p: float) -> float | None:
+    """p if f is an AND, 1 - p if it is an OR (an AND of flipped bits), `None` for the others."""
     try:
-        as_and = probability_as_conjunction(f, p)
+        return probability_as_conjunction(f, p)
     except InputError:
-        placed, sizes = f.on(range(f.s), T), []
-        for _ in range(draws):
-            X = random.random((m, T)) < p
-            sizes.append(count_up_to(f, X, placed(X), limit))
-        return sizes
-    return [_conjunction_size(T, f.s, m, as_and, limit, random) for _ in range(draws)]
+        return None
 
 
-def _conjunction_size(
-    T: int, s: int, m: int, p: float, limit: int, random: np.random.Generator
-) -> int:
-    """min(|V_m|, limit) for an AND, from the columns that the positives leave alive."""
-    relevant = random.random((m, s)) < p
-    negatives = relevant[~relevant.all(axis=1)]
-    alive = int(random.binomial(T - s, p ** (m - len(negatives))))
-    others = random.random((len(negatives), alive)) < p
-    columns = np.concatenate([negatives, others], axis=1).astype(np.uint8)
-    count = 0
-    for block in conjunction_placements(s, columns, np.zeros(len(negatives)), _MAX_WORK):
-        count += len(block)
-        if count >= limit:
-            return limit
-    return count
+def _refuse_long_lists(f: SparseFunction, T: int, m: int, supports: Supports, most: int) -> None:
+    number = num_placements(f, T, supports)
+    if number * max(1, m) > most:
+        raise InfeasibleError(
+            f"T: {number} placements times {m} examples are too many to list, at most {most:.0e}"
+        )
+
+
+def _drawn_placement(
+    f: SparseFunction, T: int, supports: Supports, random: np.random.Generator
+) -> tuple[int, ...]:
+    """The true placement. Among all supports every one is alike, so that the first will do."""
+    if supports == "random":
+        return tuple(range(f.s))
+    placements = all_placements(f, T, supports)
+    return tuple(placements[int(random.integers(len(placements)))].tolist())
+
+
+def _conjunction_sample(
+    T: int, s: int, first: int, last: int, p: float, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bits and labels of an AND on its own columns and those that `first` examples leave alive."""
+    relevant = random.random((last, s)) < p
+    y = np.asarray(relevant.all(axis=1))
+    positive = y & (np.arange(last) < first)
+    alive = int(random.binomial(T - s, p ** int(positive.sum())))
+    others = (random.random((last, alive)) < p) | positive[:, None]
+    return np.concatenate([relevant, others], axis=1), y.astype(np.float64)
+
+
+def _sizes_along(
+    f: SparseFunction, X: np.ndarray, y: np.ndarray, first: int, limit: int, supports: Supports
+) -> Int[np.ndarray, " sizes"]:
+    """min(|V_m|, limit) for m = first .. len(y).
+
+    |V_m| is counted from one list of placements: those that survive the smallest m at which fewer
+    than `limit` do, each with the example that refutes it.
+    """
+    last, columns = len(y), X.shape[1]
+    start = first
+    if supports == "contiguous" or num_placements(f, columns) <= _FEW:
+        survived = refuted_at(f, X, y, all_placements(f, columns, supports))
+    else:
+        start, placements = _first_list(f, X, y, first, limit)
+        survived = refuted_at(f, X, y, placements)
+    sizes = (survived[None, :] >= np.arange(start, last + 1)[:, None]).sum(axis=1)
+    return np.concatenate([np.full(start - first, limit), np.minimum(sizes, limit)])
+
+
+def _first_list(
+    f: SparseFunction, X: np.ndarray, y: np.ndarray, first: int, limit: int
+) -> tuple[int, Int[np.ndarray, "n s"]]:
+    """The smallest m from `first` on with |V_m| < limit, and V_m; all of y where there is none."""
+
+    work = _MAX_WORK_OF_AND if f == conjunction(range(f.s)) else _MAX_WORK
+
+    def listed(m: int) -> np.ndarray:
+        return survivors_up_to(f, X[:m], y[:m], limit, max_work=work)
+
+    found = listed(first)
+    if len(found) < limit or first == len(y):
+        return first, found
+    low, high, found = first, len(y), listed(len(y))
+    while high - low > 1:
+        middle = (low + high) // 2
+        here = listed(middle)
+        if len(here) < limit:
+            high, found = middle, here
+        else:
+            low = middle
+    return high, found
+
+
+def _noisy_chances(
+    f: SparseFunction,
+    T: int,
+    p: float,
+    first: int,
+    last: int,
+    draws: int,
+    guesses: int,
+    noise: float,
+    supports: Supports,
+    key: Key,
+) -> Float[np.ndarray, "draws sizes"]:
+    """Posterior mass of the `guesses` heaviest placements, by listing all of them."""
+    check_length(f, T)
+    require(f.is_boolean, "function", "a Boolean function", f)
+    require(0.0 < p < 1.0, "p", "0 < p < 1", p)
+    g = f.relevant()
+    g = g.on(range(g.s))
+    _refuse_long_lists(g, T, last, supports, _MOST_WEIGHED)
+    placements, random = all_placements(g, T, supports), generator(key=key)
+    found = np.empty((draws, last - first + 1))
+    for d in range(draws):
+        X = random.random((last, T)) < p
+        truth = placements[int(random.integers(len(placements)))]
+        rows = sum(X[:, placements[:, i]].astype(np.int64) << i for i in range(g.s))
+        y = g.table[sum(X[:, truth[i]].astype(np.int64) << i for i in range(g.s))]
+        seen = y.astype(bool) ^ (random.random(last) < noise)
+        errors = np.cumsum(g.table[rows].astype(bool) != seen[:, None], axis=0, dtype=np.int32)
+        errors = np.concatenate([np.zeros((1, len(placements)), np.int32), errors])[first:]
+        found[d] = _heaviest(errors, noise, min(guesses, len(placements)))
+    return found
+
+
+def _heaviest(
+    errors: Int[np.ndarray, "sizes N"], noise: float, guesses: int
+) -> Float[np.ndarray, " sizes"]:
+    """Share of the posterior that the `guesses` placements with the fewest errors hold."""
+    fewest = np.partition(errors, guesses - 1, axis=1)[:, :guesses]
+    start = fewest.min(axis=1, keepdims=True)
+    odds = math.log(noise / (1.0 - noise))
+    weight = np.exp(odds * (errors - start)).sum(axis=1)
+    return np.exp(odds * (fewest - start)).sum(axis=1) / weight

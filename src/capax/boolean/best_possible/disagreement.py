@@ -15,6 +15,7 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.special import logsumexp
@@ -35,9 +36,17 @@ def log_binomial(n: int, k: int) -> float:
     return math.fsum(math.log((n - i) / (k - i)) for i in range(k))
 
 
-def log_num_placements(f: SparseFunction, T: int) -> float:
-    """ln of the number of distinct functions that f makes on T positions; C(T, s) if symmetric."""
+def log_num_placements(
+    f: SparseFunction, T: int, supports: Literal["random", "contiguous"] = "random"
+) -> float:
+    """ln of the number of distinct functions that f makes on T positions; C(T, s) if symmetric.
+
+    On contiguous supports T - s + 1 instead, times the orders of its variables that differ.
+    """
     check_length(f, T)
+    if supports == "contiguous":
+        orders = math.lgamma(f.s + 1) - math.log(num_automorphisms(f))
+        return math.log(T - f.s + 1) + max(0.0, orders)
     if f.is_symmetric:
         return log_binomial(T, f.s)
     return _log_falling(T, f.s) - math.log(num_automorphisms(f))
@@ -58,11 +67,17 @@ class Rivals:
     log_count: float
     q: float
 
-    def log_survivors(self, m: int) -> float:
-        """ln of the expected number that survive m examples."""
-        if self.q >= 1.0:
+    def log_survivors(self, m: int, noise: float = 0.0) -> float:
+        """ln of the expected number that survive m examples.
+
+        With labels flipped with chance e, ln of a bound on the expected number that make no more
+        errors than the true placement: where the two differ (chance q), one of them errs, the wrong
+        one with chance 1 - e; by Chernoff's bound a factor 1 - q + 2 q sqrt(e (1 - e)) per example.
+        """
+        q = self.q * (1.0 - 2.0 * math.sqrt(noise * (1.0 - noise)))
+        if q >= 1.0:
             return self.log_count if m == 0 else -math.inf
-        return self.log_count + m * math.log1p(-self.q)
+        return self.log_count + m * math.log1p(-q)
 
 
 def rivals(f: SparseFunction, T: int, p: float) -> tuple[Rivals, ...]:
@@ -84,28 +99,34 @@ def expected_wrong_survivors(f: SparseFunction, T: int, m: int, p: float) -> flo
     return math.exp(min(log_expected_wrong_survivors(f, T, m, p), 709.0))
 
 
-def log_expected_wrong_survivors(f: SparseFunction, T: int, m: int, p: float) -> float:
-    """ln E[W_m]; -inf when there is no rival."""
+def log_expected_wrong_survivors(
+    f: SparseFunction, T: int, m: int, p: float, *, noise: float = 0.0
+) -> float:
+    """ln E[W_m]; -inf when there is no rival. With noise the bound of `Rivals.log_survivors`."""
     require(m >= 0, "m", "a number of examples >= 0", m)
-    terms = [kind.log_survivors(m) for kind in rivals(f, T, p)]
+    terms = [kind.log_survivors(m, noise) for kind in rivals(f, T, p)]
     return float(logsumexp(terms)) if terms and max(terms) > -math.inf else -math.inf
 
 
-def union_sample_size(f: SparseFunction, T: int, delta: float, p: float) -> int:
+def union_sample_size(
+    f: SparseFunction, T: int, delta: float, p: float, *, noise: float = 0.0
+) -> int:
     """The smallest m with E[W_m] <= delta: then the sample names I with probability >= 1 - delta.
 
+    With noise the placement with the fewest errors is I with that probability.
     Raises `InfeasibleError` when some rival is never refuted (p = 0 or 1).
     """
     require(delta > 0.0, "delta", "a number > 0", delta)
+    require(0.0 <= noise < 0.5, "noise", "0 <= noise < 1/2", noise)
     if any(kind.q <= 0.0 for kind in rivals(f, T, p)):
         raise InfeasibleError(f"p: at p = {p} some wrong placement of f is never refuted")
     enough = 1
-    while log_expected_wrong_survivors(f, T, enough, p) > math.log(delta):
+    while log_expected_wrong_survivors(f, T, enough, p, noise=noise) > math.log(delta):
         enough *= 2
     low = -1  # exclusive: too few; `enough` suffices
     while enough - low > 1:
         middle = (low + enough) // 2
-        fits = log_expected_wrong_survivors(f, T, middle, p) <= math.log(delta)
+        fits = log_expected_wrong_survivors(f, T, middle, p, noise=noise) <= math.log(delta)
         low, enough = (low, middle) if fits else (middle, enough)
     return enough
 

@@ -6,6 +6,7 @@ before the data can contain the answer at all.
 
 import itertools
 import math
+from typing import Literal
 
 import numpy as np
 
@@ -61,11 +62,18 @@ def _binary_entropy(q: float) -> float:
     return entropy_bits(np.array([q, 1.0 - q]))
 
 
-def counting_sample_size(f: SparseFunction, T: int, target: float, *, guesses: int = 1) -> int:
+def counting_sample_size(
+    f: SparseFunction,
+    T: int,
+    target: float,
+    *,
+    guesses: int = 1,
+    supports: Literal["random", "contiguous"] = "random",
+) -> int:
     """The smallest m that `counting` allows: K values^m >= target N, K rules offered."""
     require(0.0 < target <= 1.0, "target", "0 < target <= 1", target)
     require(guesses >= 1, "guesses", "at least 1", guesses)
-    nats = log_num_placements(f, T) + math.log(target) - math.log(guesses)
+    nats = log_num_placements(f, T, supports) + math.log(target) - math.log(guesses)
     values = max(2, len(np.unique(f.table)))
     return max(0, math.ceil(nats / math.log(values) - 1e-9))
 

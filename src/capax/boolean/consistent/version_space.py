@@ -58,6 +58,20 @@ def count_up_to(f: SparseFunction, X: Any, y: Any, limit: int, *, max_work: int 
     return count
 
 
+def survivors_up_to(
+    f: SparseFunction, X: Any, y: Any, limit: int, *, max_work: int = MAX_WORK
+) -> np.ndarray:
+    """The first `limit` placements [n, s] that agree with the sample; all of V where n < limit."""
+    found: list[np.ndarray] = []
+    count = 0
+    for block in _blocks(f, *_checked(X, y), max_work):
+        found.append(block)
+        count += len(block)
+        if count >= limit:
+            break
+    return np.concatenate(found)[:limit] if found else np.empty((0, f.s), dtype=np.int64)
+
+
 def is_unique(f: SparseFunction, X: Any, y: Any, *, max_work: int = MAX_WORK) -> bool:
     """Does the sample single out one placement of f? Stops at the second one."""
     return count_up_to(f, X, y, 2, max_work=max_work) == 1

@@ -72,7 +72,7 @@ def _thresholds(
     found = []
     for T, looks in by_T.items():
         counts = Counts.of([(m, look.accuracy >= accuracy) for (m, _), look in looks.items()])
-        found.append(threshold_of(name, T, counts, floor=card_floor(plan, target, T)))
+        found.append(threshold_of(name, T, counts, floor=card_floor(plan, target, T, accuracy)))
     return tuple(found)
 
 
@@ -122,7 +122,7 @@ def _row(
         m_star=found.m_star,
         low=found.low,
         high=found.high,
-        floor=found.floor.m if found.floor else 0,
+        floor=found.floor.m if found.floor else None,
         solved_share=round(passed / total, 4),
         rate=rate,
         seconds=round(cost["s"] or 0.0, 4),

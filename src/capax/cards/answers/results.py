@@ -14,6 +14,7 @@ from capax.errors import InputError
 class Row:
     """m* of one learner at one T and accuracy; None where the trials leave it open.
 
+    `floor`: what the best possible learner needs; None where no floor is known.
     `solved_share`: of the scored trials that passed; `rate`: the learning rate that was chosen;
     `seconds`: mean time of one fit.
     """
@@ -25,7 +26,7 @@ class Row:
     m_star: int | None
     low: int | None
     high: int | None
-    floor: int
+    floor: int | None
     solved_share: float
     rate: float | None
     seconds: float

@@ -6,7 +6,7 @@ accuracies: the search for 100 % comes first, and what it did is there when 99 %
 
 from dataclasses import dataclass, field, replace
 
-from capax.analysis.floor import Floor, Protocol, floor
+from capax.analysis.floor import Floor, Protocol, fewest_examples, floor
 from capax.cards.measuring.families import card_family
 from capax.cards.measuring.scores import Looks, Rate, chosen_rate, look_at, open_range, tuning_name
 from capax.cards.protocol.plan import TUNING_SEEDS, Plan
@@ -16,7 +16,6 @@ from capax.sweep.search import Progress
 from capax.sweep.spec import Panel
 from capax.sweep.trial import Outcome, Trial
 
-_SIMULATED = 4  # bits of a target up to which the best learner is simulated
 _CHEAP = 3  # times as many trials for learners whose fits take milliseconds
 
 
@@ -46,7 +45,7 @@ class Question:
     _begun: bool = False
 
     def begin(self) -> None:
-        """Look up what is known and what to ask first; the floor may take a while to find."""
+        """Look up what is known and what to ask first."""
         self._begun = True
         self._left = list(self.plan.accuracies)
         self._waiting = self._tuning_trials()
@@ -106,7 +105,7 @@ class Question:
     def _tuning_trials(self) -> list[Trial]:
         """Every rate on the same tuning seeds, where rates differ and at the largest m."""
         waiting = []
-        for m in self.plan.scouts(self.entry, self._floor):
+        for m in self.plan.scouts(self.entry, self._fewest):
             for rate in rates_of(self.plan, self.entry):
                 panel, known = self.at(rate), self.tuning.setdefault(rate, {})
                 for i in range(self.plan.tuning_trials):
@@ -152,17 +151,29 @@ class Question:
         return self.plan.grid(*open_range(scouts, self.plan.accuracies, self._lowest, high))
 
     @property
-    def _floor(self) -> int:
-        return card_floor(self.plan, self.target, self.T).m
+    def _fewest(self) -> int:
+        """Fewer examples than this identify the rule for no learner."""
+        chosen = target_of(self.target)
+        rules = card_protocol(self.plan, max(self.plan.accuracies))
+        return fewest_examples(chosen.function, self.T, chosen.p, protocol=rules)
 
     @property
     def _lowest(self) -> int:
-        return max(4, self._floor // 2)
+        return max(4, self._fewest // 2)
 
 
-def card_floor(plan: Plan, target: str, T: int) -> Floor:
-    """What the best possible learner needs under the protocol of the card."""
+def card_protocol(plan: Plan, accuracy: float) -> Protocol:
+    """How a trial of a card is judged at an accuracy: one fit, one guess."""
+    return Protocol(
+        noise=plan.noise,
+        supports=plan.support,
+        accuracy=accuracy,
+        validation_size=plan.validation_size,
+    )
+
+
+def card_floor(plan: Plan, target: str, T: int, accuracy: float) -> Floor | None:
+    """What the best possible learner needs under the protocol of the card; `None` where no floor
+    is known."""
     chosen = target_of(target)
-    longest = max(plan.T) if chosen.s <= _SIMULATED else 10**6  # beyond: Fano's, at every T
-    protocol = Protocol(noise=plan.noise, largest_T=longest)
-    return floor(chosen.function, T, chosen.p, protocol=protocol)
+    return floor(chosen.function, T, chosen.p, protocol=card_protocol(plan, accuracy))

@@ -99,15 +99,15 @@ class Plan(Spec):
         slow = entry.name in SLOW or entry.name in COSTLY_FITS
         return self.m_high_slow if slow and self.m_high_slow is not None else self.m_high
 
-    def scouts(self, entry: Entry, floor: int) -> tuple[int, ...]:
+    def scouts(self, entry: Entry, fewest: int) -> tuple[int, ...]:
         """Where rates are compared: near the threshold they differ, at the largest m they may not.
 
-        Twice and four times the floor, and half way from there to the largest m, on a log scale. A
-        grid also needs the largest m, to see what it leaves open, and the one between only where
-        these lie far apart; an adaptive search looks there itself.
+        Twice and four times `fewest`, a bound below the floor, and half way from there to the
+        largest m, on a log scale. A grid also needs the largest m, to see what it leaves open, and
+        the one between only where these lie far apart; an adaptive search looks there itself.
         """
         high = self.highest(entry)
-        near = [min(2 * floor, high), min(4 * floor, high)]
+        near = [min(2 * fewest, high), min(4 * fewest, high)]
         between = round((near[1] * high) ** 0.5)
         if self.design == "adaptive":
             return tuple(sorted({*near, between}))

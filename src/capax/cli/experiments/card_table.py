@@ -28,11 +28,12 @@ def _target_lines(made: "Card", target: str) -> "Iterator[tuple[str, str]]":
     """Text and style of every line about a target."""
     about = made.targets.get(target, {})
     rows = [row for row in made.rows if row.target == target]
-    floors = dict(sorted((row.T, row.floor) for row in rows))
+    levels = sorted({row.accuracy for row in rows}, reverse=True)
+    floors = {row.T: row.floor for row in sorted(rows, key=lambda row: (row.T, row.accuracy))}
+    known = ", ".join(f"{m or 'unknown'} (T = {T})" for T, m in floors.items())
     traits = ", ".join(f"{name} {about.get(name)}" for name in ("leap", "degree", "sensitivity"))
     yield f"{target}: {traits}", "bold"
-    yield f"floor (the best learner): {', '.join(f'{m} (T = {T})' for T, m in floors.items())}", ""
-    levels = sorted({row.accuracy for row in rows}, reverse=True)
+    yield f"floor (the best learner): {known}", ""
     lines = {
         name: [_cells(made, name, target, T, levels) for T in sorted(floors)] for name in made.names
     }

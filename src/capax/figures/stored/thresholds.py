@@ -105,6 +105,8 @@ def _references(panel: Panel, found: tuple[Threshold, ...]) -> tuple[ReferenceCu
     best = np.array([float(floor.m) for _, floor, _ in known])
     one_left = np.array([_one_rule_left(task) for _, _, task in known])
     references = [ReferenceCurve(known[0][1].label, T, best)]
+    if any(task.support != "random" or task.noise for _, _, task in known):
+        return tuple(references)  # the other two are for clean labels and all supports
     if np.all(np.isfinite(one_left)):
         references.append(ReferenceCurve("one rule left in 80%", T, one_left))
     union = np.array([float(_union(task)) for _, _, task in known])
