@@ -117,7 +117,9 @@ def _growth_section(found: Audit) -> Section:
     note = (
         "The paper says that bounded heads create sparse variables. On a real model the test is "
         "how the number of tokens that hold 95 % of a row grows with the context: an exponent near "
-        "0 is sparse or local, near 1 is broad. It is a measurement on this text, not a theorem."
+        "0 is sparse or local, near 1 is broad. It is a measurement on this text, not a theorem. "
+        "The interval of an exponent is that of the fitted line; two halves of one text differ by "
+        "more than their intervals in about one head of seven."
     )
     html = paragraph(note) + chart_frame(chart) + chart_frame(every)
     return Section("growth", "Growth", "How n95 grows with the context", html, (chart, every))

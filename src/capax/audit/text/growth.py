@@ -1,8 +1,9 @@
 """How n95 grows with the context: the slope of ln n95 against ln T, with an interval.
 
 Rows are averaged in half octaves of T (rows of one text are alike; a bin counts once), a line is
-fitted through the bins, and the interval is the 95 % t-interval of its slope from the residuals. So
-the interval covers both noise and the failure of a power law.
+fitted through the bins, and the interval is the 95 % t-interval of its slope from the residuals. It
+is the interval of this fit to these rows. It is not one for another text, nor for another part of
+the same text: rows of neighbouring bins come from the same window and go astray together.
 """
 
 from dataclasses import dataclass

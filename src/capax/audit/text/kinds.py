@@ -9,8 +9,8 @@ RULES = (
     ("first-token", "at least half of the mass on the first token"),
     ("previous-token", "at least half of the mass on the token before"),
     ("local", "at least 80 % of the mass within 8 tokens of the query"),
-    ("sparse", "n95 grows slower than sqrt(T): the exponent's interval lies below 1/2"),
-    ("broad", "n95 grows faster than sqrt(T): the exponent's interval lies above 1/2"),
+    ("sparse", "n95 grows slower than sqrt(T): the interval of the fitted exponent lies below 1/2"),
+    ("broad", "n95 grows faster than sqrt(T): the interval of the fitted exponent lies above 1/2"),
     ("mixed", "none of these"),
 )
 
