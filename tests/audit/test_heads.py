@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capax.audit.heads.attend import plane_coordinates, scores, turned
+from capax.audit.heads.attend import scores, turned
 from capax.audit.heads.capacity_share import Counted, capacity_shares
-from capax.audit.heads.distance import distance_norms
+from capax.audit.heads.distance import waves_of
 from capax.audit.heads.random_start import Start, random_sizes
 from capax.audit.heads.sizes import head_sizes
 from capax.audit.layouts.attention import Attention, Norm, Rotary
@@ -43,17 +43,18 @@ def rotation(rotary, distance, k):
 @pytest.mark.parametrize("k, planes", [(6, 3), (7, 2), (10, 3)])
 def test_norm_at_every_distance_is_that_of_the_turned_matrix(pairs, k, planes):
     rng = np.random.default_rng(k)
-    Q, K_, rotary = rng.normal(size=(9, k)), rng.normal(size=(5, k)), Rotary(
-        np.array([1.0, 0.3, 0.02])[:planes], pairs
-    )  # fmt: skip
-    found = distance_norms(Q.T @ Q, K_.T @ K_, rotary, 30)
-    truth = [np.linalg.norm(Q @ rotation(rotary, D_, k).T @ K_.T) for D_ in range(30)]
-    np.testing.assert_allclose(found, truth, rtol=1e-5)
+    theta = np.array([1.0, 0.3, 0.02])[:planes]
+    Q, K_, rotary = rng.normal(size=(9, k)), rng.normal(size=(5, k)), Rotary.plain(theta, pairs)
+    waves = waves_of(Q.T @ Q, K_.T @ K_, rotary, theta)
+    truth = [np.linalg.norm(Q @ rotation(rotary, D_, k).T @ K_.T) for D_ in range(130)]
+    np.testing.assert_allclose(waves.norms_below(130), truth, rtol=1e-10)
+    np.testing.assert_allclose(waves.norms_below(31), truth[:31], rtol=1e-10)
+    np.testing.assert_allclose(waves.norms_at(np.arange(130)), truth, rtol=1e-12)
 
 
 def test_scores_turn_by_the_distance_alone():
     """score(i, j) = x_i W_Q R_{i-j}^T W_K^T x_j: what the norm over distances is about."""
-    rotary = Rotary(np.array([1.0, 0.3, 0.02]))
+    rotary = Rotary.plain(np.array([1.0, 0.3, 0.02]))
     head = attention(rotary=rotary, norm=None, scale=1.0)
     X = np.random.default_rng(1).normal(size=(8, D))
     S = scores(head, 1, X)
@@ -64,15 +65,16 @@ def test_scores_turn_by_the_distance_alone():
 
 def test_turning_breaks_the_coordinatewise_bound_on_normalised_queries():
     """g_Q = (1, 0), g_K = (0, 1) in one plane: the products are 0, yet scores reach k/2."""
-    rotary = Rotary(np.array([math.pi / 2, 0.0, 0.0]))
+    rotary = Rotary.plain(np.array([math.pi / 2, 0.0, 0.0]))
     g_Q, g_K = np.zeros(K), np.zeros(K)
-    first, second = plane_coordinates(rotary)
+    first, second = rotary.coordinates()
     g_Q[first[0]], g_K[second[0]] = 1.0, 1.0
     head = attention(rotary=rotary, q_gain=g_Q, k_gain=g_K, scale=1.0)
     X = np.random.default_rng(2).normal(size=(60, D))
     X *= math.sqrt(D) / np.linalg.norm(X, axis=1, keepdims=True)
     largest = max(np.abs(scores(head, h, X)).max() for h in range(4))
-    assert (g_Q * g_K).max() * K < largest <= head_sizes(head, 0, 60).score_radius == K
+    radius = head_sizes(head, 0, 60).score_radius
+    assert (g_Q * g_K).max() * K < largest <= radius == pytest.approx(K, rel=2e-9)
 
 
 @pytest.mark.parametrize("kind", ["rms", "layer"])

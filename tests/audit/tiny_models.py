@@ -30,12 +30,34 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
                                      "n_positions": 32, "scale_attn_by_inverse_layer_idx": True}),
     "gpt_neox": ("GPTNeoXConfig", TINY | {"rotary_pct": 0.34}),
     "bert": ("BertConfig", TINY),
+    "bert-relative_key": ("BertConfig", TINY | {"position_embedding_type": "relative_key"}),
+    "bert-relative_key_query": ("BertConfig",
+                                TINY | {"position_embedding_type": "relative_key_query"}),
     "roberta": ("RobertaConfig", TINY),
     "distilbert": ("DistilBertConfig", {"dim": 24, "n_heads": 4, "n_layers": 2, "hidden_dim": 20,
                                         "vocab_size": 31, "max_position_embeddings": 32}),
     "albert": ("AlbertConfig", TINY | {"embedding_size": 14}),
     "llama": ("LlamaConfig", GROUPED),
     "llama-wide-bias": ("LlamaConfig", WIDE | {"attention_bias": True}),
+    "llama-yarn": ("LlamaConfig", GROUPED | {"rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0,
+        "original_max_position_embeddings": 8}}),
+    "llama-dynamic": ("LlamaConfig", GROUPED | {"rope_parameters": {
+        "rope_type": "dynamic", "rope_theta": 100.0, "factor": 4.0}}),
+    "llama-linear": ("LlamaConfig", GROUPED | {"rope_parameters": {
+        "rope_type": "linear", "rope_theta": 100.0, "factor": 4.0}}),
+    "llama-proportional": ("LlamaConfig", GROUPED | {"rope_parameters": {
+        "rope_type": "proportional", "rope_theta": 100.0, "partial_rotary_factor": 0.7}}),
+    "gpt_neox-yarn": ("GPTNeoXConfig", TINY | {"rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "partial_rotary_factor": 0.67,
+        "mscale": 2.0, "mscale_all_dim": 0.5, "original_max_position_embeddings": 8}}),
+    "qwen3-yarn": ("Qwen3Config", WIDE | {"rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "attention_factor": 3.0,
+        "original_max_position_embeddings": 16}}),
+    "phi3-longrope": ("Phi3Config", TINY | {
+        "num_key_value_heads": 2, "pad_token_id": 0, "original_max_position_embeddings": 8,
+        "rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.5, 2.0],
+                         "long_factor": [2.0, 5.0, 9.0]}}),
     "llama3-rope": ("LlamaConfig", GROUPED | {"rope_parameters": {
         "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
         "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}),
@@ -83,11 +105,42 @@ def build(name: str) -> Any:
     config = getattr(transformers, kind)(**fields)
     config._attn_implementation = "eager"
     model = transformers.AutoModel.from_config(config, attn_implementation="eager").eval()
+    if "relative" in name:
+        add_distance_vectors(model)
     with torch.no_grad():
         for parameter in model.parameters():
             size = 0.3 if parameter.ndim > 1 else 0.5
             parameter.add_(size * torch.randn_like(parameter))
     return model
+
+
+def add_distance_vectors(model: Any) -> None:
+    """What BERT of transformers 4 had and 5 dropped: e_{l-r} added to keys, or to both sides."""
+    from transformers.models.bert import modeling_bert
+
+    config = model.config
+    n, k = config.max_position_embeddings, config.hidden_size // config.num_attention_heads
+    for layer in model.encoder.layer:
+        layer.attention.self.distance_embedding = torch.nn.Embedding(2 * n - 1, k)
+    if not hasattr(modeling_bert, "without_distance"):
+        modeling_bert.without_distance = modeling_bert.eager_attention_forward
+        modeling_bert.eager_attention_forward = _with_distance
+
+
+def _with_distance(module: Any, query: Any, key: Any, value: Any, mask: Any, **rest: Any) -> Any:
+    from transformers.models.bert import modeling_bert
+
+    if not hasattr(module, "distance_embedding"):
+        return modeling_bert.without_distance(module, query, key, value, mask, **rest)
+    T, E = query.shape[2], module.distance_embedding
+    distance = torch.arange(T)[:, None] - torch.arange(T)[None, :]
+    positional = E(distance + module.config.max_position_embeddings - 1)
+    scores = query @ key.transpose(2, 3) + torch.einsum("bhld,lrd->bhlr", query, positional)
+    if module.config.position_embedding_type == "relative_key_query":
+        scores = scores + torch.einsum("bhrd,lrd->bhlr", key, positional)
+    scores = scores / query.shape[-1] ** 0.5
+    weights = torch.nn.functional.softmax(scores if mask is None else scores + mask, dim=-1)
+    return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
 def inputs_of(model: Any) -> dict[str, Any]:

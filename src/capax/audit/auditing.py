@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RIGOROUS = (
-    "Rigorous, for every input: the norms, and the score radius (no score of the head is larger on "
-    "inputs that passed the norm in front of it)."
+    "Rigorous, for every input: the norms, and the score radius. No score of the head before masks "
+    "and softmax is larger in absolute value, with the key bias and all terms for positions in it, "
+    "at every distance, in exact arithmetic, on inputs that passed the norm in front of the head."
 )
 COMPARISON = (
     "A comparison, not a bound: ratios to random initialisation, and capacity shares (Corollary "

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from capax.audit.heads.folding import factors
-from capax.audit.layouts.attention import Attention, Rotary
+from capax.audit.layouts.attention import Attention, DistanceVectors, Rotary
+from capax.errors import require
 
 Matrix = Float[np.ndarray, "_ _"]
 
@@ -25,7 +26,7 @@ def scores(
         Q, K = _normalised(Q, attention.q_gain, eps), _normalised(K, attention.k_gain, eps)
     if attention.rotary is not None:
         Q, K = turned(Q, attention.rotary), turned(K, attention.rotary)
-    S = attention.scale * Q @ K.T
+    S = attention.scale * (Q @ K.T + _distance_terms(attention.distance_vectors, Q, K))
     cap = attention.soft_cap
     return S if cap is None else cap * np.tanh(S / cap)
 
@@ -49,21 +50,27 @@ def head_output(attention: Attention, h: int, A: Matrix, Y: Matrix) -> Matrix:
 
 
 def turned(Q: Matrix, rotary: Rotary) -> Matrix:
-    """Row t turned by t theta_i in plane i."""
-    planes = len(rotary.frequencies)
-    first, second = plane_coordinates(rotary)
-    angle = np.arange(len(Q))[:, None] * rotary.frequencies[None, :planes]
+    """Row t turned by t theta_i in plane i, in a context of len(Q) tokens."""
+    theta = rotary.frequencies(len(Q))
+    known = theta is not None and rotary.factor is not None
+    require(known, "rotary positions", "frequencies that are known in this context", len(Q))
+    first, second = rotary.coordinates()
+    angle = np.arange(len(Q))[:, None] * np.asarray(theta)[None, :]
     cos, sin = np.cos(angle), np.sin(angle)
     out = Q.copy()
     out[:, first] = Q[:, first] * cos - Q[:, second] * sin
     out[:, second] = Q[:, second] * cos + Q[:, first] * sin
-    return out
+    return out * rotary.lengths(Q.shape[1])
 
 
-def plane_coordinates(rotary: Rotary) -> tuple[np.ndarray, np.ndarray]:
-    """First and second coordinate of every plane."""
-    i = np.arange(len(rotary.frequencies))
-    return (i, i + len(i)) if rotary.pairs == "halves" else (2 * i, 2 * i + 1)
+def _distance_terms(distance: DistanceVectors | None, Q: Matrix, K: Matrix) -> Matrix | float:
+    if distance is None:
+        return 0.0
+    n = (len(distance.vectors) + 1) // 2
+    row = np.arange(len(Q))[:, None] - np.arange(len(K))[None, :] + n - 1
+    E = np.asarray(distance.vectors, np.float64)[row]
+    terms = np.einsum("ik,ijk->ij", Q, E)
+    return terms + np.einsum("jk,ijk->ij", K, E) if distance.both else terms
 
 
 def _visible(attention: Attention, rows: int, columns: int) -> Bool[np.ndarray, "rows cols"]:

@@ -7,40 +7,95 @@ a by e^{i D theta_a}, and the real trace of a composition is twice the real part
     f(D) = 2 Re sum_ab [ e^{iD(theta_a - theta_b)} P^A_ab P^B_ba
                        + e^{iD(theta_a + theta_b)} Q^A_ab conj(Q^B_ba) ].
 
-As a quadratic form in (cos, sin) this is one product of a [D, k] by a [k, k] matrix for all D.
-Coordinates that do not turn are planes of frequency 0.
+Coordinates that do not turn are planes of frequency 0. This is a sum of waves c_j e^{i D w_j}. A
+Fourier transform with unequal frequencies gives all D at once (Greengard and Lee, SIAM Review
+2004): every c_j is spread over a fine grid with a Gaussian, the grid is transformed, and the result
+is divided by the Gaussian's own transform.
 """
 
-import numpy as np
-from jaxtyping import Complex, Float
+import math
+from dataclasses import dataclass
 
-from capax.audit.heads.attend import plane_coordinates
+import numpy as np
+from jaxtyping import Complex, Float, Int
+
 from capax.audit.layouts.attention import Rotary
 
-FURTHEST = 8192
+MOST_DISTANCES = 2**20  # a transform of this size takes about 100 MB
+SPREAD = 12  # grid points to either side: an error below 1e-11 of the sum of |c_j|
 Square = Float[np.ndarray, "k k"]
 
 
-def distance_norms(A: Square, B: Square, rotary: Rotary, distances: int) -> Float[np.ndarray, "D"]:
-    """||W_Q R_D^T W_K^T||_F for D = 0, ..., distances - 1 (relative accuracy 1e-5)."""
+@dataclass(frozen=True)
+class Waves:
+    """f(D) = Re sum_j c_j e^{i D w_j}, the squared Frobenius norm at distance D."""
+
+    c: Complex[np.ndarray, "waves"]
+    w: Float[np.ndarray, "waves"]
+
+    def norms_at(self, D: Int[np.ndarray, "some"]) -> Float[np.ndarray, "some"]:
+        """The Frobenius norms at single distances, wave by wave."""
+        f = (self.c * np.exp(1j * D[:, None] * self.w)).real.sum(axis=1)
+        return np.sqrt(np.maximum(0.0, f))
+
+    def norms_below(self, distances: int) -> Float[np.ndarray, "D"]:
+        """The Frobenius norms for D = 0, ..., distances - 1."""
+        N = max(64, distances + distances % 2)
+        grid, width = 2 * N, math.pi * SPREAD / (3 * N * N)
+        middle = self.c * np.exp(0.5j * N * self.w)  # D is counted from N/2
+        at = np.mod(-self.w, 2 * math.pi) * grid / (2 * math.pi)
+        nearest = np.floor(at).astype(np.int64)[:, None] + np.arange(1 - SPREAD, SPREAD + 1)
+        away = (nearest - at[:, None]) * (2 * math.pi / grid)
+        weights = middle[:, None] * np.exp(-(away**2) / (4 * width))
+        cells = np.mod(nearest, grid).ravel()
+        spread = np.bincount(cells, weights.real.ravel(), grid) + 1j * np.bincount(
+            cells, weights.imag.ravel(), grid
+        )
+        D = np.arange(-(N // 2), N // 2)
+        f = np.fft.fft(spread)[D] * np.exp(width * D.astype(np.float64) ** 2)
+        f *= math.sqrt(math.pi / width) / grid
+        return np.sqrt(np.maximum(0.0, f.real))[:distances]
+
+
+def waves_of(A: Square, B: Square, rotary: Rotary, theta: Float[np.ndarray, "planes"]) -> Waves:
+    """The waves for Gram matrices A of W_Q and B of W_K and the frequencies theta."""
     if len(A) % 2:  # one coordinate without a partner gets one that is always 0
         A, B = (np.pad(gram, (0, 1)) for gram in (A, B))
-    first, second, theta = _planes(rotary, len(A))
+    first, second = rotary.coordinates()
+    rest = np.arange(2 * rotary.planes, len(A))
+    half = len(rest) // 2
+    theta = np.concatenate([theta, np.zeros(half)])
+    first, second = np.append(first, rest[:half]), np.append(second, rest[half:])
     P_A, Q_A = _complex_parts(A, first, second)
     P_B, Q_B = _complex_parts(B, first, second)
-    size = max(float((A * B).sum()), 1e-300)
-    form = _real_form(P_A * P_B.T / size, Q_A * Q_B.T.conj() / size).astype(np.float32)
-    waves = _waves(tuple(theta), distances)
-    f = np.einsum("Dp,Dp->D", waves @ form, waves)
-    return np.sqrt(np.maximum(0.0, 2 * size * f.astype(np.float64)))
+    c = np.concatenate([(2 * P_A * P_B.T).ravel(), (2 * Q_A * Q_B.T.conj()).ravel()])
+    w = np.concatenate(
+        [np.subtract.outer(theta, theta).ravel(), np.add.outer(theta, theta).ravel()]
+    )
+    return Waves(c, w)
 
 
-def _planes(rotary: Rotary, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    first, second = plane_coordinates(rotary)
-    rest = np.arange(2 * len(first), k)
-    half = len(rest) // 2
-    theta = np.concatenate([rotary.frequencies, np.zeros(half)])
-    return np.append(first, rest[:half]), np.append(second, rest[half : 2 * half]), theta
+def largest_over_distances(
+    A: Square, B: Square, rotary: Rotary, limit: int | None, window: int | None = None
+) -> tuple[float, int] | None:
+    """max_D ||W_Q R_D^T W_K^T||_F over all D < min(limit, window), and that D; or None.
+
+    None: neither is known, or more than 2^20 distances, or contexts up to the limit whose
+    frequencies are not known. The value is the norm at the distance returned, and the largest up to
+    1e-11 of the sum of |c_j|.
+    """
+    longest = math.inf if limit is None else limit
+    reach = min(longest, math.inf if window is None else window)
+    if reach > MOST_DISTANCES or rotary.frequencies(longest) is None:
+        return None
+    found = []
+    for length, theta in rotary.contexts:
+        waves = waves_of(A, B, rotary, theta)
+        D = int(waves.norms_below(int(min(length, reach))).argmax())
+        found.append((float(waves.norms_at(np.array([D]))[0]), D))
+        if length >= longest:
+            break
+    return max(found)
 
 
 def _complex_parts(
@@ -49,22 +104,3 @@ def _complex_parts(
     aa, ab = A[np.ix_(first, first)], A[np.ix_(first, second)]
     ba, bb = A[np.ix_(second, first)], A[np.ix_(second, second)]
     return 0.5 * ((aa + bb) + 1j * (ba - ab)), 0.5 * ((aa - bb) + 1j * (ba + ab))
-
-
-def _real_form(
-    M: Complex[np.ndarray, "p p"], N: Complex[np.ndarray, "p p"]
-) -> Float[np.ndarray, "q q"]:
-    """Re sum_ab [M_ab e_a conj(e_b) + N_ab e_a e_b] as a form in (cos, sin), e = cos + i sin."""
-    return np.block([[M.real + N.real, M.imag - N.imag], [-M.imag - N.imag, M.real - N.real]])
-
-
-_WAVES: dict[tuple[tuple[float, ...], int], np.ndarray] = {}
-
-
-def _waves(theta: tuple[float, ...], distances: int) -> np.ndarray:
-    """cos and sin of D theta, kept for the last set of frequencies: all heads share it."""
-    if (theta, distances) not in _WAVES:
-        _WAVES.clear()
-        angles = np.arange(distances)[:, None] * np.asarray(theta)[None, :]
-        _WAVES[theta, distances] = np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float32)
-    return _WAVES[theta, distances]

@@ -8,12 +8,12 @@ The key bias adds q . b_K to all scores of a query and cancels in softmax; so do
 front of W_K. Only rotary positions turn it by a different angle for every key: there it stays.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from capax.audit.layouts.attention import Array, Attention, Norm
+from capax.audit.layouts.attention import Array, Attention, Norm, Rotary
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,12 @@ class Factors:
     K: Float[np.ndarray, "rows k"]
     V: Float[np.ndarray, "rows k"]
     O: Float[np.ndarray, "k d"]
+
+    def stretched(self, rotary: Rotary) -> "Factors":
+        """With the factor that rotary scaling puts on the turned coordinates of q and k."""
+        known = replace(rotary, factor=1.0) if rotary.factor is None else rotary
+        lengths = known.lengths(self.Q.shape[1])
+        return replace(self, Q=self.Q * lengths, K=self.K * lengths)
 
 
 def fold(W: Array, b: Array | None, norm: Norm | None) -> Float[np.ndarray, "rows k"]:

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from capax.audit.heads.sizes import HeadSizes, head_sizes
-from capax.audit.layouts.attention import Attention, Norm
+from capax.audit.layouts.attention import Attention, DistanceVectors, Norm
 from capax.audit.layouts.table import Recognised
 from capax.identity import key_words
 
@@ -85,6 +85,9 @@ def _drawn(template: Attention, start: Start, family: str) -> Attention:
         W_Q=draw((H, d, k), sizes[0]), W_K=draw((G, d, k), sizes[1]), W_V=draw((G, d, k), sizes[2]),
         W_O=draw((H, k, d), sizes[3]), b_Q=None, b_K=None, b_V=None, b_O=None,
         norm=_plain(template.norm), key_norm=_plain(template.key_norm),
+        distance_vectors=_drawn_vectors(template.distance_vectors, start, rng),
+        distance_bias=None if template.distance_bias is None
+        else rng.normal(0.0, start.size / math.sqrt(d), (H, template.distance_bias.shape[1])),
         q_gain=None if template.q_gain is None else np.ones(k),
         k_gain=None if template.k_gain is None else np.ones(k),
     )  # fmt: skip
@@ -99,6 +102,14 @@ def _sizes(start: Start, family: str, d: int, k: int, H: int) -> tuple[float, fl
         return inside, inside, inside, 1 / math.sqrt(d)
     last = s / math.sqrt(2 * start.num_layers) if family == "GPT-2" else s
     return s, s, s, last
+
+
+def _drawn_vectors(
+    vectors: DistanceVectors | None, start: Start, rng: np.random.Generator
+) -> DistanceVectors | None:
+    if vectors is None:
+        return None
+    return replace(vectors, vectors=rng.normal(0.0, start.size, vectors.vectors.shape))
 
 
 def _plain(norm: Norm | None) -> Norm | None:

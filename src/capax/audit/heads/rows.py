@@ -34,7 +34,7 @@ def head_table(recognised: Recognised, progress: Progress | None = None) -> Head
     baselines: dict[Any, dict[str, float | None]] = {}
     counted: list[Counted] = []
     rows: list[Row] = []
-    normalised = False
+    normalised = bare_first = False
     total = recognised.layout.layers_of(facts, recognised.settings)
     # LAPACK leaves the interpreter free: one head per core, each with one thread. Threads of BLAS
     # that share a head wait for each other: on a busy machine ten times the work.
@@ -48,18 +48,29 @@ def head_table(recognised: Recognised, progress: Progress | None = None) -> Head
                 counted.append(_counted(attention, h, sizes))
                 rows.append(_row(attention, h, sizes, baselines[key]))
             normalised = normalised or attention.q_gain is not None
+            bare_first = bare_first or attention.bare_first
             if progress is not None:
                 progress(done + 1, total)
     shares = [None] * len(rows) if normalised else capacity_shares(counted, facts.limit)
     whole = [{**row, "capacity_share": share} for row, share in zip(rows, shares, strict=True)]
-    copies = [head.copies for head in counted]
-    repeated = tuple(_compositions(whole, copies, facts.heads))
-    return HeadTable(repeated, start, tuple(recognised.unplaced()))
+    repeated = list(_compositions(whole, [head.copies for head in counted], facts.heads))
+    if bare_first:
+        unknown = dict.fromkeys(("score_radius", "score_radius_to_random"))
+        repeated = [row | unknown if row["layer"] == 0 else row for row in repeated]
+    return HeadTable(tuple(repeated), start, tuple(recognised.unplaced()))
 
 
 def _shape_key(attention: Attention) -> Any:
-    frequencies = None if attention.rotary is None else tuple(attention.rotary.frequencies)
-    return (attention.W_Q.shape, attention.scale, frequencies, attention.norm is None)
+    """Layers with equal keys have the same random start."""
+    turning, rotary = None, attention.rotary
+    if rotary is not None:
+        contexts = tuple((T, tuple(theta)) for T, theta in rotary.contexts)
+        turning = (rotary.planes, rotary.factor, contexts)
+    vectors = attention.distance_vectors
+    tables = (attention.W_Q, attention.distance_bias, None if vectors is None else vectors.vectors)
+    shapes = [None if table is None else table.shape for table in tables]
+    bounded = attention.norm is not None
+    return (*shapes, attention.scale, turning, bounded, attention.window)
 
 
 def _counted(attention: Attention, h: int, sizes: HeadSizes) -> Counted:

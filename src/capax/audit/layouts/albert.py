@@ -1,8 +1,8 @@
 """ALBERT: one layer (or a few groups) composed `num_hidden_layers` times.
 
 The first composition reads the embedding's projection, which no norm bounds; from the second on the
-layer reads its own `full_layer_layer_norm`. That norm is folded in: it is what the layer reads in
-all compositions but the first.
+layer reads its own `full_layer_layer_norm`. That norm is folded in. The first composition gets no
+score radius, because it does not read that norm.
 """
 
 import re
@@ -24,7 +24,10 @@ def _facts(settings: Settings, shelf: Shelf) -> Facts:
         "ALBERT",
         positions="learned",
         norm="LayerNorm behind",
-        notes=("the same weights in every layer: composed many times, covered once",),
+        notes=(
+            "the same weights in every layer: composed many times, covered once",
+            "no score radius in layer 0: it reads the embedding, which no norm bounds",
+        ),
     )
 
 
@@ -38,6 +41,7 @@ def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> 
         scale=facts.scale,
         norm=shelf.layer_norm(f"{at}full_layer_layer_norm", facts.width),
         shared_by=facts.layers // _groups(settings),
+        bare_first=place.layer == 0,
     )
 
 

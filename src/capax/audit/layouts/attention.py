@@ -1,10 +1,11 @@
 """One attention layer of any family in one form: y = x @ W, one block per head.
 
 q = x^ W_Q + b_Q,  k = x^ W_K + b_K,  v = x^ W_V + b_V   with x^ from `norm` (gain, offset),
-optional q/k norms, optional rotation, scores = scale q k^T, optional soft cap, softmax,
-out = sum_h A_h v_h W_O^h + b_O.
+optional q/k norms, optional rotation, scores = scale q k^T, optional terms for the distance,
+optional soft cap, softmax, out = sum_h A_h v_h W_O^h + b_O.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,13 +27,49 @@ class Norm:
 
 @dataclass(frozen=True)
 class Rotary:
-    """Rotary positions: plane i of the first 2 len(frequencies) coordinates turns by D theta_i.
+    """Rotary positions: plane i of the first 2 `planes` coordinates turns by D theta_i.
 
-    pairs: plane i is (i, i + r/2) for "halves", (2i, 2i + 1) for "adjacent", r = 2 len(theta).
+    pairs: plane i is (i, i + planes) for "halves", (2i, 2i + 1) for "adjacent".
+    factor: multiplies the turned coordinates of q and of k; None where it is not known.
+    contexts: (T, theta): contexts of at most T tokens turn with the frequencies theta; in order
+    of T, and empty where the frequencies are not known.
     """
 
-    frequencies: Float[np.ndarray, "planes"]
+    planes: int
+    contexts: tuple[tuple[int | float, Float[np.ndarray, "planes"]], ...] = ()
     pairs: Pairs = "halves"
+    factor: float | None = 1.0
+
+    @classmethod
+    def plain(cls, theta: Float[np.ndarray, "planes"], pairs: Pairs = "halves") -> "Rotary":
+        """The same frequencies in every context."""
+        return cls(len(theta), ((math.inf, theta),), pairs)
+
+    def frequencies(self, T: int | float) -> Float[np.ndarray, "planes"] | None:
+        """The frequencies in a context of T tokens, where they are known."""
+        return next((theta for longest, theta in self.contexts if longest >= T), None)
+
+    def coordinates(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and second coordinate of every plane."""
+        i = np.arange(self.planes)
+        return (i, i + self.planes) if self.pairs == "halves" else (2 * i, 2 * i + 1)
+
+    def lengths(self, k: int) -> Float[np.ndarray, "k"]:
+        """`factor` for the coordinates that turn, 1 for the others; NaN where it is not known."""
+        values = np.ones(k)
+        values[: 2 * self.planes] = math.nan if self.factor is None else self.factor
+        return values
+
+
+@dataclass(frozen=True)
+class DistanceVectors:
+    """Learned vectors e_{i-j}: scores are scale (q k^T + q e^T), plus scale k e^T if `both`.
+
+    vectors: [2 n - 1, k], row i - j + n - 1; the same for all heads of a layer.
+    """
+
+    vectors: Array
+    both: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +79,9 @@ class Attention:
     W_Q [H, d, k], W_K and W_V [G, d, k], W_O [H, k, d]; biases [H, k], [G, k], [G, k], [d].
     norm: in front of queries, and of keys and values unless `key_norm` is given (cross attention).
     part: "" or "encoder", "decoder", "cross". shared_by: how often these weights are composed.
+    bare_first: the first composition reads an input that `norm` did not pass.
     q_gain, k_gain [k]: gains of the norms of each q and k. causal, window: what is masked.
+    distance_vectors, distance_bias [H, n]: learned terms of the scores that depend on i - j.
     """
 
     layer: int
@@ -60,9 +99,12 @@ class Attention:
     q_gain: Array | None = None
     k_gain: Array | None = None
     rotary: Rotary | None = None
+    distance_vectors: DistanceVectors | None = None
+    distance_bias: Array | None = None
     soft_cap: float | None = None
     part: str = ""
     shared_by: int = 1
+    bare_first: bool = False
     causal: bool = False
     window: int | None = None
 

@@ -46,11 +46,13 @@ def _facts(settings: Settings, shelf: Shelf) -> Facts:
     return replace(facts, positions=_rotary(settings, facts.head_width, 0)[1])
 
 
-def _rotary(settings: Settings, k: int, layer: int) -> tuple[Rotary | None, str]:
-    kinds = settings.get("layer_types")
-    if not _third(settings) or not isinstance(kinds, list):
+def _rotary(settings: Settings, k: int, layer: int) -> tuple[Rotary, str]:
+    if not _third(settings):
         return rotary(settings, k)
-    kind = kinds[layer]
+    kinds = settings.get("layer_types")
+    pattern = settings.whole("pattern of windows", "sliding_window_pattern", default=6)
+    full = (layer + 1) % pattern == 0  # where no list says it
+    kind = kinds[layer] if isinstance(kinds, list) else f"{'full' if full else 'sliding'}_attention"
     local = settings.get("rope_local_base_freq") if kind == "sliding_attention" else None
     return rotary(settings, k, kind=kind, theta=local)
 

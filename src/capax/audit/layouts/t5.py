@@ -2,7 +2,7 @@
 
 import re
 
-from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.attention import Array, Attention
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
 from capax.audit.layouts.layout import Layout, Place
 from capax.audit.layouts.linear import Four, four_matrices
@@ -23,7 +23,7 @@ def _facts(settings: Settings, shelf: Shelf) -> Facts:
         norm="RMSNorm in front",
         limit=("n_positions",),
         scale=1.0,
-        notes=("the bias per distance is not counted in W_QK",),
+        notes=("the bias per distance is in the score radius, not in W_QK",),
     )
     for name in shelf.tensors:
         if name.endswith("relative_attention_bias.weight"):
@@ -39,15 +39,23 @@ def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> 
     names = Four(*(f"{at}{place.groups['kind']}.{letter}" for letter in "qkvo"))
     outside = f"{place.prefix}encoder.final_layer_norm"
     del settings
+    bias = None if cross else _bias(shelf, f"{place.prefix}{part}.", facts)
     return Attention(
         layer=layer,
         **four_matrices(shelf, facts, names),
         scale=facts.scale,
         norm=shelf.rms_norm(f"{at}layer_norm", facts.width),
         key_norm=shelf.rms_norm(outside, facts.width) if cross else None,
+        distance_bias=bias,
         part="cross" if cross else part,
         causal=part == "decoder" and not cross,
     )
+
+
+def _bias(shelf: Shelf, at: str, facts: Facts) -> Array:
+    """[H, buckets] of distances; stored in the first block, added in every block of its stack."""
+    name = f"{at}block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    return shelf.take(name, shelf.shape(name)[0], facts.heads).T
 
 
 def _layers(facts: Facts, settings: Settings) -> int:

@@ -56,10 +56,13 @@ def config_of(metadata: Mapping[str, Any], names: Collection[str]) -> dict[str, 
     config["rope_pairs"] = "adjacent" if family == "llama" else "halves"
     config["norm_gain"] = "as stored"
     scaling = metadata.get(f"{family}.rope.scaling.type")
-    if "rope_freqs.weight" in names:  # factors that stretch some frequencies (Llama 3.1)
-        scaling = "factors in rope_freqs.weight"
-    if scaling not in (None, "none"):
-        config["rope_scaling"] = {"rope_type": str(scaling)}
+    if scaling == "linear":
+        factor = metadata.get(f"{family}.rope.scaling.factor")
+        config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
+    elif scaling not in (None, "none"):  # llama.cpp has formulas of its own: not read
+        config["rope_scaling"] = {"rope_type": f"{scaling} of GGUF"}
+    elif "rope_freqs.weight" in names:  # factors that stretch some frequencies (Llama 3.1)
+        config["rope_scaling"] = {"rope_type": "rope_freqs.weight"}
     return config
 
 

@@ -25,6 +25,9 @@ def check_text(recognised: Recognised, path: Path, *, split: str, lines: bool) -
     )
     kind = config.get("model_type")
     require(isinstance(kind, str), "--text", "a config.json that names the model_type", kind)
+    plain = config.get("position_embedding_type") in (None, "absolute")
+    wanted = "absolute positions (transformers 5 has no relative ones for BERT)"
+    require(plain, "--text", wanted, config.get("position_embedding_type"))
     long = facts.limit is None or facts.limit >= SHORTEST
     require(long, "--text", f"a context of at least {SHORTEST} tokens", facts.limit)
     require(split in ("tokenizer", "spaces"), "--split", "tokenizer or spaces", split)
