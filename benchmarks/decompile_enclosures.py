@@ -9,7 +9,7 @@ import numpy as np
 
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
-from capax.decompile.proof.head_tables import head_tables
+from capax.decompile.proof.layer_tables import layer_tables
 from capax.decompile.proof.table_forward import TableForward
 
 BLOCK = 10_000
@@ -32,7 +32,7 @@ class Guard:
 
 def attack_enclosures(model, task, inputs):
     """(inputs tried, outside, smallest distance from an end), over all cells of one model."""
-    tables, support = head_tables(model), tuple(sorted(task.target.support))
+    tables, support = layer_tables(model), tuple(sorted(task.target.support))
     forward, rng = TableForward(model, tables), np.random.default_rng(task.seed)
     rows = np.arange(1 << len(support))
     every = Cells.at(support, rows, 0 * rows, 0 * rows + task.T - len(support))
