@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.progress import Progress
-from rich.table import Table
 from rich.text import Text
 
 from capax.cli.speaking.watching import InLines
 from capax.errors import InputError, require
-from capax.foreign import one_line, printable
-from capax.notebook import html_table, latex_text
+from capax.foreign import latex_text, one_line, printable
+from capax.html import html_table
 from capax.progress import every_minute, fixed
 from capax.terminal import Terminal
 
@@ -39,10 +38,8 @@ def drawn(*cells: str | Text) -> str:
     console = Terminal(file=io.StringIO(), width=200, force_terminal=False)
     for cell in cells:
         console.print(cell)
-    table = Table("name", title=cells[0])
-    for cell in cells:
-        table.add_row(cell)
-    console.print(table)
+    title = cells[0] if isinstance(cells[0], str) else cells[0].plain
+    console.table([*([cell] for cell in cells), title], head=[title], title=title)
     return console.file.getvalue()
 
 

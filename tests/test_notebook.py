@@ -64,7 +64,8 @@ def test_every_type_a_user_meets_has_a_table(shown, name):
 
 
 def test_foreign_text_stays_text():
-    from capax.notebook import html_table, latex_text
+    from capax.foreign import latex_text
+    from capax.html import html_table
 
     page = html_table([(HOSTILE, 3)], head=(HOSTILE, "n"), title=HOSTILE, notes=(HOSTILE,))
     assert Tags(page).seen <= ALLOWED

@@ -2,9 +2,9 @@
 
 Escape sequences would move a cursor, line separators and right-to-left marks would rearrange a
 line, a tag would run. Whoever shows text of unknown origin shows it through this file: `printable`
-for terminals and pictures, `html_text` and `script_json` for pages. `capax.terminal`,
-`capax.errors`, `capax.notebook`, `capax.figures.style` and `capax.report.tables` do so for
-everything they are given.
+for terminals and pictures, `html_text` and `script_json` for pages, `latex_text` for formulas.
+`capax.terminal`, `capax.errors`, `capax.html` and `capax.figures.style` do so for everything they
+are given.
 """
 
 import json
@@ -27,6 +27,18 @@ def one_line(text: str, limit: int = 80) -> str:
 def html_text(value: object) -> str:
     """`value` as text of an HTML page, in an element or an attribute, whatever it holds."""
     return escape(printable(str(value)))
+
+
+def latex_text(text: str) -> str:
+    r"""`text` inside a LaTeX formula, as `\text{...}` with every command character escaped."""
+    special = {
+        "\\": r"\textbackslash{}",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"{<}",
+        **{c: f"\\{c}" for c in "&%$#_{}"},
+    }
+    return rf"\text{{{''.join(special.get(c, c) for c in printable(text))}}}"
 
 
 def script_json(data: object) -> str:

@@ -1,13 +1,12 @@
 """A card in the terminal: everything that is promised, in 80 columns where it fits."""
 
-from rich.console import Console
-
 from capax.cards.answers.results import Card, LawRow, MixedRow, Row, Trouble, note_key
 from capax.cli.experiments.card_table import show_card
+from capax.terminal import Terminal
 
 
 def printed(made, width=80):
-    console = Console(width=width, record=True, force_terminal=False)
+    console = Terminal(width=width, record=True, force_terminal=False)
     with console.capture() as caught:
         show_card(console, made)
     return caught.get().splitlines()

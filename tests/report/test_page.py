@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from capax.figures.experiments.threshold_scaling import SuccessRates, draw_threshold_scaling
 from capax.figures.style import LIGHT
 from capax.foreign import printable, script_json
+from capax.html import Markup
 from capax.report.charts import threshold_chart
 from capax.report.page import render_page
 from capax.report.provenance import (
@@ -23,7 +24,7 @@ from capax.report.provenance import (
     trace_link,
 )
 from capax.report.sections import interval, threshold_section
-from capax.report.tables import Markup, facts, table
+from capax.report.tables import facts, table
 from capax.report.vector import inline_svg
 
 VALUES = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=4)

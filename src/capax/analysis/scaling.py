@@ -22,7 +22,7 @@ from scipy.stats import chi2
 from capax.analysis.laws import LAWS, Fit, Parameter, fit_law
 from capax.analysis.positions import Position
 from capax.errors import require
-from capax.notebook import html_table
+from capax.html import html_table
 
 NAMED = ("constant", "log", "linear")
 REFUTED = 0.001

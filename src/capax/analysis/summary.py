@@ -9,7 +9,7 @@ from capax.analysis.laws import Fit
 from capax.analysis.positions import positions
 from capax.analysis.scaling import LEAST_LENGTHS, Scaling, fit_scaling
 from capax.analysis.threshold import Threshold, thresholds
-from capax.notebook import html_table
+from capax.html import html_table
 from capax.sweep.storage.store import Store
 
 

@@ -13,7 +13,7 @@ from capax.analysis.falling import LEVEL, SUSPECTED, falling
 from capax.analysis.floor import Floor, Protocol, floor
 from capax.data.task import TaskSpec
 from capax.errors import InputError
-from capax.notebook import html_table
+from capax.html import html_table
 from capax.sweep.counts import TARGET, Counts, isotonic_threshold
 from capax.sweep.curve import CurveGrid, Estimate, estimate
 from capax.sweep.search import AdaptiveSearch

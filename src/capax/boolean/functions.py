@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from capax.errors import InputError, require
-from capax.notebook import html_table
+from capax.html import html_table
 
 MAX_SPARSITY = 20
 """Tables have 2^s entries; beyond s = 20 we refuse instead of filling the memory."""

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from capax.capacity.magnitude import LN_10, safe_exp, safe_log, shown, shown_latex
 from capax.errors import require
-from capax.notebook import html_table, latex_text
+from capax.foreign import latex_text
+from capax.html import html_table
 
 Kind = Literal["error", "log_cover", "radius"]
 MODEL = "the model"

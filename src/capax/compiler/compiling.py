@@ -12,7 +12,7 @@ from capax.compiler.construction.families import Construction
 from capax.compiler.construction.selection import EncodingName
 from capax.compiler.proof.certificate import Certificate, certify, table_text
 from capax.errors import require
-from capax.notebook import html_table
+from capax.html import html_table
 
 MAX_T = 10**8
 """Arrays of T numbers are formed; beyond this they no longer fit a small machine."""

@@ -10,9 +10,10 @@ from typing import Any
 from capax.audit.auditing import READINGS, Audit
 from capax.figures.heads.audit_heatmaps import available, draw_head_maps
 from capax.files import write_atomically
+from capax.html import escaped, tag
 from capax.report.charts import Chart
 from capax.report.page import Finding, Page, Section, chart_frame, render_page
-from capax.report.tables import escaped, facts, folded, paragraph, table, tag
+from capax.report.tables import facts, folded, paragraph, table
 from capax.report.vector import inline_pair
 
 HEAD_COLUMNS = ("part", "layer", "head", "kind", "n95", "n95_exponent", "n95_exponent_low",

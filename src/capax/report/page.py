@@ -7,8 +7,8 @@ from string import Template
 from typing import Any
 
 from capax.foreign import script_json
+from capax.html import escaped, tag
 from capax.report.charts import Chart
-from capax.report.tables import escaped, tag
 from capax.report.vector import css_variables
 
 _SCRIPTS = ("scale.js", "chart.js", "pointer.js", "heatmap.js", "runs.js", "sortable.js", "page.js")

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from capax.foreign import script_json
+from capax.html import Markup, escaped, tag
 from capax.report.page import Section
-from capax.report.tables import Markup, escaped, facts, folded, paragraph, preformatted, tag
+from capax.report.tables import facts, folded, paragraph, preformatted
 
 COLUMNS = (
     "run_id",

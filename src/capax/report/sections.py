@@ -15,6 +15,7 @@ from capax.figures.experiments.threshold_scaling import (
     draw_threshold_scaling,
 )
 from capax.figures.heads.attention_weights import AttentionMap, draw_attention_weights
+from capax.html import Markup, tag
 from capax.report.charts import (
     attention_heatmap,
     comparison_chart,
@@ -25,7 +26,7 @@ from capax.report.charts import (
 )
 from capax.report.page import Section, chart_frame, charts_side_by_side, heatmap_frame
 from capax.report.provenance import trace_link
-from capax.report.tables import Markup, folded, paragraph, table, tag
+from capax.report.tables import folded, paragraph, table
 from capax.report.vector import inline_svg
 
 Trace = dict[str, Any]

@@ -1,56 +1,21 @@
-"""Tables and short texts as HTML; everything that came from outside is escaped."""
+"""What pages are made of: tables, paragraphs, parts to open; foreign text is escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from capax.foreign import html_text
-
-
-@dataclass(frozen=True)
-class Markup:
-    """HTML that we wrote ourselves and that must not be escaped again."""
-
-    text: str
-
-
-def escaped(content: object) -> str:
-    """`content` as HTML text; `Markup` as it is, nothing for `None`."""
-    if isinstance(content, Markup):
-        return content.text
-    return "" if content is None else html_text(content)
-
-
-def tag(name: str, content: str, kind: str = "") -> str:
-    """`<name class="kind">content</name>`; `content` is HTML."""
-    opening = f'{name} class="{kind}"' if kind else name
-    return f"<{opening}>{content}</{name}>"
+from capax.html import escaped, html_table, tag
 
 
 def table(
     headers: Sequence[str], align: str, rows: Iterable[Sequence[object]], *, chosen: int = -1
 ) -> str:
     """A table. `align` has one letter per column, `r` for numbers; row `chosen` is emphasised."""
-    kinds = ["number" if letter == "r" else "" for letter in align]
-    head = "".join(tag("th", escaped(h), kind) for h, kind in zip(headers, kinds, strict=True))
-    body = "".join(
-        tag(
-            "tr",
-            "".join(tag("td", escaped(v), kind) for v, kind in zip(row, kinds, strict=True)),
-            "chosen" if i == chosen else "",
-        )
-        for i, row in enumerate(rows)
-    )
-    parts = tag("thead", tag("tr", head)) + tag("tbody", body)
-    return tag("div", tag("table", parts), "scroll")
+    made = html_table(rows, head=headers, align=align, chosen=chosen, on_page=True)
+    return tag("div", made, "scroll")
 
 
 def facts(pairs: Mapping[str, object]) -> str:
     """A two-column table of names and values."""
-    rows = "".join(
-        tag("tr", tag("td", tag("b", escaped(name))) + tag("td", escaped(value)))
-        for name, value in pairs.items()
-    )
-    return tag("div", tag("table", tag("tbody", rows)), "scroll")
+    return tag("div", html_table(pairs.items(), on_page=True), "scroll")
 
 
 def paragraph(text: object, kind: str = "") -> str:

@@ -12,7 +12,7 @@ from capax.boolean.parser import is_shorthand
 from capax.data.export import write_task
 from capax.data.task import Task, TaskSpec, draw_task
 from capax.errors import require
-from capax.notebook import html_table
+from capax.html import html_table
 from capax.training.engine import Progress, train
 from capax.training.results import RunResult, TrialResult
 from capax.training.specs import OptimiserSpec, TrialSpec

@@ -29,7 +29,7 @@ from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.a_posteriori import GRID, round_up
 from capax.capacity.weights.measured import Measured
 from capax.errors import require
-from capax.notebook import html_table
+from capax.html import html_table
 
 Answer = Bound | tuple[Bound, ...] | str
 Route = Callable[[float, float], Answer]

@@ -129,7 +129,7 @@ def _train_reference(
     state = "complete" if whole else "the time is over, the same command goes on"
     line = f"{path}: {row['trials']} trials; {state}"
     payload = {"store": path, "trials": row["trials"], "complete": whole}
-    emit(payload, as_json, lambda console: console.print(line, markup=False, soft_wrap=True))
+    emit(payload, as_json, lambda console: console.print(line))
 
 
 def _distilled(

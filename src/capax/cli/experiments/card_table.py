@@ -7,44 +7,40 @@ from capax.foreign import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import Console
-
     from capax.cards.answers.results import Card, LawRow, Row
+    from capax.terminal import Terminal
 
 _HEAD = ("x floor", "solved", "rate", "s/fit")
 
 
-def show_card(console: "Console", made: "Card") -> None:
-    """Print it, a line at a time."""
+def show_card(console: "Terminal", made: "Card") -> None:
+    """Print the block of every target, then the lines below them."""
     for target in made.target_names:
-        for text, style in _target_lines(made, target):
-            console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+        _show_target(console, made, target)
         console.print()
     for text, style in _lines_below(made):
-        console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+        console.print(text, style=style)
 
 
-def _target_lines(made: "Card", target: str) -> "Iterator[tuple[str, str]]":
-    """Text and style of every line about a target."""
+def _show_target(console: "Terminal", made: "Card", target: str) -> None:
+    """One table: a line with the name and the law of every learner, its sizes below it."""
     about = made.targets.get(target, {})
     rows = [row for row in made.rows if row.target == target]
     levels = sorted({row.accuracy for row in rows}, reverse=True)
     floors = {row.T: row.floor for row in sorted(rows, key=lambda row: (row.T, row.accuracy))}
     known = ", ".join(f"{m or 'unknown'} (T = {T})" for T, m in floors.items())
     traits = ", ".join(f"{name} {about.get(name)}" for name in ("leap", "degree", "sensitivity"))
-    yield f"{target}: {traits}", "bold"
-    yield f"floor (the best learner): {known}", ""
-    lines = {
-        name: [_cells(made, name, target, T, levels) for T in sorted(floors)] for name in made.names
-    }
-    head = ["T", *(f"{a:.4g} %" for a in (100 * level for level in levels)), *_HEAD]
-    every = [head, *(cells for own in lines.values() for cells in own)]
-    widths = [max(len(cells[i]) for cells in every if cells) for i in range(len(head))]
-    yield _line(head, widths), "dim"
-    for name, own in lines.items():
+    console.print(f"{target}: {traits}", style="bold")
+    console.print(f"floor (the best learner): {known}")
+    lines: list[str | list[str]] = []
+    for name in made.names:
+        own = [_cells(made, name, target, T, levels) for T in floors]
         if any(own):
-            yield f"{_marked(made, name)}: {_law(made, name, target)}", "cyan"
-            yield from ((_line(cells, widths), "") for cells in own if cells)
+            lines += [f"{_marked(made, name)}: {_law(made, name, target)}", *filter(None, own)]
+    head = ["T", *(f"{100 * level:.4g} %" for level in levels), *_HEAD]
+    align = "r" + "l" * len(levels) + "r" * len(_HEAD)
+    styles = ["cyan" if isinstance(line, str) else "" for line in lines]
+    console.table(lines, head=head, align=align, styles=styles)
 
 
 def _lines_below(made: "Card") -> "Iterator[tuple[str, str]]":
@@ -89,7 +85,7 @@ def _cells(made: "Card", name: str, target: str, T: int, levels: list[float]) ->
     ratio = f"{first.m_star / first.floor:.2f}" if first.m_star and first.floor else ""
     rate = "" if first.rate is None else f"{first.rate:g}"
     cost = f"{first.seconds:.2g}"
-    return [str(T), *(_cell(made, row) for row in rows), ratio, _percent(first.solved_share),
+    return [f"  {T}", *(_cell(made, row) for row in rows), ratio, _percent(first.solved_share),
             rate, cost]  # fmt: skip
 
 
@@ -102,16 +98,6 @@ def _cell(made: "Card", row: "Row | None") -> str:
         return "never" if said.startswith("does not reach") else said
     low, high = ("open" if side is None else str(side) for side in (row.low, row.high))
     return f"{row.m_star} [{low}, {high}]"
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    """T and the numbers at the end to the right, what has an interval to the left."""
-    last = len(cells) - len(_HEAD)
-    parts = [
-        cell.ljust(width) if 0 < i < last else cell.rjust(width)
-        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  " + "  ".join(parts).rstrip()
 
 
 def _percent(share: float) -> str:

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import Formula, InputLength, LabelNoise, NumExamples
 from capax.errors import InputError
+from capax.terminal import Terminal
 
 
 def data(
@@ -94,7 +94,7 @@ def _summary(spec: Any, task: Any, out: Path | None) -> dict[str, Any]:
     }
 
 
-def _render(summary: dict[str, Any], console: Console) -> None:
+def _render(summary: dict[str, Any], console: Terminal) -> None:
     positions = ", ".join(f"x{x}" for x in summary["support"])
     redraws = "not checked" if not summary["spec"]["reject_ambiguous"] else summary["rejections"]
     console.print(f"function     {summary['spec']['function']} on {positions or 'no position'}")
@@ -104,7 +104,7 @@ def _render(summary: dict[str, Any], console: Console) -> None:
         console.print(f"{name:12} {part['examples']} examples, {part['ones']} with label 1")
     console.print(f"redraws      {redraws}")
     if summary["out"]:
-        console.print(f"written      {summary['out']}", soft_wrap=True)
+        console.print(f"written      {summary['out']}")
 
 
 def register(app: typer.Typer) -> None:

@@ -42,7 +42,7 @@ def export(
     with opened:
         rows = write(opened, out, _computed(opened) if formulas else None)
     payload = {"store": str(store), "out": str(out), "runs": rows}
-    emit(payload, as_json, lambda console: console.print(f"{out}: {rows} runs", soft_wrap=True))
+    emit(payload, as_json, lambda console: console.print(f"{out}: {rows} runs"))
 
 
 def _saved(store: Path, out: Path, error: "StoreError", as_json: bool) -> None:
@@ -60,7 +60,7 @@ def _saved(store: Path, out: Path, error: "StoreError", as_json: bool) -> None:
     payload = {"store": str(store), "out": str(out), "runs": rows, "lost": lost,
                "problem": remains.problem}  # fmt: skip
     line = f"{out}: {rows} runs saved" + (f", at least {lost} lost" if lost else "")
-    emit(payload, as_json, lambda console: console.print(line, soft_wrap=True, markup=False))
+    emit(payload, as_json, lambda console: console.print(line))
 
 
 def _computed(store: "Store") -> dict[str, dict[str, str]]:

@@ -9,9 +9,8 @@ import typer
 from capax.cli.speaking.output import JsonFlag, emit
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from capax.analysis.reference import Reference
+    from capax.terminal import Terminal
 
 app = typer.Typer(rich_markup_mode="markdown", invoke_without_command=True)
 
@@ -54,22 +53,22 @@ def add(
 
     made = add_reference(store, name, command=command, folder=folder or FOLDER)
     text = f"{made.path}: {made.trials} trials, {made.path.stat().st_size / 1000:.0f} kB"
-    emit(asdict(made), as_json, lambda console: console.print(text, markup=False, soft_wrap=True))
+    emit(asdict(made), as_json, lambda console: console.print(text))
 
 
-def _show(console: "Console", found: "tuple[Reference, ...]") -> None:
+def _show(console: "Terminal", found: "tuple[Reference, ...]") -> None:
     if not found:
         console.print("no reference results in this installation")
     for entry in found:
         lengths = f"T = {entry.T[0]} to {entry.T[-1]}"
-        console.print(f"{entry.name}: {entry.experiment}, {lengths}", markup=False, style="bold")
+        console.print(f"{entry.name}: {entry.experiment}, {lengths}", style="bold")
         made = f"{entry.made[:10]} with capax {entry.versions.get('capax', '?')}"
         lines = (
             f"{entry.trials} trials, {entry.runs} runs on {entry.device}, {made}",
             f"made by: {entry.command}",
         )
         for line in lines:
-            console.print(f"  {line}", markup=False, soft_wrap=True)
+            console.print(f"  {line}")
 
 
 def register(main: typer.Typer) -> None:

@@ -11,11 +11,10 @@ from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.watching import Report, watching
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from capax.sweep.running.job import Status
     from capax.sweep.spec import Experiment
     from capax.sweep.storage.store import Unfinished
+    from capax.terminal import Terminal
 
 
 ExperimentName = Annotated[
@@ -128,10 +127,8 @@ def _default_store(name: str) -> Path:
     return folder / name
 
 
-def _show(console: "Console", summary: dict[str, object]) -> None:
-    console.print(
-        "{store}: {trials} trials, {solved} solved, {runs} runs".format(**summary), soft_wrap=True
-    )
+def _show(console: "Terminal", summary: dict[str, object]) -> None:
+    console.print("{store}: {trials} trials, {solved} solved, {runs} runs".format(**summary))
 
 
 class _Counting:

@@ -8,8 +8,7 @@ from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import StoreFiles
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from capax.terminal import Terminal
 
 
 def thresholds(
@@ -48,10 +47,10 @@ def thresholds(
     emit(payload, as_json, lambda console: _show(console, payload))
 
 
-def _show(console: "Console", payload: dict[str, Any]) -> None:
+def _show(console: "Terminal", payload: dict[str, Any]) -> None:
     curves = payload["curves"]
     several = len(curves) > 1
-    console.print(_table(curves))
+    _render_curves(curves, console)
     floors = [row["floor"] for curve in curves for row in curve["thresholds"] if row["floor"]]
     if floors and not all(floor["is_floor"] for floor in floors):
         console.print(
@@ -59,21 +58,19 @@ def _show(console: "Console", payload: dict[str, Any]) -> None:
         )
     for curve in curves:
         if several:
-            console.print(f"\n{curve['name']}", style="bold", markup=False)
+            console.print(f"\n{curve['name']}", style="bold")
         fit = curve["fit"]
         for law in fit["laws"]:
-            console.print(law_words(law, law["law"] in fit["ruled_out"]), markup=False)
-        console.print(curve["verdict"], markup=False)  # [open, 3] is an interval, not a style
+            console.print(law_words(law, law["law"] in fit["ruled_out"]))
+        console.print(curve["verdict"])
 
 
-def _table(curves: list[dict[str, Any]]) -> "Table":
+def _render_curves(curves: list[dict[str, Any]], console: "Terminal") -> None:
     """One row per curve and T; the column of the best learner where there is one."""
-    from rich.table import Table
-
     labels = {row["floor"]["label"] for c in curves for row in c["thresholds"] if row["floor"]}
     beside = (labels.pop() if len(labels) == 1 else "best learner", "m* / that") if labels else ()
     several = ("curve",) if len(curves) > 1 else ()
-    table = Table(*several, "T", "m*", "95% interval", *beside, "trials")
+    rows = []
     for curve in curves:
         for row in curve["thresholds"]:
             cells = [curve["name"]] if several else []
@@ -82,8 +79,9 @@ def _table(curves: list[dict[str, Any]]) -> "Table":
             if beside:
                 ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
                 cells += [str(row["floor"]["m"]) if row["floor"] else "", ratio]
-            table.add_row(*cells, str(row["trials"]))
-    return table
+            rows.append([*cells, row["trials"]])
+    head = (*several, "T", "m*", "95% interval", *beside, "trials")
+    console.table(rows, head=head, align="l" * len(several) + "rrl" + "r" * (len(beside) + 1))
 
 
 def interval_words(row: dict[str, Any]) -> str:

@@ -3,10 +3,9 @@
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.terminal import Terminal
 
 Lengths = Annotated[
     list[int] | None, typer.Option("--T", help="Context lengths to time (default 50 300 800 3000).")
@@ -36,17 +35,17 @@ def bench(
     emit(report, json, lambda console: _render(console, report))
 
 
-def _render(console: Console, report: dict[str, Any]) -> None:
-    table = Table(title=f"Milliseconds per training step and model, m = {report['m']}")
+def _render(console: Terminal, report: dict[str, Any]) -> None:
     names = ("naive_jax_ms", "torch_full_ms", "torch_cls_ms", "capax_ms")
-    heads = ("T", "naive JAX", "PyTorch", "PyTorch, [CLS] only", "Capax")
-    for head in (*heads, "faster than PyTorch", "than [CLS] only", "of the roofline"):
-        table.add_column(head, justify="right")
+    head = ("T", "naive JAX", "PyTorch", "PyTorch, [CLS] only", "Capax", "faster than PyTorch",
+            "than [CLS] only", "of the roofline")  # fmt: skip
+    rows = []
     for T, row in report["T"].items():
         times = [_number(row[name], "{:.4g}") for name in names]
         ratios = [_number(row[name], "{:.0f}x") for name in ("speedup_full", "speedup_cls")]
-        table.add_row(T, *times, *ratios, _number(row["roofline_fraction"], "{:.0%}"))
-    console.print(table)
+        rows.append([T, *times, *ratios, _number(row["roofline_fraction"], "{:.0%}")])
+    title = f"Milliseconds per training step and model, m = {report['m']}"
+    console.table(rows, head=head, align="r" * len(head), title=title)
     console.print(
         f"{report['device']}: {report['gflops_per_second']:.4g} GFLOP/s in float32 products, "
         f"{report['gbytes_per_second']:.3g} GB/s"

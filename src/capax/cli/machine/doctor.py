@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from capax.cli.speaking.output import JsonFlag, emit
 from capax.foreign import one_line
 from capax.machine import num_cores
+from capax.terminal import Terminal
 
 if TYPE_CHECKING:
     from capax.sweep.storage.salvage import Remains
@@ -74,7 +73,7 @@ def _examine_store(path: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _render_store(remains: "Remains", console: Console) -> None:
+def _render_store(remains: "Remains", console: Terminal) -> None:
     version = "" if remains.schema is None else f", schema version {remains.schema}"
     lines = [f"{remains.path}: {remains.kind}{version}"]
     for left in remains.tables:
@@ -85,7 +84,7 @@ def _render_store(remains: "Remains", console: Console) -> None:
     if remains.problem and any(t.table == "runs" and t.rows for t in remains.tables):
         lines.append("`capax export STORE --out runs.csv` saves the runs that can be read")
     for line in lines:
-        console.print(one_line(line, 400), markup=False, soft_wrap=True)
+        console.print(one_line(line, 400))
 
 
 def examine() -> dict[str, Any]:
@@ -175,27 +174,23 @@ def _extra(package: str, purpose: str) -> dict[str, Any]:
         return {"works": False, "version": None, "for": purpose}
 
 
-def _render(report: dict[str, Any], console: Console) -> None:
-    table = Table(title=f"capax {report['capax']}", show_header=False, title_justify="left")
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+def _render(report: dict[str, Any], console: Terminal) -> None:
     python, memory, cache = report["python"], report["memory"], report["cache"]
-    table.add_row("Python", f"{python['version']}  {python['executable']}")
-    table.add_row("Machine", f"{report['platform']}, {memory['cores']} cores")
-    table.add_row(
-        "Memory", f"{memory['total_gib']} GiB, {memory['available_gib']} GiB available now"
-    )
-    table.add_row(
-        "Packages", "  ".join(f"{k} {v or 'MISSING'}" for k, v in report["packages"].items())
-    )
-    table.add_row("JAX", _describe_jax(report["jax"]))
+    packages = (f"{name} {version or 'MISSING'}" for name, version in report["packages"].items())
     state = "writable" if cache["writable"] else "NOT WRITABLE"
-    table.add_row("Cache", f"{cache['path']} ({state}, {cache['megabytes']} MB)")
+    rows = [
+        ("Python", f"{python['version']}  {python['executable']}"),
+        ("Machine", f"{report['platform']}, {memory['cores']} cores"),
+        ("Memory", f"{memory['total_gib']} GiB, {memory['available_gib']} GiB available now"),
+        ("Packages", "  ".join(packages)),
+        ("JAX", _describe_jax(report["jax"])),
+        ("Cache", f"{cache['path']} ({state}, {cache['megabytes']} MB)"),
+    ]
     for name, extra in report["extras"].items():
         found = extra["version"] or f"not installed: pip install 'capax[{name}]'"
-        table.add_row(f"extra: {name}", f"{found}  ({extra['for']})")
-    table.add_row("Verdict", "all is well" if report["ok"] else "something Capax needs is broken")
-    console.print(table)
+        rows.append((f"extra: {name}", f"{found}  ({extra['for']})"))
+    verdict = "everything works" if report["ok"] else "something that Capax needs is broken"
+    console.table([*rows, ("Verdict", verdict)], title=f"capax {report['capax']}")
 
 
 def _describe_jax(jax: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from capax.terminal import Terminal
 
 if TYPE_CHECKING:
     from capax.audit.auditing import Audit
@@ -20,21 +20,21 @@ WITH_TEXT = {
 
 
 def render(
-    found: "Audit", rows: list[dict[str, Any]], comparisons: list[dict[str, Any]], console: Console
+    found: "Audit", rows: list[dict[str, Any]], comparisons: list[dict[str, Any]], console: Terminal
 ) -> None:
     """Print facts, heads, what the text showed, comparisons and how to read them."""
     _render_facts(found, console)
     _render_rows(rows, console)
     if len(rows) < len(found.rows):
-        console.print(f"{len(rows)} of {len(found.rows)} heads; without --top all", markup=False)
+        console.print(f"{len(rows)} of {len(found.rows)} heads; without --top all")
     _render_text(found, console)
     for comparison in comparisons:
         _render_comparison(comparison, console)
     for reading in found.to_json()["readings"]:
-        console.print(reading, style="dim", markup=False)
+        console.print(reading, style="dim")
 
 
-def _render_facts(found: "Audit", console: Console) -> None:
+def _render_facts(found: "Audit", console: Terminal) -> None:
     facts = found.facts
     grouped = f", {facts.kv_heads} key-value heads" if facts.kv_heads != facts.heads else ""
     lines = [
@@ -46,32 +46,25 @@ def _render_facts(found: "Audit", console: Console) -> None:
         f"heads from {facts.sources.get('heads', '?')}; random start: {found.random_start}",
         *facts.notes,
     ]
-    console.print(lines[0], style="bold", markup=False, soft_wrap=True)
+    console.print(lines[0], style="bold")
     for line in lines[1:]:
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line)
     if found.not_counted:
         some, more = ", ".join(found.not_counted[:3]), len(found.not_counted)
-        console.print(f"not counted: {more} attention tensors, {some}", markup=False)
+        console.print(f"not counted: {more} attention tensors, {some}")
 
 
-def _render_rows(rows: list[dict[str, Any]], console: Console) -> None:
+def _render_rows(rows: list[dict[str, Any]], console: Terminal) -> None:
     parts = any(row["part"] for row in rows)
     columns = WITH_TEXT if "n95" in rows[0] else dict(zip(COLUMNS, COLUMNS, strict=True))
     columns = {k: v for k, v in columns.items() if any(row.get(k) is not None for row in rows)}
     names = [*(["part"] if parts else []), "layer", "head", *columns]
     cells = [[_cell(name, row.get(name)) for name in names] for row in rows]
-    _print_table([columns.get(name, name) for name in names], cells, console)
+    head = [columns.get(name, name) for name in names]
+    console.table(cells, head=head, align="r" * len(head))
 
 
-def _print_table(names: list[str], rows: list[list[str]], console: Console) -> None:
-    """Aligned to the right, and never cut, however narrow the terminal is."""
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    for i, row in enumerate([names, *rows]):
-        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        console.print(line, style="bold" if i == 0 else "", markup=False, soft_wrap=True)
-
-
-def _render_text(found: "Audit", console: Console) -> None:
+def _render_text(found: "Audit", console: Terminal) -> None:
     from collections import Counter
 
     about = found.text
@@ -80,11 +73,10 @@ def _render_text(found: "Audit", console: Console) -> None:
     console.print(
         f"text: {about['tokens_read']} tokens in {about['windows']} windows, contexts up to "
         f"{about['longest_context']}; shares and n95 are means over the longer half of contexts",
-        markup=False, soft_wrap=True,
     )  # fmt: skip
     counts = Counter(row["kind"] for row in found.rows)
     for rule in about["kinds"]:
-        console.print(f"{counts[rule['kind']]:5d}  {rule['kind']}: {rule['rule']}", markup=False)
+        console.print(f"{counts[rule['kind']]:5d}  {rule['kind']}: {rule['rule']}")
 
 
 def _cell(name: str, value: Any) -> str:
@@ -95,13 +87,13 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _render_comparison(comparison: dict[str, Any], console: Console) -> None:
-    console.print(f"against {comparison['against']}", style="bold", markup=False, soft_wrap=True)
+def _render_comparison(comparison: dict[str, Any], console: Terminal) -> None:
+    console.print(f"against {comparison['against']}", style="bold")
     rows = [
         [name, f"{entry['median_here']:.4g}", f"{entry['median_there']:.4g}",
          f"{100 * entry['larger_here']:.0f} %"]
         for name, entry in comparison["summary"].items()
     ]  # fmt: skip
-    _print_table(["median over heads", "here", "there", "larger here"], rows, console)
-    console.print("larger here near 50 %: this quantity does not tell the two apart", style="dim",
-                  markup=False)  # fmt: skip
+    head = ["median over heads", "here", "there", "larger here"]
+    console.table(rows, head=head, align="lrrr")
+    console.print("larger here near 50 %: this quantity does not tell the two apart", style="dim")

@@ -9,9 +9,8 @@ from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from capax.compiler import Certificate, Compiled
+    from capax.terminal import Terminal
 
 
 def compile_command(
@@ -89,25 +88,18 @@ def _write(compiled: "Compiled", out: Path | None, lens: Path | None, plot: Path
         note(f"weights: {save_compiled(out, compiled)}")
 
 
-def show_certificate(console: "Console", certificate: "Certificate") -> None:
+def show_certificate(console: "Terminal", certificate: "Certificate") -> None:
     """The certificate as two tables: what is promised, and what it weighs."""
-    from rich.table import Table
-    from rich.text import Text
-
-    promised = Table(title="certificate", show_header=False, title_justify="left")
-    for name, value in _promises(certificate):
-        promised.add_row(name, Text(value))
-    console.print(promised)
-    weighed = Table(title="norms", title_justify="left")
-    for column in ("matrix", "Frobenius", "spectral", "(2,1)", "Proposition 5", "ratio"):
-        weighed.add_column(column, justify="left" if column == "matrix" else "right")
+    console.table(_promises(certificate), title="certificate")
+    rows = []
     for matrix, row in certificate.norms.items():
         bound = certificate.paper_bounds.get(matrix)
         order = "" if bound is None else f"{bound['order']} = {bound['value']:.3g}"
         ratio = "" if bound is None else f"{bound['ratio']:.2f}"
         numbers = (f"{row[name]:.4g}" for name in ("frobenius", "spectral", "norm_2_1"))
-        weighed.add_row(matrix, *numbers, order, ratio)
-    console.print(weighed)
+        rows.append([matrix, *numbers, order, ratio])
+    head = ("matrix", "Frobenius", "spectral", "(2,1)", "Proposition 5", "ratio")
+    console.table(rows, head=head, align="lrrrrr", title="norms")
 
 
 def _promises(certificate: "Certificate") -> list[tuple[str, str]]:

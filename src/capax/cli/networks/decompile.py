@@ -11,11 +11,10 @@ from capax.cli.speaking.shared_options import PriorFile, PriorSize
 from capax.errors import InputError, require
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from capax.decompile.bounds.other_routes import Prior
     from capax.decompile.bounds.training_data import TrainingData
     from capax.decompile.decompiled import Decompiled
+    from capax.terminal import Terminal
 
 
 ModelFile = Annotated[
@@ -187,14 +186,8 @@ def _explained(module: Any, found: "Decompiled", path: Path) -> str:
     return str(save(draw_created_variables(heads, found.formula.text), path))
 
 
-def _render(console: "Console", found: "Decompiled", payload: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    for what, finding in found.lines():
-        table.add_row(Text(what, style="dim"), Text(finding))
-    console.print(table)
+def _render(console: "Terminal", found: "Decompiled", payload: dict[str, Any]) -> None:
+    console.table(found.lines())
     for name in ("out", "transformer_lens", "explain"):
         if name in payload:
             note(f"written: {payload[name]}")

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
@@ -15,6 +14,7 @@ from capax.cli.speaking.shared_options import (
     NumExamples,
     TokenWidth,
 )
+from capax.terminal import Terminal
 
 if TYPE_CHECKING:
     from capax.training.one_model import Trained
@@ -87,7 +87,7 @@ def _summary(trained: "Trained", out: Path | None, data: Path | None) -> dict[st
     }
 
 
-def _render(summary: dict[str, Any], console: Console) -> None:
+def _render(summary: dict[str, Any], console: Terminal) -> None:
     task = summary["spec"]["task"]
     positions = ", ".join(f"x{x}" for x in summary["support"])
     console.print(
@@ -99,7 +99,7 @@ def _render(summary: dict[str, Any], console: Console) -> None:
     console.print(f"training    {summary['runs']} runs, the last of {summary['steps']} steps")
     for name in ("out", "data"):
         if summary[name]:
-            console.print(f"written     {summary[name]}", soft_wrap=True)
+            console.print(f"written     {summary[name]}")
 
 
 def register(app: typer.Typer) -> None:

@@ -8,12 +8,11 @@ import typer
 from capax.cli.speaking.output import JsonFlag, emit
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from capax.compiler import Claim, Verification
+    from capax.terminal import Terminal
 
 WIDEST = 44
-STYLES = {"proved": None, "refuted": "bold red", "unproved": "bold red", "stated": "dim"}
+STYLES = {"proved": "", "refuted": "bold red", "unproved": "bold red", "stated": "dim"}
 SHOWN_STATUS = {"stated": "stated, not checked"}
 GROUPS = ("norms", "paper_bounds", "sample_size", "capacity")
 """Claims with many parts: one line when all of them are proved."""
@@ -42,40 +41,34 @@ def verify_command(
         raise typer.Exit(1)
 
 
-def show_verdict(console: "Console", verdict: "Verification") -> None:
+def show_verdict(console: "Terminal", verdict: "Verification") -> None:
     """Every claim beside the recomputed number; the failed ones first and in red.
 
     Names and texts come from the file: they are printed as they are, never as markup.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     title = f"{_text(verdict.path)}: {_text(verdict.function)}, T = {verdict.T}"
-    table = Table(title=Text(title), title_justify="left")
-    for column in ("claim", "in the file", "from the weights", "status"):
-        table.add_column(column)
     checked = [claim for claim in verdict.claims if claim.status == "proved"]
     told = [c for c in verdict.claims if c.status == "stated" and c.claimed not in (None, [])]
     single = [claim for claim in checked if "." not in claim.name and claim.name not in GROUPS]
-    for claim in (*verdict.failed, *single):
-        table.add_row(*map(Text, _cells(claim)), style=STYLES[claim.status])
+    rows = [(_cells(claim), STYLES[claim.status]) for claim in (*verdict.failed, *single)]
     for group in GROUPS:
         size = sum(claim.name.split(".")[0] == group for claim in checked)
         if size:
-            table.add_row(group, f"{size} numbers and names", "the same", "proved")
-    for claim in told:
-        table.add_row(*map(Text, _cells(claim)), style="dim")
-    console.print(table)
+            rows.append(((group, f"{size} numbers and names", "the same", "proved"), ""))
+    rows += [(_cells(claim), "dim") for claim in told]
+    head = ("claim", "in the file", "from the weights", "status")
+    styles = [style for _, style in rows]
+    console.table([cells for cells, _ in rows], head=head, title=title, styles=styles)
     for line in _summary(verdict):
-        console.print(Text(line))
+        console.print(line)
     if verdict.ok:
         line = f"ok: {len(checked)} claims proved for all 2^{verdict.T} inputs"
         aside = f"; {len(told)} stated, not checked" if told else ""
-        console.print(Text(line + aside), style="green")
+        console.print(line + aside, style="green")
     else:
         names = ", ".join(_text(claim.name) for claim in verdict.failed[:4])
         more = f" and {len(verdict.failed) - 4} more" if len(verdict.failed) > 4 else ""
-        console.print(Text(f"NOT OK: {names}{more}"), style="bold red")
+        console.print(f"NOT OK: {names}{more}", style="bold red")
 
 
 def _summary(verdict: "Verification") -> list[str]:

@@ -96,7 +96,7 @@ def figure(
         "data": numbers,
     }
     text = f"Figure {number} ({payload['title']}) written to {written}"
-    emit(payload, json, lambda console: console.print(text, markup=False))
+    emit(payload, json, lambda console: console.print(text))
 
 
 def register(app: typer.Typer) -> None:

@@ -40,7 +40,7 @@ def report(
         "runs": sum(len(store["rows"]) for store in page.stores),
         "findings": [{"value": f.value, "meaning": f.meaning} for f in page.findings],
     }
-    emit(summary, json, lambda console: console.print(_line(summary), markup=False))
+    emit(summary, json, lambda console: console.print(_line(summary)))
 
 
 def _waiting() -> AbstractContextManager[object]:

@@ -11,7 +11,7 @@ from capax.cli.speaking.output import JsonFlag, emit
 from capax.cli.speaking.watching import Watch, watching
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from capax.terminal import Terminal
 
 
 def reproduce(
@@ -85,12 +85,12 @@ def _run(
     }
 
 
-def _show(console: "Console", summary: dict[str, Any]) -> None:
+def _show(console: "Terminal", summary: dict[str, Any]) -> None:
     for finding in summary["findings"]:
-        console.print(f"{finding['value']}: {finding['meaning']}", markup=False)
+        console.print(f"{finding['value']}: {finding['meaning']}")
     verified = "verified" if summary["verified"] else "NOT verified"
-    console.print(f"{summary['certificate']['function']}: compiled, {verified}", markup=False)
-    console.print(f"{summary['report']} ({summary['seconds']:.0f} s)", markup=False, soft_wrap=True)
+    console.print(f"{summary['certificate']['function']}: compiled, {verified}")
+    console.print(f"{summary['report']} ({summary['seconds']:.0f} s)")
 
 
 def register(app: typer.Typer) -> None:

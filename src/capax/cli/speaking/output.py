@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from capax.terminal import Terminal
 
@@ -15,12 +14,12 @@ JsonFlag = Annotated[
 ]
 
 
-def stderr() -> Console:
+def stderr() -> Terminal:
     """The console for progress, notes and errors."""
     return Terminal(stderr=True)
 
 
-def stdout() -> Console:
+def stdout() -> Terminal:
     """The console for results."""
     return Terminal()
 
@@ -30,7 +29,7 @@ def note(text: str) -> None:
     stderr().print(f"note: {text}", style="dim")
 
 
-def emit(payload: Any, as_json: bool, render: Callable[[Console], None]) -> None:
+def emit(payload: Any, as_json: bool, render: Callable[[Terminal], None]) -> None:
     """Print `payload` as JSON, or let `render` draw the same content for a person."""
     if as_json:
         typer.echo(json.dumps(_finite(payload), indent=2, allow_nan=False, default=plain))

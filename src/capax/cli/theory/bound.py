@@ -199,7 +199,7 @@ def _only_pictures(
         figure, payload["steps"] = draw_waterfall(T, 3, m, dark=dark)
         payload["waterfall"] = str(save(figure, waterfall))
     written = [payload[name] for name in ("plot", "waterfall") if name in payload]
-    emit(payload, json, lambda console: console.print("\n".join(written), markup=False))
+    emit(payload, json, lambda console: console.print("\n".join(written)))
 
 
 def _draw(
@@ -219,6 +219,6 @@ def _show(
 
     best = answer if isinstance(answer, Bound) else answer.best
     if latex and not json:
-        stdout().print(best.explain("latex"), markup=False, soft_wrap=True)
+        stdout().print(best.explain("latex"), soft_wrap=True)
         return
     emit(payload, json, lambda console: render(answer, payload, explain, console))

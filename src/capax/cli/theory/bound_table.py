@@ -2,13 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from capax.cli.speaking.output import note
+from capax.terminal import Terminal
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from capax.capacity.bound import Bound
     from capax.capacity.certificates.portfolio import Certificate
 
@@ -17,7 +14,7 @@ NO_MARGIN = "no error bound: the output is a vector, a margin needs one number p
 
 
 def render(
-    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, console: Console
+    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, console: Terminal
 ) -> None:
     """The whole answer for a person; `explain` writes the best bound out instead of the table."""
     from capax.capacity.bound import Bound
@@ -30,21 +27,21 @@ def render(
         _render_heads(payload["heads"], console)
     for check in payload.get("applies", ()):
         text = check["detail"] if check["holds"] else f"{check['text']} ({check['detail']})"
-        console.print(f"applies to {payload['kind_of_model']}: {text}", markup=False)
+        console.print(f"applies to {payload['kind_of_model']}: {text}")
     if "plot" in payload:
-        console.print(f"picture written to {payload['plot']}", markup=False)
+        console.print(f"picture written to {payload['plot']}")
 
 
-def _render_cover(cover: "Bound", explain: bool, console: Console) -> None:
+def _render_cover(cover: "Bound", explain: bool, console: Terminal) -> None:
     """A class whose output is a vector: the size of its cover is all there is to say."""
     first = f"ln N <= {cover.verdict} at eps = {cover.norms['eps']:g} [{cover.status}]"
-    console.print(first, style="bold", markup=False)
-    console.print(cover.explain() if explain else cover.statement, markup=False, soft_wrap=True)
-    console.print(NO_MARGIN, markup=False)
+    console.print(first, style="bold")
+    console.print(cover.explain() if explain else cover.statement)
+    console.print(NO_MARGIN)
 
 
 def _render_certificate(
-    certificate: "Certificate", target: float, explain: bool, console: Console
+    certificate: "Certificate", target: float, explain: bool, console: Terminal
 ) -> None:
     """Headline, routes and the m they ask for; --explain writes the same routes out."""
     best = certificate.best
@@ -55,14 +52,14 @@ def _render_certificate(
         default=None,
     )
     if explain:
-        console.print(certificate.explain(), markup=False, soft_wrap=True)
+        console.print(certificate.explain())
         if quickest is not None and quickest is not best:
-            console.print(f"\nthe route of the m below: {quickest.explain()}", markup=False)
+            console.print(f"\nthe route of the m below: {quickest.explain()}")
     else:
         _render_summary(certificate, console)
     if quickest is not None:
         text = f"error <= {target:g} from m = {_count(quickest)} on, by the {_short(quickest)}"
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(text)
 
 
 def _count(bound: "Bound") -> str:
@@ -74,49 +71,44 @@ def _short(bound: "Bound") -> str:
     return bound.statement.split(" with ")[0]
 
 
-def _render_summary(certificate: "Certificate", console: Console) -> None:
-    console.print(certificate.headline(), style="bold", markup=False)
-    console.print(_table(certificate))
+def _render_summary(certificate: "Certificate", console: Terminal) -> None:
+    console.print(certificate.headline(), style="bold")
+    _render_routes(certificate, console)
     common = _common(certificate)
     if common:
         text = f"all rows assume: {'; '.join(common)}"
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(text)
     for text in _refuted(certificate):
-        console.print(f"NOT TRUE: {text}; a bound that assumes it says nothing", soft_wrap=True)
+        console.print(f"NOT TRUE: {text}; a bound that assumes it says nothing")
     for reason in certificate.skipped:
-        console.print(f"no bound: {reason}", markup=False, soft_wrap=True)
+        console.print(f"no bound: {reason}")
     price = certificate.conditioning
     if price is not None:
         text = (
             f"accepted at try {price.tries}: P(accepted) >= {price.alpha:.3g} at delta = "
             f"{price.delta:.3g}; {price.cost:.2f} nats for every route on the training set"
         )
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(text)
     best = certificate.best
     if best.dominant is not None:
         parts = max(best.dominant.parts, key=lambda part: part.log_value, default=None)
         inside = "" if parts is None else f", in it {parts.name}"
-        console.print(f"dominant term: {best.dominant.name}{inside}", markup=False)
+        console.print(f"dominant term: {best.dominant.name}{inside}")
 
 
-def _table(certificate: "Certificate") -> "Table":
+def _render_routes(certificate: "Certificate", console: Terminal) -> None:
     """One row per route: value, whose error, share of delta, what is assumed."""
-    from rich.table import Table
-
     from capax.capacity.magnitude import safe_log, shown
 
-    common = _common(certificate)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("route", "error <=", "status", "error of", "delta", "m needed", "assumes"):
-        right = name in ("error <=", "delta", "m needed")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    common, rows = _common(certificate), []
     for entry in certificate.entries:
         needed = "" if entry.m_needed is None else shown(safe_log(float(entry.m_needed)))
         assumed = "; ".join(text for text in _assumed(entry) if text not in common)
         share = "" if entry.delta is None else f"{entry.delta:.3g}"
         cells = (_short(entry), entry.verdict, entry.status, entry.predictor, share, needed)
-        table.add_row(*cells, assumed)
-    return table
+        rows.append((*cells, assumed))
+    head = ("route", "error <=", "status", "error of", "delta", "m needed", "assumes")
+    console.table(rows, head=head, align="lrllrrl")
 
 
 def _assumed(entry: "Bound") -> list[str]:
@@ -137,17 +129,12 @@ def _common(certificate: "Certificate") -> list[str]:
     return [text for text in first if all(text in other for other in others)]
 
 
-def _render_heads(rows: list[dict[str, Any]], console: Console) -> None:
-    from rich.table import Table
-
+def _render_heads(rows: list[dict[str, Any]], console: Terminal) -> None:
     names = ("layer", "head", "W_QK_F", "W_QK_2", "W_VO_F", "W_VO_2", "W_VO_21", "log10_capacity")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(name, justify="right")
-    for row in rows[:SHOWN_ROWS]:
-        table.add_row(
-            *(f"{row[n]:.4g}" if isinstance(row[n], float) else str(row[n]) for n in names)
-        )
-    console.print(table)
+    cells = [
+        [f"{row[n]:.4g}" if isinstance(row[n], float) else row[n] for n in names]
+        for row in rows[:SHOWN_ROWS]
+    ]
+    console.table(cells, head=names, align="r" * len(names))
     if len(rows) > SHOWN_ROWS:
         note(f"{SHOWN_ROWS} of {len(rows)} heads shown; --json has all")

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import DarkFlag
 from capax.errors import require
+from capax.terminal import Terminal
 
 if TYPE_CHECKING:
     from capax.capacity.covers.cover_curve import CoverCurve
@@ -159,7 +159,7 @@ def _draw(
     return save(draw_cover(space, best, dark=dark), plot)
 
 
-def _render(result: dict[str, Any], console: Console) -> None:
+def _render(result: dict[str, Any], console: Terminal) -> None:
     if "eps" in result:
         _render_cover(result, console)
     for row in result.get("curve", ()):
@@ -169,7 +169,7 @@ def _render(result: dict[str, Any], console: Console) -> None:
         note(f"wrote {result['plot']}")
 
 
-def _render_cover(result: dict[str, Any], console: Console) -> None:
+def _render_cover(result: dict[str, Any], console: Terminal) -> None:
     eps = f"{result['eps']:g}"
     size = str(result["exact"]) if "exact" in result else _interval(result)
     how = "exact" if "exact" in result else "interval: the time limit was hit"
@@ -182,9 +182,8 @@ def _render_cover(result: dict[str, Any], console: Console) -> None:
     console.print(
         f"  packing  {at_least}{result['packing']}  (points pairwise more than {eps} apart; "
         f"{result['packing_2eps']} more than {2 * result['eps']:g} apart)",
-        soft_wrap=True,
     )
-    console.print("  centres  " + _centres(result), soft_wrap=True)
+    console.print("  centres  " + _centres(result))
 
 
 def _interval(row: dict[str, Any]) -> str:

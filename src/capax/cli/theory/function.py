@@ -3,11 +3,10 @@
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import Formula
+from capax.terminal import Terminal
 
 _MOST_COEFFICIENTS = 32
 
@@ -67,25 +66,28 @@ def _name(members: tuple[int, ...]) -> str:
     return " ".join(f"x{x}" for x in members) or "1"
 
 
-def _render(report: dict[str, Any], console: Console) -> None:
-    table = Table("property", "value", title=report["formula"], title_justify="left")
-    support = ", ".join(f"x{x}" for x in report["support"]) or "none (constant)"
-    table.add_row("support", support)
-    for name in ("symmetric", "monotone"):
-        table.add_row(name, "yes" if report[name] else "no")
-    for name in ("degree", "sensitivity", "average_sensitivity"):
-        table.add_row(name.replace("_", " "), f"{report[name]:g}")
-    table.add_row(f"P(f = 1) at p = {report['p']:g}", f"{report['bias']:.6g}")
-    balancing = ", ".join(f"{p:.6g}" for p in report["balancing_p"]) or "no solution"
-    table.add_row("p with P(f = 1) = 1/2", balancing)
-    for name, value in report["influences"].items():
-        table.add_row(f"influence of {name}", f"{value:g}")
+def _render(report: dict[str, Any], console: Terminal) -> None:
+    yes_or_no = {name: "yes" if report[name] else "no" for name in ("symmetric", "monotone")}
+    counts = ("degree", "sensitivity", "average_sensitivity")
     coefficients = list(report["fourier"].items())
-    for name, value in coefficients[:_MOST_COEFFICIENTS]:
-        table.add_row(f"Fourier {{{name}}}" if name != "1" else "Fourier {} (mean)", f"{value:g}")
+    rows = [
+        ("support", ", ".join(f"x{x}" for x in report["support"]) or "empty (a constant)"),
+        *yes_or_no.items(),
+        *((name.replace("_", " "), f"{report[name]:g}") for name in counts),
+        (f"P(f = 1) at p = {report['p']:g}", f"{report['bias']:.6g}"),
+        (
+            "p with P(f = 1) = 1/2",
+            ", ".join(f"{p:.6g}" for p in report["balancing_p"]) or "no solution",
+        ),
+        *((f"influence of {name}", f"{value:g}") for name, value in report["influences"].items()),
+        *(
+            ("Fourier {} (mean)" if name == "1" else f"Fourier {{{name}}}", f"{value:g}")
+            for name, value in coefficients[:_MOST_COEFFICIENTS]
+        ),
+    ]
     if len(coefficients) > _MOST_COEFFICIENTS:
-        table.add_row("..", f"{len(coefficients)} coefficients in all, see --json")
-    console.print(table)
+        rows.append(("...", f"{len(coefficients)} coefficients in all, see --json"))
+    console.table(rows, head=("property", "value"), title=report["formula"])
 
 
 def register(app: typer.Typer) -> None:

@@ -3,10 +3,10 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from capax.cli.speaking.output import JsonFlag, emit
 from capax.errors import require
+from capax.terminal import Terminal
 
 
 def theorems(
@@ -37,16 +37,16 @@ def theorems(
         for s in chosen
     ]
 
-    def render(console: Console) -> None:
+    def render(console: Terminal) -> None:
         for s in chosen:
-            console.print(s.number, style="bold", markup=False)
-            console.print(f"  {s.meaning}", markup=False, soft_wrap=True)
+            console.print(s.number, style="bold")
+            console.print(f"  {s.meaning}")
             for label, names in (("function", s.functions), ("test", s.tests)):
                 for name in names:
-                    console.print(f"  {label:<9} {name}", markup=False, soft_wrap=True)
+                    console.print(f"  {label:<9} {name}")
             if s.ours:
-                console.print(f"  paper     {s.paper}", markup=False, soft_wrap=True)
-                console.print(f"  here      {s.ours}", markup=False, soft_wrap=True)
+                console.print(f"  paper     {s.paper}")
+                console.print(f"  here      {s.ours}")
 
     emit({"statements": rows}, json, render)
 
