@@ -11,7 +11,7 @@ from pathlib import Path
 from slow_tests import SLOW
 
 ROOT = Path(__file__).parents[1]
-ALWAYS = ("tests/test_layering.py", "tests/test_doors.py")
+ALWAYS = ("tests/test_layering.py", "tests/test_public_names.py")
 
 
 def changed_files() -> list[str]:
@@ -42,7 +42,7 @@ def tests_of(files: list[str]) -> list[str]:
 
 
 def quick_tests() -> list[str]:
-    """The tests of the root modules and of the house; files with slow ones are not named here."""
+    """Tests of the root modules and of the whole package; files with slow tests are left out."""
     files = sorted((ROOT / "tests").glob("test_*.py"))
     return [str(p.relative_to(ROOT)) for p in files if p.name not in SLOW]
 

@@ -1,4 +1,4 @@
-"""One way through: a file imports only from its own room and from rooms to its left."""
+"""A file imports only from its own folder and from folders to its left."""
 
 import ast
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "capax"
-# The house from left to right. A folder with rooms lists them in order; "." is the folder's own
-# files: the ground that its rooms stand on, or the roof above them.
-HOUSE: dict[str, tuple[str, ...]] = {
+# The layers from left to right. A layer with folders inside lists them in order; "." stands for the
+# files of the layer itself, which come before its folders or after them.
+LAYERS: dict[str, tuple[str, ...]] = {
     "boolean": (".", "traits", "consistent", "best_possible"),
     "data": (".",),
     "attention": (".", "collapsed"),
@@ -33,12 +33,12 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "report": (".",),
     "cli": ("speaking", "theory", "networks", "experiments", "publishing", "machine", "."),
 }
-ORDER = [(layer, room) for layer, rooms in HOUSE.items() for room in rooms]
-# Folders that hold one piece of their layer and stand in no order to the files beside them.
-ALCOVES = {"training": {"fused", "recurrent"}, "learners": {"zoo"}}
+ORDER = [(layer, folder) for layer, folders in LAYERS.items() for folder in folders]
+# Folders that hold one part of their layer and stand in no order to the files beside them.
+UNORDERED = {"training": {"fused", "recurrent"}, "learners": {"zoo"}}
 ROOT_MODULES = {
     "array_files",
-    "doors",
+    "callable_packages",
     "errors",
     "files",
     "foreign",
@@ -54,9 +54,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 
 def place(parts: tuple[str, ...]) -> tuple[str, str]:
-    """Layer and room of a dotted path below `capax`, given as its parts."""
+    """Layer and folder of a dotted path below `capax`, given as its parts."""
     layer, rest = parts[0], parts[1:]
-    return layer, rest[0] if rest and rest[0] in HOUSE.get(layer, ()) else "."
+    return layer, rest[0] if rest and rest[0] in LAYERS.get(layer, ()) else "."
 
 
 def capax_imports(tree: ast.AST) -> set[tuple[str, ...]]:
@@ -68,21 +68,21 @@ def capax_imports(tree: ast.AST) -> set[tuple[str, ...]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide the layer: write capax.<layer>"
             module = node.module or ""
-            below = module == "capax" or module.removeprefix("capax.") in HOUSE
+            below = module == "capax" or module.removeprefix("capax.") in LAYERS
             names |= {f"{module}.{a.name}" for a in node.names} if below else {module}
     return {tuple(name.split(".")[1:]) for name in names if name.startswith("capax.")}
 
 
 def violations(where: tuple[str, str], imported: set[tuple[str, ...]]) -> set[str]:
-    """Imports that run back. A whole folder (`capax.capacity`) is all its rooms at once."""
+    """Imports that run back. A whole folder (`capax.capacity`) is all its folders at once."""
     own = ORDER.index(where)
     wrong: set[str] = set()
     for parts in imported:
         if parts[0] in ROOT_MODULES:
             continue
-        layer, room = place(parts)
+        layer, folder = place(parts)
         whole = len(parts) == 1 and layer != where[0]
-        last = (layer, HOUSE[layer][-1]) if whole and layer in HOUSE else (layer, room)
+        last = (layer, LAYERS[layer][-1]) if whole and layer in LAYERS else (layer, folder)
         if last not in ORDER or ORDER.index(last) > own:
             wrong.add(".".join(parts))
     return wrong
@@ -97,7 +97,7 @@ def back_imports(path: Path) -> set[str]:
         return set() if relative.stem == "__init__" else outside
     where = place(relative.with_suffix("").parts)
     if relative.stem == "__init__" and len(relative.parts) == 2:
-        where = (where[0], HOUSE[where[0]][-1])  # a folder's door opens on all of its rooms
+        where = (where[0], LAYERS[where[0]][-1])  # a package may export from all of its folders
     return violations(where, imported)
 
 
@@ -126,22 +126,22 @@ def test_a_planted_back_import_is_found(where, planted, wrong):
     assert violations(where, capax_imports(ast.parse(planted))) == wrong
 
 
-def test_every_folder_is_a_layer_and_every_room_is_known():
+def test_every_folder_is_known():
     def folders(path):
         return {p.name for p in path.iterdir() if p.is_dir() and any(p.glob("*.py"))}
 
-    assert folders(SOURCE) == set(HOUSE)
-    for layer, rooms in HOUSE.items():
-        inside = {room for room in rooms if room != "."} | ALCOVES.get(layer, set())
+    assert folders(SOURCE) == set(LAYERS)
+    for layer, inner in LAYERS.items():
+        inside = {folder for folder in inner if folder != "."} | UNORDERED.get(layer, set())
         assert folders(SOURCE / layer) == inside
 
 
 def test_the_picture_in_contributing_is_the_order():
     page = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text()
-    assert " -> ".join(HOUSE) in " ".join(page.split())
-    for layer, rooms in HOUSE.items():
-        if len(rooms) > 1:
-            assert " -> ".join(rooms).replace(".", layer) in " ".join(page.split())
+    assert " -> ".join(LAYERS) in " ".join(page.split())
+    for layer, folders in LAYERS.items():
+        if len(folders) > 1:
+            assert " -> ".join(folders).replace(".", layer) in " ".join(page.split())
 
 
 def test_files_stay_short():

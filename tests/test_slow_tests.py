@@ -19,8 +19,12 @@ def test_names_on_the_list_exist(path):
 
 
 def test_a_change_brings_its_tests():
-    code = ["src/capax/boolean/traits/bias.py", "tests/boolean/test_bias.py", "tests/test_doors.py"]
-    assert changed.tests_of(code) == ["tests/boolean", "tests/test_doors.py"]
+    code = [
+        "src/capax/boolean/traits/bias.py",
+        "tests/boolean/test_bias.py",
+        "tests/test_public_names.py",
+    ]
+    assert changed.tests_of(code) == ["tests/boolean", "tests/test_public_names.py"]
     texts = ["README.md", "docs/guides/covers.md", "docs/theory.md", "src/capax/files.py"]
     assert changed.tests_of(texts) == [
         "tests/test_documents.py::test_document_runs[README.md]",

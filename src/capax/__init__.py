@@ -1,13 +1,13 @@
 """Capax: what self-attention prefers to learn, how much data it needs, how much a head can hold.
 
-`import capax` is the product: each name below is loaded on first use, so importing takes no time.
-The folders (`capax.attention`, `capax.capacity`, ..) are there too, for those who build on them.
+Each name below is loaded on first use, so `import capax` takes no time. The packages
+(`capax.attention`, `capax.capacity`, ...) are there too, for programs that build on them.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from capax.doors import opened
+from capax.callable_packages import resolved
 
 if TYPE_CHECKING:
     from capax.analysis.reading import thresholds_of as thresholds  # noqa: F401
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from capax.training.one_model import train_model as train  # noqa: F401
 
 # public name -> "module:name" that defines it; the list above says the same to type checkers
-_DOORS: dict[str, str] = {
+_PUBLIC: dict[str, str] = {
     "parse": "capax.boolean.parser:parse",
     "compile": "capax.compiler.compiling:compile",
     "verify": "capax.compiler.verifying:verify",
@@ -72,19 +72,19 @@ _DOORS: dict[str, str] = {
     "CapaxError": "capax.errors:CapaxError",
     "InputError": "capax.errors:InputError",
 }
-_FOLDERS = (
+_PACKAGES = (
     "boolean", "data", "attention", "capacity", "compiler", "training", "learners", "decompile",
     "sweep", "analysis", "cards", "audit", "figures", "report", "cli",
 )  # fmt: skip
 
-__all__ = sorted(_DOORS)
+__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FOLDERS:  # first: a folder that is also a verb can be called
+    if name in _PACKAGES:  # first: a package whose name is also a verb can be called
         return importlib.import_module(f"capax.{name}")
-    if name in _DOORS:
-        return opened(_DOORS[name])
+    if name in _PUBLIC:
+        return resolved(_PUBLIC[name])
     raise AttributeError(f"module 'capax' has no attribute {name!r}")
 
 

@@ -128,7 +128,7 @@ def counted(head, h, **changes):
 
 
 def test_shares_are_those_of_corollary_4_5():
-    """The closed form of the capacity room for the same heads, piece by piece."""
+    """The closed form of `capacity` for the same heads, piece by piece."""
     from capax.audit.heads.capacity_share import NUM_SEQUENCES
 
     head, T = attention(), 50

@@ -1,9 +1,9 @@
 """How much can a class of functions hold? Covers, complexities, bounds.
 
-Rooms follow the paper, each standing on those before it: `covers` (finite sets, function classes on
-samples), `complexity` (VC, fat-shattering, Rademacher, chaining, Lemma 2.2), `linear` (Lemma 4.6),
-`network` (Corollary 4.5, Theorem 4.7), `weights` (norms measured on modules and files),
-`certificates` ("with probability 1 - delta, error <= ..."). On the ground: `bound` (a bound is an
+The packages follow the paper, and each uses only those before it: `covers` (finite sets, function
+classes on samples), `complexity` (VC, fat-shattering, Rademacher, chaining, Lemma 2.2), `linear`
+(Lemma 4.6), `network` (Corollary 4.5, Theorem 4.7), `weights` (norms of modules and of files),
+`certificates` ("with probability 1 - delta, error <= ..."). Beside them: `bound` (a bound is an
 object), `magnitude` (numbers too large for a float), `arguments`, and `statements`, the table of
 every theorem, its function and its test.
 

@@ -2,7 +2,7 @@
 
 `protocol` is the same for all; `measuring` asks one learner about one target at one T, and does so
 for many of them into a store; `answers` makes a `Card` of it, and has the one that travels with the
-package; `card` is the door.
+package; `card` is the function that users call.
 """
 
 from capax.cards.answers.reference import reference_card as reference_card

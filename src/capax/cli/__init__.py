@@ -1,6 +1,6 @@
 """The `capax` command. One file per command; heavy imports live inside the command functions.
 
-`entry` begins and ends every command (`signals`), `main` assembles them. They stand in rooms by
-what they are about (`theory`, `networks`, `experiments`, `publishing`, this `machine`) and talk to
-the user through `speaking`.
+`entry` begins and ends every command (`signals`), `main` assembles them. The commands stand in
+folders by subject (`theory`, `networks`, `experiments`, `publishing`, `machine`) and print through
+`speaking`.
 """

@@ -7,15 +7,15 @@ layer Transformer over cells of inputs with outward rounding (`relaxation`), `br
 cells, `counterexample` searches on tables (`table_forward`), `all_inputs` gives the verdict.
 `bounds`: `description`, `certificate` and `training_data` turn the formula into a bound on the
 network's error, `other_routes` stand beside it. `anatomy` says what failed runs had learnt
-instead. `decompiling.decompile` does all of it, and `capax.decompile(model)` is it: this folder
-can be called.
+instead. `decompiling.decompile` does all of it. The package can be called: `capax.decompile(model)`
+is `decompiling.decompile(model)`.
 """
 
+from capax.callable_packages import make_callable
 from capax.decompile.bounds.training_data import TrainingData as TrainingData
 from capax.decompile.bounds.training_data import from_task as from_task
 from capax.decompile.bounds.training_data import read_training_data as read_training_data
 from capax.decompile.decompiled import Decompiled as Decompiled
 from capax.decompile.decompiling import decompile as decompile
-from capax.doors import open_door
 
-open_door(__name__, "capax.decompile.decompiling:decompile")
+make_callable(__name__, "capax.decompile.decompiling:decompile")

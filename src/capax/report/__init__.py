@@ -6,6 +6,6 @@ runs, `page` puts everything into one self-contained file with the hand-written 
 of `assets`, and `build` does it all for a list of stores.
 """
 
-from capax.doors import open_door
+from capax.callable_packages import make_callable
 
-open_door(__name__, "capax.report.build:report")
+make_callable(__name__, "capax.report.build:report")

@@ -229,11 +229,6 @@ def parity_section(data: ParityTransition, *, anchor: str) -> Section:
     return Section(anchor, "Figure 4", "Sparse parities are learnt suddenly", html, charts=charts)
 
 
-def text_section(anchor: str, kicker: str, title: str, html: str) -> Section:
-    """A part without charts: a compiled function, a bound, a diagram."""
-    return Section(anchor, kicker, title, html)
-
-
 def _printed(svg: str) -> str:
     """Open without JavaScript; the page's script folds it, since the chart above shows the same."""
     return folded("the figure as printed", svg, kind="printed", unfolded=True)

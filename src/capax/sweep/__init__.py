@@ -5,7 +5,7 @@ learner trains (`families`); the store keeps every run (`storage`). None of them
 insides; `running` brings them together.
 """
 
-from capax.doors import open_door
+from capax.callable_packages import make_callable
 from capax.sweep.counts import Counts as Counts
 from capax.sweep.curve import CurveGrid as CurveGrid
 from capax.sweep.curve import Estimate as Estimate
@@ -18,4 +18,4 @@ from capax.sweep.trial import Outcome as Outcome
 from capax.sweep.trial import Run as Run
 from capax.sweep.trial import Trial as Trial
 
-open_door(__name__, "capax.sweep.running.sweeping:sweep")
+make_callable(__name__, "capax.sweep.running.sweeping:sweep")

@@ -1,6 +1,6 @@
 """safetensors: eight bytes of length, a JSON table of contents, then the numbers.
 
-Read here rather than through the `safetensors` package, because its NumPy door has no bfloat16.
+Read here rather than through the `safetensors` package, because it gives NumPy no bfloat16.
 """
 
 import json

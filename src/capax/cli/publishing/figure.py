@@ -58,7 +58,7 @@ def figure(
         str | None, typer.Option(help="Figure 1: the input it is drawn on, such as 101101.")
     ] = None,
     T: Annotated[int | None, typer.Option("-T", help="Figure 1: length of the input.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Light lines on a dark ground.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="Light lines on a dark background.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Draw a figure of the paper.

@@ -1,4 +1,4 @@
-"""`import capax` is the product: every public name resolves and explains itself by example."""
+"""Every public name of `import capax` resolves and explains itself by an example."""
 
 import ast
 import doctest
@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "api" / "capax.md").read_text()
 
 @pytest.mark.parametrize("name", capax.__all__)
 def test_a_public_name_explains_itself_with_an_example_that_runs(name):
-    found = capax.doors.opened(capax._DOORS[name])
+    found = capax.callable_packages.resolved(capax._PUBLIC[name])
     text = inspect.getdoc(found) or ""
     assert ">>> " in text, f"capax.{name} shows no example"
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
@@ -31,13 +31,13 @@ def test_a_public_name_explains_itself_with_an_example_that_runs(name):
 
 @pytest.mark.parametrize("name", capax.__all__)
 def test_a_public_name_has_its_place_on_the_page(name):
-    module, _, attribute = capax._DOORS[name].partition(":")
+    module, _, attribute = capax._PUBLIC[name].partition(":")
     assert f"## capax.{name}\n" in PAGE
     assert f"::: {module}.{attribute}\n" in PAGE
 
 
 def test_dir_shows_the_product_and_nothing_else():
-    assert dir(capax) == sorted(capax._DOORS)
+    assert dir(capax) == sorted(capax._PUBLIC)
     for name in dir(capax):
         assert callable(getattr(capax, name))
 
@@ -52,13 +52,13 @@ def test_type_checkers_see_the_same_names():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert listed == capax._DOORS
+    assert listed == capax._PUBLIC
     assert (SOURCE / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("folder", capax._FOLDERS)
-def test_folders_resolve(folder):
-    assert getattr(capax, folder) is importlib.import_module(f"capax.{folder}")
+@pytest.mark.parametrize("package", capax._PACKAGES)
+def test_packages_resolve(package):
+    assert getattr(capax, package) is importlib.import_module(f"capax.{package}")
 
 
 def test_a_name_that_does_not_exist_says_so():
@@ -72,7 +72,7 @@ def test_importing_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_folder_that_is_also_a_verb_can_be_called():
+def test_a_package_that_is_also_a_verb_can_be_called():
     probe = """
 import capax.sweep.storage.store
 import capax
@@ -80,8 +80,8 @@ assert callable(capax.sweep) and capax.sweep.storage.store.Store
 from capax.sweep.storage import store
 assert capax.sweep is sys.modules["capax.sweep"]
 """
-    verbs = [name for name in capax._FOLDERS if name in capax.__all__]
+    verbs = [name for name in capax._PACKAGES if name in capax.__all__]
     for verb in verbs:
-        assert isinstance(getattr(capax, verb), capax.doors.Door)
+        assert isinstance(getattr(capax, verb), capax.callable_packages.CallablePackage)
     if "sweep" in verbs:
         subprocess.run([sys.executable, "-c", f"import sys\n{probe}"], check=True)
