@@ -1,14 +1,14 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make reproduce   venv, install, the paper's figures, a compiled function, a bound, a report in out/
 #   make test        venv, install, formatting, lint, types, docs, tests
-# and for daily work: make check (lint, types, the tests of what changed), make format, make bench, make fuzz
+# and for daily work: make check (lint, types, the tests of what changed), make format, make bench, make fuzz, make mutants
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes that read the same modules
 
-.PHONY: reproduce test check wheel fuzz format bench clean
+.PHONY: reproduce test check wheel fuzz mutants format bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -63,6 +63,11 @@ CASES   ?= 100000
 WORKERS ?= $$(nproc 2>/dev/null || sysctl -n hw.ncpu)
 fuzz: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --workers $(WORKERS) --keep $(OUT)/fuzz
+
+# Faults planted in proofs, bounds and statistics: at least nine in ten must make a test fail.
+MUTANTS ?= 400
+mutants: $(VENV)/.test-installed
+	$(BIN)/python benchmarks/mutants.py --count $(MUTANTS) --workers $(WORKERS) --keep $(OUT)/mutants
 
 format: $(VENV)/.test-installed
 	$(BIN)/ruff format .

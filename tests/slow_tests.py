@@ -31,6 +31,7 @@ SLOW = {
     "sweep/test_kills.py": {"test_six_kills_of_a_sweep_change_nothing"},
     "sweep/test_search.py": {"test_intervals_cover_the_truth"},
     "test_documents.py": {"test_document_runs"},
+    "test_mutants.py": {"test_a_fault_is_noticed_and_harmless_ones_survive"},
     "test_wheel.py": {"test_doctor_and_cite_work_alone", "test_an_experiment_by_name_works_alone"},
     "training/test_collapse.py": {"test_forward_and_gradients_equal_the_naive_model"},
     "training/test_devices.py": {

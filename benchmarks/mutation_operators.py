@@ -1,0 +1,211 @@
+"""Faults that hurt a proof, a bound or a statistic, planted in a source text one at a time.
+
+A mutant is a replacement of one expression or statement. The operators are the slips that a proof
+does not survive: outward rounding dropped, a slack or a union-bound term dropped, a share of delta
+not divided, a factor or a `+ 1` lost, a maximum for a sum, swapped ends of an interval, a strict
+comparison for a weak one, an argument ignored, a validation skipped.
+
+Text that people read is left alone: strings, annotations, docstrings and functions that only print.
+"""
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SPOKEN = ("__repr__", "__str__", "_repr_", "text", "sentence", "latex", "table", "describe", "html",
+          "summary", "explain", "title", "label", "words", "lines")  # fmt: skip
+OTHER_NAME = {
+    "max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "amax": "amin",
+    "amin": "amax", "ceil": "floor", "floor": "ceil", "sum": "max", "fsum": "max", "any": "all",
+    "all": "any", "low": "high", "high": "low", "lower": "upper", "upper": "lower", "sf": "cdf",
+    "isf": "ppf", "cumsum": "asarray", "argmax": "argmin", "argmin": "argmax",
+}  # fmt: skip
+ROUNDING = {"nextafter", "up", "down", "outward", "round_up", "round_down", "rounded_up",
+            "rounded_down", "widened", "abs", "sqrt", "log1p", "expm1"}  # fmt: skip
+COMPARISON = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+              ast.NotEq: ast.Eq}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted fault: the text between two offsets of a file is replaced."""
+
+    path: str
+    line: int
+    operator: str
+    start: int
+    end: int
+    before: str
+    after: str
+
+    def applied(self, source: str) -> str:
+        """The source with the fault in it."""
+        return source[: self.start] + self.after + source[self.end :]
+
+    @property
+    def name(self) -> str:
+        """One line that says where the fault is and what it replaces."""
+        before, after = (" ".join(text.split()) for text in (self.before, self.after))
+        return f"{self.path}:{self.line} {self.operator}: {before[:60]} -> {after[:60]}"
+
+
+def mutants(path: str, source: str) -> list[Mutant]:
+    """All faults that the operators can plant in `source`; each still parses and differs."""
+    offsets = _line_offsets(source)
+
+    def offset(line: int, column: int) -> int:
+        text = source[offsets[line - 1] : offsets[line]]
+        return offsets[line - 1] + len(text.encode()[:column].decode())
+
+    found: dict[tuple[int, int, str], Mutant] = {}
+    for node in _calculating(ast.parse(source)):
+        for operator, after in _faults(node):
+            start = offset(node.lineno, node.col_offset)
+            end = offset(node.end_lineno, node.end_col_offset)
+            mutant = Mutant(path, node.lineno, operator, start, end, source[start:end], after)
+            if mutant.after != mutant.before and _parses(mutant.applied(source)):
+                found.setdefault((start, end, after), mutant)
+    return list(found.values())
+
+
+def _line_offsets(source: str) -> list[int]:
+    offsets = [0]
+    for line in source.splitlines(keepends=True):
+        offsets.append(offsets[-1] + len(line))
+    return offsets
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
+def _calculating(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that take part in a calculation: no annotations, no strings, nothing that speaks."""
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "decorator_list", "type_params"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr):
+                continue
+            named = getattr(child, "name", "")
+            if isinstance(child, ast.FunctionDef) and any(word in named for word in SPOKEN):
+                continue
+            if isinstance(child, ast.AnnAssign) and child.value is None:
+                continue
+            if isinstance(child, ast.Raise):
+                continue
+            if hasattr(child, "lineno"):
+                yield child
+            yield from _calculating(child)
+
+
+def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Pairs (operator, new text) for one node."""
+    if isinstance(node, ast.BinOp):
+        yield from _of_products_and_sums(node)
+    elif isinstance(node, ast.Constant):
+        yield from _of_constants(node)
+    elif isinstance(node, ast.Call):
+        yield from _of_calls(node)
+    elif isinstance(node, ast.Attribute) and node.attr in OTHER_NAME:
+        changed = copy.copy(node)
+        changed.attr = OTHER_NAME[node.attr]
+        yield _kind_of_name(node.attr), ast.unparse(changed)
+    elif isinstance(node, ast.Compare):
+        yield from _of_comparisons(node)
+    elif isinstance(node, ast.BoolOp):
+        changed = copy.copy(node)
+        changed.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield "other connective", f"({ast.unparse(changed)})"
+        for value in node.values:
+            yield "condition alone", f"({ast.unparse(value)})"
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
+        yield "sign or negation dropped", f"({ast.unparse(node.operand)})"
+    elif isinstance(node, ast.Expr) and _is_validation(node.value):
+        yield "validation skipped", "pass"
+    elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.ctx, ast.Load):
+        first, second = map(ast.unparse, node.elts)
+        yield "swapped ends", f"({second}, {first})"
+    elif isinstance(node, ast.IfExp) and not _speaks(node):
+        yield "branch alone", f"({ast.unparse(node.body)})"
+        yield "branch alone", f"({ast.unparse(node.orelse)})"
+
+
+def _of_products_and_sums(node: ast.BinOp) -> Iterator[tuple[str, str]]:
+    left, right = f"({ast.unparse(node.left)})", f"({ast.unparse(node.right)})"
+    if isinstance(node.op, ast.Add):
+        yield "term dropped", left
+        yield "term dropped", right
+    elif isinstance(node.op, ast.Sub):
+        yield "term dropped", left
+    elif isinstance(node.op, ast.Mult | ast.MatMult):
+        yield "factor dropped", left
+        if isinstance(node.op, ast.Mult):
+            yield "factor dropped", right
+    elif isinstance(node.op, ast.Div | ast.FloorDiv):
+        yield "share not divided", left
+    elif isinstance(node.op, ast.Pow):
+        yield "power dropped", left
+
+
+def _of_constants(node: ast.Constant) -> Iterator[tuple[str, str]]:
+    if isinstance(node.value, bool):
+        yield "other truth value", str(not node.value)
+    elif isinstance(node.value, int) and abs(node.value) < 1000:
+        yield "constant one less", f"({node.value - 1})"
+        if node.value > 1:
+            yield "constant halved", str(node.value // 2)
+    elif isinstance(node.value, float) and node.value:
+        yield "constant halved", repr(node.value / 2)
+
+
+def _of_calls(node: ast.Call) -> Iterator[tuple[str, str]]:
+    called = node.func
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if name in ROUNDING and node.args:
+        yield "rounding dropped", f"({ast.unparse(node.args[0])})"
+    if isinstance(called, ast.Name) and name in OTHER_NAME:
+        changed = copy.copy(node)
+        changed.func = ast.Name(OTHER_NAME[name], ast.Load())
+        yield _kind_of_name(name), ast.unparse(changed)
+    if len(node.args) == 2 and not node.keywords and name not in ("isinstance", "getattr"):
+        changed = copy.copy(node)
+        changed.args = node.args[::-1]
+        yield "swapped ends", ast.unparse(changed)
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            changed = copy.copy(node)
+            changed.keywords = [other for other in node.keywords if other is not keyword]
+            yield "argument ignored", ast.unparse(changed)
+
+
+def _kind_of_name(name: str) -> str:
+    return "swapped ends" if name in ("low", "high", "lower", "upper") else "other extreme"
+
+
+def _of_comparisons(node: ast.Compare) -> Iterator[tuple[str, str]]:
+    for place, kind in enumerate(map(type, node.ops)):
+        if kind in COMPARISON:
+            changed = copy.copy(node)
+            changed.ops = [*node.ops[:place], COMPARISON[kind](), *node.ops[place + 1 :]]
+            yield "edge of a comparison", f"({ast.unparse(changed)})"
+    yield "condition dropped", "True"
+    yield "condition dropped", "False"
+
+
+def _speaks(node: ast.AST) -> bool:
+    """Whether an expression holds text, which people read and proofs do not use."""
+    return any(
+        isinstance(part, ast.JoinedStr) or isinstance(getattr(part, "value", None), str)
+        for part in ast.walk(node)
+    )
+
+
+def _is_validation(value: ast.AST) -> bool:
+    name = getattr(getattr(value, "func", None), "id", "")
+    return isinstance(value, ast.Call) and name.startswith(("require", "check", "_check", "refuse"))

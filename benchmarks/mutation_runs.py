@@ -1,0 +1,163 @@
+"""Runs of pytest: which tests execute a line, and which test fails first with a fault planted.
+
+A worker imports the libraries once and forks a process per run of pytest; it computes nothing, so
+that it may fork. Each worker has a copy of the repository to itself.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mutation_operators import Mutant
+
+IMPORTED = (
+    "jax.numpy equinox optax scipy.stats scipy.optimize scipy.special pydantic hypothesis pytest "
+    "beartype jaxtyping typer rich.table coverage"
+)
+QUIETLY = ("-q", "-n", "0", "--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+PATIENCE = 5.0  # times the usual time of the tests, after which a mutant counts as killed
+START = 30.0  # seconds added for imports and compilation
+LONGEST = 900.0  # seconds for the tests of a file without a fault
+
+Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
+_COPY = ""
+
+
+def begin(copies: Any) -> None:
+    """A worker starts: it takes a copy of the repository and imports the libraries."""
+    global _COPY
+    _COPY = copies.get()
+    os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
+    os.environ["XLA_FLAGS"] = (
+        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+        "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_multi_thread_eigen=false"
+    )
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jax-", dir=_COPY)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    for name in IMPORTED.split():
+        __import__(name)
+
+
+def mapped(file: str) -> dict[str, Any]:
+    """Of one test file: seconds per test, tests per executed line, and tests that fail."""
+    found = _forked(lambda: _map(file), LONGEST)
+    return json.loads(found) if found else {"seconds": {}, "lines": {}, "failing": [file]}
+
+
+def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any]:
+    """Plant the fault and run its tests, round by round, until one fails."""
+    mutant, rounds = job
+    start, file = time.perf_counter(), Path(_COPY) / mutant.path
+    original, times = file.read_text(), file.stat()
+    file.write_text(mutant.applied(original))
+    os.utime(file, ns=(time.time_ns(), time.time_ns()))  # bytecode is known by its source's time
+    killer = ""
+    try:
+        for tests, usual in rounds:
+            killer = killer or _first_failure(tests, usual)
+    finally:
+        file.write_text(original)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    said = {"name": mutant.name, "outcome": "killed" if killer else "survived", "by": killer}
+    return {**said, "seconds": round(time.perf_counter() - start, 1), **asdict(mutant)}
+
+
+def _first_failure(tests: list[str], usual: float) -> str:
+    """The first test that fails; "" where all pass. Tests that do not end count as a failure."""
+    said = _forked(lambda: _run(tests), PATIENCE * usual + START)
+    return json.loads(said) if said else "the tests did not end in time"
+
+
+def _forked(work: Callable[[], Any], limit: float) -> str:
+    """What `work` returns in a process of its own, as JSON; "" where it did not return in time."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _answer(work, writing, limit)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)  # servers and learners that a test started
+    return said
+
+
+def _answer(work: Callable[[], Any], writing: int, limit: float) -> NoReturn:
+    os.setsid()
+    os.set_inheritable(writing, False)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silence, stream)
+    os.chdir(_COPY)
+    sys.path.insert(0, f"{_COPY}/src")
+    said = json.dumps(work()).encode()
+    while said:
+        said = said[os.write(writing, said) :]
+    os._exit(0)
+
+
+def _run(tests: list[str]) -> str:
+    import pytest
+
+    plugin = _Failures()
+    code = pytest.main([*QUIETLY, "-x", *tests], plugins=[plugin])
+    return next(iter(plugin.names), "" if code == 0 else "pytest could not run the tests")
+
+
+def _map(file: str) -> dict[str, Any]:
+    import coverage
+    import pytest
+
+    measured = coverage.Coverage(data_file=None, include=[f"{_COPY}/src/capax/*"])
+    timing, failures = _Timing(measured), _Failures()
+    measured.start()
+    pytest.main([*QUIETLY, file], plugins=[timing, failures])
+    measured.stop()
+    data, lines = measured.get_data(), {}
+    for path in data.measured_files():
+        contexts = data.contexts_by_lineno(path).items()
+        tests = {str(line): [name for name in names if name] for line, names in contexts}
+        lines[Path(path).relative_to(_COPY).as_posix()] = tests
+    return {"seconds": timing.seconds, "lines": lines, "failing": failures.names}
+
+
+class _Failures:
+    """A plugin of pytest that remembers the tests that failed."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.names.append(report.nodeid)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.names.append(f"{report.nodeid} (import)")
+
+
+class _Timing:
+    """A plugin of pytest that tells coverage which test runs, and times each."""
+
+    def __init__(self, measured: Any) -> None:
+        self.measured, self.seconds = measured, {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.measured.switch_context(nodeid)
+        self.start = time.perf_counter()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.seconds[nodeid] = time.perf_counter() - self.start
+        self.measured.switch_context("")

@@ -1,0 +1,85 @@
+"""The harness that plants faults: each operator plants its fault, and a fault is noticed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "benchmarks"))
+
+from mutation_operators import mutants  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    "source, operator, planted",
+    [
+        ("x = np.nextafter(y, inf)", "rounding dropped", "x = (y)"),
+        ("x = error + slack", "term dropped", "x = (error)"),
+        ("share = delta / routes", "share not divided", "share = (delta)"),
+        ("x = 2 * R", "factor dropped", "x = (R)"),
+        ("x = n + 1", "constant one less", "x = n + (0)"),
+        ("x = sum(terms)", "other extreme", "x = max(terms)"),
+        ("x = (low, high)", "swapped ends", "x = (high, low)"),
+        ("x = interval.low", "swapped ends", "x = interval.high"),
+        ("x = a <= b", "edge of a comparison", "x = (a < b)"),
+        ("x = f(y, T=T)", "argument ignored", "x = f(y)"),
+        ("require(x > 0, 'x', 'positive', x)", "validation skipped", "pass"),
+        ("x = y**2", "power dropped", "x = (y)"),
+        ("x = a and b", "other connective", "x = (a or b)"),
+    ],
+)
+def test_each_operator_plants_its_fault(source, operator, planted):
+    found = {(m.operator, m.applied(source)) for m in mutants("a.py", source)}
+    assert (operator, planted) in found
+
+
+def test_text_and_annotations_are_left_alone():
+    source = '''
+def f(x: Annotated[int, 3]) -> Literal[2]:
+    """1 + 1."""
+    raise ValueError(f"{x + 1}")
+
+def __repr__(self):
+    return self.low + 1
+'''
+    assert mutants("a.py", source) == []
+
+
+def test_offsets_count_characters_not_bytes():
+    source = "ε = 'γ' if ok else None; x = α + β\n"
+    assert "ε = 'γ' if ok else None; x = (α)\n" in {
+        m.applied(source) for m in mutants("a.py", source)
+    }
+
+
+def test_a_fault_is_noticed_and_harmless_ones_survive(tmp_path):
+    """The whole harness on a package of two lines: a bound with a test, a bound without."""
+    for name in ("mutants.py", "mutation_operators.py", "mutation_runs.py"):
+        (tmp_path / "benchmarks").mkdir(exist_ok=True)
+        (tmp_path / "benchmarks" / name).write_text((ROOT / "benchmarks" / name).read_text())
+    package, tests = tmp_path / "src" / "capax" / "toy", tmp_path / "tests" / "toy"
+    for folder in (package, tests):
+        folder.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "bounds.py").write_text(
+        "def tested(x):\n    return x + 1\n\n\ndef untested(x):\n    return x * 2\n"
+    )
+    (tests / "test_bounds.py").write_text(
+        "from capax.toy.bounds import tested, untested\n\n\n"
+        "def test_attained():\n    assert tested(3) == 4\n\n\n"
+        "def test_on_a_random_instance():\n    assert untested(0) == 0\n"
+    )
+    command = [sys.executable, "benchmarks/mutants.py", "--modules", "toy", "--count", "0"]
+    ended = subprocess.run(
+        [*command, "--workers", "1", "--keep", "kept", "--share", "1"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    lines = (tmp_path / "kept" / "results.jsonl").read_text().splitlines()
+    found = {(said["line"], said["after"]): said["outcome"] for said in map(json.loads, lines)}
+    assert {outcome for (line, _), outcome in found.items() if line == 2} == {"killed"}
+    assert found[6, "(x)"] == "survived" and found[6, "(2)"] == "killed"
