@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from capax.audit.heads.attend import scores, turned
 from capax.audit.heads.capacity_share import Counted, capacity_shares
 from capax.audit.heads.distance import waves_of
+from capax.audit.heads.head_sizes import head_sizes
 from capax.audit.heads.random_start import Start, random_sizes
-from capax.audit.heads.sizes import head_sizes
-from capax.audit.layouts.attention import Attention, Norm, Rotary
+from capax.audit.layouts.attention_layer import Attention, Norm, Rotary
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head

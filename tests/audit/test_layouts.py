@@ -15,8 +15,8 @@ from tiny_models import CONFIGS
 from capax.audit.auditing import audit
 from capax.audit.heads.attend import attention_weights, head_output
 from capax.audit.heads.folding import factors, softmax_keys
-from capax.audit.heads.sizes import head_sizes
-from capax.audit.layouts.attention import Attention, Norm
+from capax.audit.heads.head_sizes import head_sizes
+from capax.audit.layouts.attention_layer import Attention, Norm
 from capax.audit.layouts.facts import Options, Settings
 from capax.audit.layouts.rope import rotary
 from capax.audit.layouts.table import recognise

@@ -9,8 +9,8 @@ import pytest
 from capax.audit.heads.attend import scores
 from capax.audit.heads.distance import largest_over_distances
 from capax.audit.heads.folding import factors, fold, softmax_keys
-from capax.audit.heads.sizes import head_sizes
-from capax.audit.layouts.attention import Attention, DistanceVectors, Norm, Rotary
+from capax.audit.heads.head_sizes import head_sizes
+from capax.audit.layouts.attention_layer import Attention, DistanceVectors, Norm, Rotary
 
 D, K, SCALE = 7, 4, 0.3
 R = math.sqrt(D)

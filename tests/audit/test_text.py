@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from capax.audit.auditing import audit
 from capax.audit.layouts.table import recognise
 from capax.audit.reading.opening import open_checkpoint
+from capax.audit.text.attention_watch import NAME, register, watch
 from capax.audit.text.growth import growth, slope_interval
 from capax.audit.text.kinds import RULES, kind_of
 from capax.audit.text.model import TEXT, build_model
 from capax.audit.text.statistics import row_statistics
-from capax.audit.text.tokens import Tokens
-from capax.audit.text.watching import NAME, register, watch
+from capax.audit.text.text_tokens import Tokens
 from capax.audit.text.windows import Window, bidirectional_windows, causal_windows, shuffled
 from capax.errors import InputError
 from one_line import one_line
@@ -60,7 +60,7 @@ def test_uniform_and_sharp_rows():
 @pytest.mark.parametrize("name", TEXT_MODELS)
 def test_streamed_statistics_equal_those_of_whole_eager_maps(name, tmp_path, monkeypatch):
     """Weights through our reader, attention in strips: the maps `transformers` returns eagerly."""
-    monkeypatch.setattr("capax.audit.text.watching.STRIP", 4)
+    monkeypatch.setattr("capax.audit.text.attention_watch.STRIP", 4)
     model = tiny_models.build(name)
     model.save_pretrained(tmp_path)
     recognised = recognise(open_checkpoint(tmp_path))
@@ -210,7 +210,7 @@ def test_what_is_seen_at_once_is_said_before_the_heavy_imports(
     def imported():
         raise AssertionError("torch and transformers imported")
 
-    monkeypatch.setattr("capax.audit.text.tokens.packages", imported)
+    monkeypatch.setattr("capax.audit.text.text_tokens.packages", imported)
     monkeypatch.setattr("capax.audit.auditing.measured", lambda *_: imported())
     (tmp_path / "text").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):

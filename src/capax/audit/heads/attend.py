@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from capax.audit.heads.folding import factors
-from capax.audit.layouts.attention import Attention, DistanceVectors, Rotary
+from capax.audit.layouts.attention_layer import Attention, DistanceVectors, Rotary
 from capax.errors import require
 
 Matrix = Float[np.ndarray, "_ _"]

@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capax.audit.heads.sizes import HeadSizes
+from capax.audit.heads.head_sizes import HeadSizes
 
 NUM_SEQUENCES = 10**6  # enters through logarithms only
 UNBOUNDED_CONTEXT = 2048  # where a file says no limit

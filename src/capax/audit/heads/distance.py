@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Complex, Float, Int
 
-from capax.audit.layouts.attention import Rotary
+from capax.audit.layouts.attention_layer import Rotary
 
 MOST_DISTANCES = 2**20  # a transform of this size takes about 100 MB
 SPREAD = 12  # grid points to either side: an error below 1e-11 of the sum of |c_j|

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from capax.audit.layouts.attention import Array, Attention, Norm, Rotary
+from capax.audit.layouts.attention_layer import Array, Attention, Norm, Rotary
 
 
 @dataclass(frozen=True)

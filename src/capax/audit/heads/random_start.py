@@ -11,8 +11,8 @@ from statistics import median
 
 import numpy as np
 
-from capax.audit.heads.sizes import HeadSizes, head_sizes
-from capax.audit.layouts.attention import Attention, DistanceVectors, Norm
+from capax.audit.heads.head_sizes import HeadSizes, head_sizes
+from capax.audit.layouts.attention_layer import Attention, DistanceVectors, Norm
 from capax.audit.layouts.table import Recognised
 from capax.identity import key_words
 

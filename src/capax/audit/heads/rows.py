@@ -9,9 +9,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from capax.audit.heads.capacity_share import Counted, capacity_shares
+from capax.audit.heads.head_sizes import HeadSizes, head_sizes
 from capax.audit.heads.random_start import COMPARED, Start, random_sizes, ratio, start_of
-from capax.audit.heads.sizes import HeadSizes, head_sizes
-from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.attention_layer import Attention
 from capax.audit.layouts.table import Recognised
 from capax.machine import num_cores
 

@@ -28,8 +28,8 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.audit.heads.folding import Factors
-from capax.audit.heads.products import largest, spectral
-from capax.audit.layouts.attention import Attention
+from capax.audit.heads.gram_norms import largest, spectral
+from capax.audit.layouts.attention_layer import Attention
 from capax.rounding import SLACK, gamma
 
 Rows = Float[np.ndarray, "rows k"]

@@ -1,1 +1,1 @@
-"""Names and shapes of attention weights, one small file per family, all read into one form."""
+"""Names and shapes of attention weights of every family, all read into one form."""

@@ -4,10 +4,10 @@ import math
 import re
 from dataclasses import replace
 
-from capax.audit.layouts.attention import Attention, Rotary
+from capax.audit.layouts.attention_layer import Attention, Rotary
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
-from capax.audit.layouts.layout import Layout, Place
-from capax.audit.layouts.linear import Four, four_matrices
+from capax.audit.layouts.layout import AttentionPlace, Layout
+from capax.audit.layouts.linear import four_matrices
 from capax.audit.layouts.llama import layer_window
 from capax.audit.layouts.rope import rotary
 from capax.audit.layouts.shelf import Shelf
@@ -57,9 +57,8 @@ def _rotary(settings: Settings, k: int, layer: int) -> tuple[Rotary, str]:
     return rotary(settings, k, kind=kind, theta=local)
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
     at, k = f"{place.prefix}layers.{place.layer}.", facts.head_width
-    names = Four(*(f"{at}self_attn.{letter}_proj" for letter in "qkvo"))
     plus = 0.0 if settings.get("norm_gain") == "as stored" else 1.0  # GGUF stores 1 + w
     gains = {
         side: shelf.maybe(f"{at}self_attn.{side}_norm.weight", k) for side in "qk"
@@ -67,7 +66,7 @@ def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> 
     cap = settings.get("attn_logit_softcapping")
     return Attention(
         layer=place.layer,
-        **four_matrices(shelf, facts, names),
+        **four_matrices(shelf, facts, *(f"{at}self_attn.{letter}_proj" for letter in "qkvo")),
         scale=facts.scale,
         norm=shelf.rms_norm(f"{at}input_layernorm", facts.width, plus),
         q_gain=None if gains["q"] is None else plus + gains["q"],

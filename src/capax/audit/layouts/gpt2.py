@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 
-from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.attention_layer import Attention
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
-from capax.audit.layouts.layout import Layout, Place
+from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.shelf import Shelf
 
 
@@ -28,7 +28,7 @@ def _facts(settings: Settings, shelf: Shelf) -> Facts:
     )
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
     at, H, k, d = f"{place.prefix}h.{place.layer}.", facts.heads, facts.head_width, facts.width
     inner = H * k
     W = shelf.take(f"{at}attn.c_attn.weight", d, 3 * inner)

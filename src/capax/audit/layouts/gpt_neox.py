@@ -2,9 +2,9 @@
 
 import re
 
-from capax.audit.layouts.attention import Attention, by_columns
+from capax.audit.layouts.attention_layer import Attention, by_columns
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
-from capax.audit.layouts.layout import Layout, Place
+from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.rope import rotary
 from capax.audit.layouts.shelf import Shelf
 
@@ -29,7 +29,7 @@ def _facts(settings: Settings, shelf: Shelf) -> Facts:
     )
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
     at = f"{place.prefix}layers.{place.layer}."
     H, k, d = facts.heads, facts.head_width, facts.width
     W = shelf.take(f"{at}attention.query_key_value.weight", 3 * H * k, d).reshape(H, 3, k, d)

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.attention_layer import Attention
 from capax.audit.layouts.facts import Facts, Settings
 from capax.audit.layouts.shelf import Shelf
 
 
 @dataclass(frozen=True)
-class Place:
+class AttentionPlace:
     """Where a layer stands: prefix of its names, its number, and what else the marker caught."""
 
     prefix: str
@@ -30,15 +30,17 @@ class Layout:
     model_types: tuple[str, ...]
     marker: re.Pattern[str]
     facts: Callable[[Settings, Shelf], Facts]
-    attention: Callable[[Shelf, Settings, Facts, Place], Attention]
+    attention: Callable[[Shelf, Settings, Facts, AttentionPlace], Attention]
     init: tuple[str, str, float] = ("normal", "initializer_range", 0.02)
     layers_of: Callable[[Facts, Settings], int] = lambda facts, _: facts.layers
 
-    def places(self, shelf: Shelf) -> list[Place]:
+    def places(self, shelf: Shelf) -> list[AttentionPlace]:
         """The attention layers of the file, in order."""
         found = [match for match in map(self.marker.match, sorted(shelf.tensors)) if match]
         places = [
-            Place(m["prefix"], int(m["layer"]), {k: v or "" for k, v in m.groupdict().items()})
+            AttentionPlace(
+                m["prefix"], int(m["layer"]), {k: v or "" for k, v in m.groupdict().items()}
+            )
             for m in found
         ]
         return sorted(places, key=lambda p: (p.groups.get("part", ""), p.groups.get("kind", ""),

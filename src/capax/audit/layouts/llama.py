@@ -6,10 +6,10 @@ Qwen2 has biases on q, k and v; Qwen3 normalises every q and k before the rotati
 import re
 from dataclasses import replace
 
-from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.attention_layer import Attention
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
-from capax.audit.layouts.layout import Layout, Place
-from capax.audit.layouts.linear import Four, four_matrices
+from capax.audit.layouts.layout import AttentionPlace, Layout
+from capax.audit.layouts.linear import four_matrices
 from capax.audit.layouts.rope import rotary
 from capax.audit.layouts.shelf import Shelf
 
@@ -42,12 +42,11 @@ def layer_window(settings: Settings, layer: int) -> int | None:
     return sliding_window(settings)
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
     at, k = f"{place.prefix}layers.{place.layer}.", facts.head_width
-    names = Four(*(f"{at}self_attn.{letter}_proj" for letter in "qkvo"))
     return Attention(
         layer=place.layer,
-        **four_matrices(shelf, facts, names),
+        **four_matrices(shelf, facts, *(f"{at}self_attn.{letter}_proj" for letter in "qkvo")),
         scale=facts.scale,
         norm=shelf.rms_norm(f"{at}input_layernorm", facts.width),
         q_gain=shelf.maybe(f"{at}self_attn.q_norm.weight", k),

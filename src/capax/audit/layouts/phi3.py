@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from capax.audit.layouts.attention import Attention, by_columns, by_rows
+from capax.audit.layouts.attention_layer import Attention, by_columns, by_rows
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
-from capax.audit.layouts.layout import Layout, Place
+from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.llama import layer_window
 from capax.audit.layouts.rope import rotary
 from capax.audit.layouts.shelf import Shelf
@@ -19,7 +19,7 @@ def _facts(settings: Settings, shelf: Shelf) -> Facts:
     return replace(facts, positions=rotary(settings, facts.head_width)[1])
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
     at = f"{place.prefix}layers.{place.layer}."
     H, G, k, d = facts.heads, facts.kv_heads, facts.head_width, facts.width
     W = shelf.take(f"{at}self_attn.qkv_proj.weight", (H + 2 * G) * k, d)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from capax.audit.layouts.attention import Rotary
+from capax.audit.layouts.attention_layer import Rotary
 from capax.audit.layouts.facts import Settings
 from capax.errors import require
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from capax.audit.layouts.attention import Array, Norm
+from capax.audit.layouts.attention_layer import Array, Norm
 from capax.audit.reading.stored import StoredTensor
 from capax.errors import InputError, require
 

@@ -5,33 +5,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from capax.audit.layouts import (
-    albert,
-    bert,
-    distilbert,
-    gemma,
-    gpt2,
-    gpt_neox,
-    llama,
-    opt,
-    phi3,
-    t5,
-    torch_encoder,
-    vit,
-    whisper,
-)  # fmt: skip
-from capax.audit.layouts.attention import Attention
+from capax.audit.layouts import gemma, gpt2, gpt_neox, llama, phi3, torch_encoder
+from capax.audit.layouts.attention_layer import Attention
 from capax.audit.layouts.facts import Facts, Options, Settings
 from capax.audit.layouts.layout import Layout
+from capax.audit.layouts.linear_families import LINEAR_FAMILIES
 from capax.audit.layouts.shelf import Shelf
 from capax.audit.reading.stored import Checkpoint
 from capax.errors import InputError, require, shown
 
-LAYOUTS: tuple[Layout, ...] = tuple(
-    module.LAYOUT
-    for module in (gpt2, gpt_neox, bert, distilbert, albert, llama, phi3, gemma, opt, t5, vit,
-                   whisper, torch_encoder)
-)  # fmt: skip
+LAYOUTS: tuple[Layout, ...] = (
+    *(module.LAYOUT for module in (gpt2, gpt_neox, llama, phi3, gemma, torch_encoder)),
+    *(family.layout() for family in LINEAR_FAMILIES),
+)
 BY_TYPE = {kind: layout for layout in LAYOUTS for kind in layout.model_types}
 ATTENTION_NAME = re.compile(r"attn|attention", re.IGNORECASE)
 NOT_WEIGHTS = re.compile(

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from capax.audit.layouts.attention import Attention, Norm, by_columns, by_rows
+from capax.audit.layouts.attention_layer import Attention, Norm, by_columns, by_rows
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
-from capax.audit.layouts.layout import Layout, Place
+from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.shelf import Shelf
 from capax.errors import require
 
@@ -60,7 +60,7 @@ def _norm_place(settings: Settings) -> str:
     return {"first": "in front", "last": "behind", "none": "not folded"}[str(given)]
 
 
-def _norm(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Norm | None:
+def _norm(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Norm | None:
     where = _norm_place(settings)
     if where == "in front":
         return shelf.layer_norm(f"{place.prefix}layers.{place.layer}.norm1", facts.width)
@@ -69,7 +69,7 @@ def _norm(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Norm 
     return shelf.layer_norm(f"{place.prefix}layers.{place.layer - 1}.norm2", facts.width)
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: Place) -> Attention:
+def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
     at = f"{place.prefix}layers.{place.layer}.self_attn."
     H, d = facts.heads, facts.width
     W_Q, W_K, W_V = np.split(shelf.take(f"{at}in_proj_weight", 3 * d, d), 3)

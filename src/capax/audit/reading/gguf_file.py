@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from capax.audit.reading.gguf_header import Entry, read_header
+from capax.audit.reading.gguf_header import GgufEntry, read_header
 from capax.audit.reading.stored import StoredTensor, check_within, checked_size, stored
 from capax.errors import InputError, require
 
@@ -22,14 +22,14 @@ def read_gguf(path: Path) -> tuple[dict[str, StoredTensor], dict[str, Any]]:
     return tensors, header.metadata
 
 
-def _tensor(path: Path, entry: Entry, start: int) -> StoredTensor:
+def _tensor(path: Path, entry: GgufEntry, start: int) -> StoredTensor:
     shape = tuple(reversed(entry.shape))
     if entry.kind in PLAIN:
         return stored(path, PLAIN[entry.kind], shape, start + entry.offset, entry.name)
     return _quantised(path, entry, shape, start + entry.offset)
 
 
-def _quantised(path: Path, entry: Entry, shape: tuple[int, ...], offset: int) -> StoredTensor:
+def _quantised(path: Path, entry: GgufEntry, shape: tuple[int, ...], offset: int) -> StoredTensor:
     constants, quants = _package()
     try:
         kind = constants.GGMLQuantizationType(entry.kind)

@@ -32,7 +32,7 @@ KEPT_ITEMS = 4096  # longer arrays are vocabularies; the tokenizer reads them, n
 
 
 @dataclass(frozen=True)
-class Entry:
+class GgufEntry:
     """One tensor: shape as stored (innermost axis first), type number, place after the header."""
 
     name: str
@@ -46,7 +46,7 @@ class Header:
     """Metadata by key (long arrays left out), tensors, and where the numbers begin."""
 
     metadata: dict[str, Any]
-    entries: tuple[Entry, ...]
+    entries: tuple[GgufEntry, ...]
     start: int
 
 
@@ -125,8 +125,8 @@ def _value(cursor: _Cursor, kind: int) -> Any:
     return None
 
 
-def _entry(cursor: _Cursor) -> Entry:
+def _entry(cursor: _Cursor) -> GgufEntry:
     name, axes = cursor.text(), cursor.number("I")
     require(axes <= MOST_AXES, name, f"at most {MOST_AXES} axes", axes)
     shape = tuple(cursor.number("Q") for _ in range(axes))
-    return Entry(name, shape, cursor.number("I"), cursor.number("Q"))
+    return GgufEntry(name, shape, cursor.number("I"), cursor.number("Q"))

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from capax.audit.layouts.table import Recognised
+from capax.audit.text.attention_watch import NAME, register, watch
 from capax.audit.text.growth import Growth, growth
 from capax.audit.text.kinds import RULES, kind_of
 from capax.audit.text.model import build_model
 from capax.audit.text.refusals import BIDIRECTIONAL
 from capax.audit.text.statistics import NAMES
-from capax.audit.text.tokens import Tokens, read_tokens
-from capax.audit.text.watching import NAME, register, watch
+from capax.audit.text.text_tokens import Tokens, read_tokens
 from capax.audit.text.windows import Window, bidirectional_windows, causal_windows, shuffled
 from capax.errors import require
 from capax.identity import key_words

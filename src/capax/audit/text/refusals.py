@@ -9,7 +9,7 @@ from pathlib import Path
 
 from capax.audit.layouts.table import Recognised
 from capax.audit.text.model import TEXT
-from capax.audit.text.tokens import read_text
+from capax.audit.text.text_tokens import read_text
 from capax.audit.text.windows import SHORTEST
 from capax.errors import require
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capax.audit.text.tokens import Tokens
+from capax.audit.text.text_tokens import Tokens
 from capax.errors import require
 
 SHORTEST = 16

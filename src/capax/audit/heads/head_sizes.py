@@ -7,7 +7,7 @@ import numpy as np
 
 from capax.audit.heads.distance import largest_over_distances
 from capax.audit.heads.folding import Factors, factors, softmax_keys
-from capax.audit.heads.products import (
+from capax.audit.heads.gram_norms import (
     Grams,
     frobenius,
     grams,
@@ -17,7 +17,7 @@ from capax.audit.heads.products import (
     spectral,
 )
 from capax.audit.heads.score_radius import score_radius
-from capax.audit.layouts.attention import Attention
+from capax.audit.layouts.attention_layer import Attention
 from capax.errors import require
 
 

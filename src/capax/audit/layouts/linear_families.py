@@ -1,0 +1,272 @@
+"""Families whose layers hold four Linear matrices and one norm: a table of facts, and one reader.
+
+A row of the table has the names of the tensors, the keys of the configuration and the words for the
+reader. {layer} is the number of a layer; encoder-decoder families also have {part} (encoder or
+decoder), {kind} (self or cross attention) and, in T5, {half} of a block. Where a family needs more,
+two small functions of it add to the facts and to the layer.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from capax.audit.layouts.attention_layer import Array, Attention, DistanceVectors, Norm
+from capax.audit.layouts.facts import Facts, Settings, standard_facts
+from capax.audit.layouts.layout import AttentionPlace, Layout
+from capax.audit.layouts.linear import four_matrices
+from capax.audit.layouts.shelf import Shelf
+from capax.errors import require
+
+Added = Callable[[Settings, Shelf], dict[str, Any]]
+AddedToLayer = Callable[[Shelf, Settings, Facts, AttentionPlace], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class LinearFamily:
+    """One family. four: modules of queries, keys, values and output, after the layer's name `at`.
+
+    norm: in the layer; in front of it, unless `first` is given: then the norm stands behind, a
+    layer reads the norm of the one before, and layer 0 the norm `first` ("" for none at all).
+    kinds, key_norm: names of self and cross attention, and the norm of the encoder's output.
+    keys: arguments of `standard_facts`. facts, more: what is added to the facts and to a layer.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    at: str
+    four: tuple[str, str, str, str]
+    norm: str
+    norm_kind: Literal["layer", "rms"] = "layer"
+    first: str | None = None
+    positions: str = "learned"
+    kinds: tuple[str, str] | None = None
+    key_norm: str = ""
+    decoder_layers: str = ""
+    causal: bool = False
+    keys: tuple[tuple[str, Any], ...] = ()
+    facts: Added = lambda *_: {}
+    more: AddedToLayer = lambda *_: {}
+    init: tuple[str, str, float] = ("normal", "initializer_range", 0.02)
+    layers_of: Callable[[Facts, Settings], int] = lambda facts, _: facts.layers
+
+    def layout(self) -> Layout:
+        """The reader of this family."""
+        counted = self._with_decoder if self.decoder_layers else self.layers_of
+        return Layout(self.name, self.types, self._marker(), self._facts, self._attention,
+                      init=self.init, layers_of=counted)  # fmt: skip
+
+    def _marker(self) -> re.Pattern[str]:
+        pattern = re.escape(self.at + self.four[0])
+        groups = {"layer": r"\d+", "part": "encoder|decoder", "half": "[01]",
+                  "kind": "|".join(self.kinds or ())}  # fmt: skip
+        for name, values in groups.items():
+            pattern = pattern.replace(rf"\{{{name}\}}", f"(?P<{name}>{values})")
+        return re.compile(rf"^(?P<prefix>.*?){pattern}\.weight$")
+
+    def _facts(self, settings: Settings, shelf: Shelf) -> Facts:
+        place = "in front" if self.first is None else "behind"
+        norm = f"{'LayerNorm' if self.norm_kind == 'layer' else 'RMSNorm'} {place}"
+        said: dict[str, Any] = {"family": self.name, "positions": self.positions, "norm": norm}
+        said |= dict(self.keys)
+        return standard_facts(settings, **(said | self.facts(settings, shelf)))
+
+    def _attention(
+        self, shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+    ) -> Attention:
+        at, groups = place.prefix + self.at, place.groups
+        cross = self.kinds is not None and groups["kind"] == self.kinds[1]
+        part = groups.get("part", "")
+        arguments: dict[str, Any] = {
+            **four_matrices(shelf, facts, *((at + one).format(**groups) for one in self.four)),
+            "norm": self._norm(shelf, facts, place),
+            "key_norm": self._read(shelf, place.prefix + self.key_norm, facts) if cross else None,
+            "part": "cross" if cross else part,
+            "causal": self.causal or (part == "decoder" and not cross),
+            **self.more(shelf, settings, facts, place),
+        }
+        return Attention(layer=place.layer, scale=facts.scale, **arguments)
+
+    def _norm(self, shelf: Shelf, facts: Facts, place: AttentionPlace) -> Norm | None:
+        at = place.prefix + self.at + self.norm
+        if self.first is None:
+            return self._read(shelf, at.format(**place.groups), facts)
+        if place.layer > 0:
+            return self._read(shelf, at.format(layer=place.layer - 1), facts)
+        return self._read(shelf, place.prefix + self.first, facts) if self.first else None
+
+    def _read(self, shelf: Shelf, name: str, facts: Facts) -> Norm:
+        read = shelf.layer_norm if self.norm_kind == "layer" else shelf.rms_norm
+        return read(name, facts.width)
+
+    def _with_decoder(self, facts: Facts, settings: Settings) -> int:
+        """Self-attention of both stacks, and cross attention in every layer of the decoder."""
+        decoder = settings.whole("decoder layers", self.decoder_layers, default=facts.layers)
+        return facts.layers + 2 * decoder
+
+
+ROBERTA = ("roberta", "xlm-roberta", "camembert")
+DISTANCE_KINDS = {
+    "relative_key": "learned vectors of the distance, added to every key",
+    "relative_key_query": "learned vectors of the distance, added to every query and key",
+}
+
+
+def _position_kind(settings: Settings) -> str:
+    kind = settings.get("position_embedding_type", "absolute")
+    known = kind == "absolute" or kind in DISTANCE_KINDS
+    require(known, "position_embedding_type", f"absolute, {' or '.join(DISTANCE_KINDS)}", kind)
+    return kind
+
+
+def _bert_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+    roberta = settings.get("model_type") in ROBERTA
+    learned = "learned, from index padding + 1" if roberta else "learned"
+    positions = DISTANCE_KINDS.get(_position_kind(settings), learned)
+    return {"family": "RoBERTa" if roberta else "BERT", "positions": positions}
+
+
+def _bert_more(
+    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+) -> dict[str, Any]:
+    vectors, kind = None, _position_kind(settings)
+    if kind != "absolute":
+        at = f"{place.prefix}encoder.layer.{place.layer}.attention.self."
+        name = f"{at}distance_embedding.weight"
+        rows = shelf.shape(name)[0]
+        require(rows % 2 == 1, name, "an odd number of rows, one per distance", rows)
+        numbers = shelf.take(name, rows, facts.head_width)
+        vectors = DistanceVectors(numbers, both=kind == "relative_key_query")
+    return {"distance_vectors": vectors, "causal": settings.flag("is_decoder", False)}
+
+
+def _distilbert_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+    waves = settings.flag("sinusoidal_pos_embds", False)
+    return {"positions": "sinusoidal" if waves else "learned"}
+
+
+def _albert_groups(settings: Settings) -> int:
+    """ALBERT composes one layer, or a few groups, `num_hidden_layers` times."""
+    return settings.whole("groups", "num_hidden_groups", default=1)
+
+
+def _albert_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+    inner = settings.whole("inner groups", "inner_group_num", default=1)
+    require(inner == 1, "inner_group_num", "1 (one attention per group)", inner)
+    return {"norm": "LayerNorm behind"}
+
+
+def _albert_more(
+    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+) -> dict[str, Any]:
+    """The layer reads its own norm, but for the first composition: that reads the embedding."""
+    del shelf
+    return {"shared_by": facts.layers // _albert_groups(settings), "bare_first": place.layer == 0}
+
+
+def _t5_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+    settings.config["head_dim"] = settings.whole("head_width", "d_kv", option="--head-width")
+    return {}
+
+
+def _t5_more(
+    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+) -> dict[str, Any]:
+    """The bias [H, buckets] of distances is stored in the first block, and added in all of them."""
+    del settings
+    if place.groups["kind"] == "EncDecAttention":
+        return {}
+    at = f"{place.prefix}{place.groups['part']}.block.0.layer.0.SelfAttention."
+    name = f"{at}relative_attention_bias.weight"
+    bias: Array = shelf.take(name, shelf.shape(name)[0], facts.heads).T
+    return {"distance_bias": bias}
+
+
+def _vit_facts(settings: Settings, shelf: Shelf) -> dict[str, Any]:
+    """The context is the number of patches, and one."""
+    name = next((n for n in shelf.tensors if n.endswith("embeddings.position_embeddings")), None)
+    shape = () if name is None else shelf.shape(name)
+    settings.config["num_patches"] = shape[1] if len(shape) == 3 else None
+    return {}
+
+
+def _whisper_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+    encoder, decoder = (settings.get(f"{side}_attention_heads") for side in ("encoder", "decoder"))
+    same = decoder is None or decoder == encoder
+    require(same, "decoder_attention_heads", f"{encoder} as the encoder's", decoder)
+    return {}
+
+
+def _opt_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+    front = settings.flag("do_layer_norm_before", True)
+    return {} if front else {"norm": "LayerNorm behind"}
+
+
+def _opt_more(
+    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+) -> dict[str, Any]:
+    """The 350m model has its norms behind, and feeds layer 0 from the embedding without a norm."""
+    if settings.flag("do_layer_norm_before", True):
+        return {}
+    before = f"{place.prefix}decoder.layers.{place.layer - 1}.final_layer_norm"
+    return {"norm": shelf.layer_norm(before, facts.width) if place.layer else None}
+
+
+def _under(before: str, names: str, after: str = "") -> tuple[str, str, str, str]:
+    one, two, three, four = (f"{before}{name}{after}" for name in names.split())
+    return one, two, three, four
+
+
+LINEAR_FAMILIES = (
+    LinearFamily(
+        "BERT", ("bert", *ROBERTA, "electra"), "encoder.layer.{layer}.",
+        ("attention.self.query", "attention.self.key", "attention.self.value",
+         "attention.output.dense"),
+        norm="output.LayerNorm", first="embeddings.LayerNorm", facts=_bert_facts, more=_bert_more,
+    ),
+    LinearFamily(
+        "DistilBERT", ("distilbert",), "transformer.layer.{layer}.",
+        _under("attention.", "q k v out", "_lin"),
+        norm="output_layer_norm", first="embeddings.LayerNorm", facts=_distilbert_facts,
+        keys=(("d", ("dim", "hidden_size")), ("layers", ("n_layers", "num_hidden_layers")),
+              ("heads", ("n_heads", "num_attention_heads"))),
+    ),
+    LinearFamily(
+        "ALBERT", ("albert",), "encoder.albert_layer_groups.{layer}.albert_layers.0.",
+        _under("attention.", "query key value dense"),
+        norm="full_layer_layer_norm", facts=_albert_facts, more=_albert_more,
+        layers_of=lambda _, settings: _albert_groups(settings),
+        keys=(("notes", ("the same weights in every layer: composed many times, covered once",
+                         "no score radius in layer 0: no norm bounds the embedding it reads")),),
+    ),
+    LinearFamily(
+        "OPT", ("opt",), "decoder.layers.{layer}.", _under("self_attn.", "q k v out", "_proj"),
+        norm="self_attn_layer_norm", causal=True, positions="learned, from index 2",
+        facts=_opt_facts, more=_opt_more, init=("normal", "init_std", 0.02),
+    ),
+    LinearFamily(
+        "T5", ("t5", "mt5"), "{part}.block.{layer}.layer.{half}.", _under("{kind}.", "q k v o"),
+        norm="layer_norm", norm_kind="rms", kinds=("SelfAttention", "EncDecAttention"),
+        key_norm="encoder.final_layer_norm", decoder_layers="num_decoder_layers",
+        positions="learned bias per distance, added to the scores", facts=_t5_facts, more=_t5_more,
+        init=("t5", "initializer_factor", 1.0),
+        keys=(("d", ("d_model",)), ("layers", ("num_layers",)), ("heads", ("num_heads",)),
+              ("limit", ("n_positions",)), ("scale", 1.0),
+              ("notes", ("the bias per distance is in the score radius, not in W_QK",))),
+    ),
+    LinearFamily(
+        "ViT", ("vit", "deit"), "encoder.layer.{layer}.",
+        ("attention.attention.query", "attention.attention.key", "attention.attention.value",
+         "attention.output.dense"),
+        norm="layernorm_before", facts=_vit_facts, keys=(("limit", ("num_patches",)),),
+    ),
+    LinearFamily(
+        "Whisper", ("whisper",), "{part}.layers.{layer}.", _under("{kind}.", "q k v out", "_proj"),
+        norm="{kind}_layer_norm", kinds=("self_attn", "encoder_attn"),
+        key_norm="encoder.layer_norm", decoder_layers="decoder_layers",
+        positions="sinusoidal (encoder), learned (decoder)", facts=_whisper_facts,
+        init=("normal", "init_std", 0.02),
+        keys=(("d", ("d_model",)), ("layers", ("encoder_layers",)),
+              ("heads", ("encoder_attention_heads",)), ("limit", ("max_target_positions",))),
+    ),
+)  # fmt: skip
