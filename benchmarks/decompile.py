@@ -20,8 +20,9 @@ from decompile_runs import paths, read, train_models
 from capax.attention import transformer_spec
 from capax.boolean import SparseFunction, parse
 from capax.data import TaskSpec
+from capax.decompile.decompiling import Effort
 
-QUICK = {"pairs": 400, "fillers": 16, "fresh": 500}
+QUICK = Effort(pairs=400, fillers=16, fresh=500)
 MILLION = 1_000_000
 
 
@@ -55,7 +56,7 @@ def one_compiled(case):
     rng, s = np.random.default_rng(number), int(np.log2(len(table)))
     places = tuple(sorted(rng.choice(19, s, replace=False).tolist()))
     f, began = SparseFunction(places, table, 19), time.process_time()
-    found = decompile(compile(f, 19, encoding=encoding).model, **QUICK)
+    found = decompile(compile(f, 19, encoding=encoding).model, effort=QUICK)
     g, h = f.relevant(), found.function
     equal = h.support == g.support and bool((h.table == g.table).all())
     return equal, found.all_inputs.status == "proved", time.process_time() - began
@@ -84,7 +85,7 @@ def one_solved(cells, path):
     if outcome != "solved":
         return None
     began = time.process_time()
-    found = decompile(model, p=task.probability, **({"cells": cells} if cells else {}))
+    found = decompile(model, p=task.probability, effort=Effort(cells=cells) if cells else Effort())
     whole, kind = found.all_inputs, classify(found, task.target).kind
     return {"run": path.stem, "formula": found.formula.text, "kind": kind,
             "status": whole.status, "margin": whole.margin, "found": whole.found_margin,
@@ -107,8 +108,9 @@ def solved(folder, number, workers, names=("t50", "t50exit", "t300"), cells=0):
 
 def one_failed(path):
     """A run below the threshold: what had it learnt?"""
-    from capax.decompile.anatomy import quick_anatomy
     from capax.decompile.bounds.training_data import TrainingData, draw_training
+
+    from capax.decompile.anatomy import quick_anatomy
 
     model, task, outcome = read(path)
     if outcome != "failed":
@@ -159,7 +161,7 @@ def enclosures(folder, number, workers, inputs=MILLION):
 
 def certificates(_folder, number, _workers):
     """500 training sets at T = 20, m = 30: is the true error ever above the certificate?"""
-    from capax.decompile.bounds.training_data import TrainingData, draw_training
+
     from capax.decompile.decompiling import decompile
     from capax.training import TrialSpec, train
 
@@ -178,15 +180,14 @@ def certificates(_folder, number, _workers):
     violated, values, errors = 0, [], []
     for result in train(trials, keep="final", max_m=30, early_exit=False):
         run, task = result.runs[0], result.spec.task
-        drawn = draw_training(task)
-        found = decompile(run.parameters, TrainingData(drawn.X, drawn.y), p=0.5, routes=False,
-                          prove=False, pairs=600, fresh=4000)  # fmt: skip
+        found = decompile(run.parameters, Evidence(training_examples(task)),
+                          effort=Effort(pairs=600, fresh=4000, cells=0))  # fmt: skip
         asked, f = oracle(run.parameters), task.target
         error = float((asked(some) != (f(some) > 0.5)).mean())
-        if error + 0.05 > found.certificate.bound.value:  # near: on all inputs
+        if error + 0.05 > found.certificate.best.value:  # near: on all inputs
             error = float((asked(X) != (f(X) > 0.5)).mean())
-        violated += error > found.certificate.bound.value
-        values.append(found.certificate.bound.value)
+        violated += error > found.certificate.best.value
+        values.append(found.certificate.best.value)
         errors.append(error)
     say(part="certificates", sets=len(values), violated=violated, delta=0.05,
         median_bound=float(np.median(values)), largest_error=max(errors),

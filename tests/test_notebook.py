@@ -39,7 +39,7 @@ def shown(tmp_path_factory):
     return {
         "SparseFunction": (capax.parse("x1 & ~x5", 13), "x1"),
         "Compiled": (compiled, f"{compiled.certificate.margin:.4g}"),
-        "Certificate": (bounds, f"{bounds.best.value:.4g}"),
+        "ErrorCertificate": (bounds, f"{bounds.best.value:.4g}"),
         "Bound": (bounds.best, f"{bounds.best.value:.4g}"),
         "Threshold": (answer.thresholds[0], str(answer.thresholds[0].m_star)),
         "Scaling": (answer.scaling, "m* = a + b ln T"),
@@ -49,7 +49,7 @@ def shown(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    ["SparseFunction", "Compiled", "Certificate", "Bound", "Threshold", "Scaling", "Answer"],
+    ["SparseFunction", "Compiled", "ErrorCertificate", "Bound", "Threshold", "Scaling", "Answer"],
 )
 def test_every_type_a_user_meets_has_a_table(shown, name):
     thing, number = shown[name]

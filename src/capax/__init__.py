@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from capax.boolean.parser import parse as parse
     from capax.capacity.bound import Bound as Bound
     from capax.capacity.certificates.bounding import bound as bound
-    from capax.capacity.certificates.certificate import certify as certify
-    from capax.capacity.certificates.portfolio import Certificate as Certificate
+    from capax.capacity.certificates.certifying import certify as certify
+    from capax.capacity.certificates.error_certificate import ErrorCertificate as ErrorCertificate
+    from capax.capacity.certificates.evidence import Evidence as Evidence
     from capax.capacity.covers.cover import cover as cover
     from capax.capacity.covers.covering_sets import Cover as Cover
     from capax.cards.answers.results import Card as Card
@@ -47,7 +48,7 @@ _PUBLIC: dict[str, str] = {
     "verify": "capax.compiler.verifying:verify",
     "cover": "capax.capacity.covers.cover:cover",
     "bound": "capax.capacity.certificates.bounding:bound",
-    "certify": "capax.capacity.certificates.certificate:certify",
+    "certify": "capax.capacity.certificates.certifying:certify",
     "draw_task": "capax.data.task:draw_task",
     "sweep": "capax.sweep.running.sweeping:sweep",
     "thresholds": "capax.analysis.reading:thresholds_of",
@@ -63,7 +64,8 @@ _PUBLIC: dict[str, str] = {
     "Card": "capax.cards.answers.results:Card",
     "Bound": "capax.capacity.bound:Bound",
     "Decompiled": "capax.decompile.decompiled:Decompiled",
-    "Certificate": "capax.capacity.certificates.portfolio:Certificate",
+    "ErrorCertificate": "capax.capacity.certificates.error_certificate:ErrorCertificate",
+    "Evidence": "capax.capacity.certificates.evidence:Evidence",
     "Threshold": "capax.analysis.threshold:Threshold",
     "Scaling": "capax.analysis.scaling:Scaling",
     "Compiled": "capax.compiler.compiling:Compiled",

@@ -205,10 +205,9 @@ def test_what_capax_data_writes_is_what_capax_bound_reads(tmp_path):
     assert payload["examples"] == {"data": 80, "holdout": 10_000}
     assert payload["conditioning"]["tries"] >= 1
     rows = {row["statement"]: row for row in payload["portfolio"]}
-    assert (
-        rows["Hold-out (binomial tail)"]["predictor"] == "the model, judged on labels without noise"
-    )
-    assert rows["Hold-out (binomial tail)"]["value"] < 0.01
+    # the rows of the file have clean labels and ended runs: fresh ones are as noisy as the data
+    assert rows["Hold-out (binomial tail)"]["predictor"] == "the model"
+    assert 0.19 < rows["Hold-out (binomial tail)"]["value"] < 0.23
     assert rows["Occam (binomial tail)"]["predictor"] == "and2 on x1, x3"
     assert "Linear read-out (direct Rademacher)" in rows
     spent = sum(row["delta"] for row in payload["portfolio"]) + payload["conditioning"]["delta"]

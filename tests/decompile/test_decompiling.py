@@ -11,22 +11,17 @@ import capax
 from capax.attention import save
 from capax.boolean import SparseFunction, parse
 from capax.compiler import ENCODINGS, compile, save_compiled
-from capax.data import TaskSpec
+from capax.data import TaskSpec, draw_task
+from capax.data.examples import Examples, read_examples
 from capax.decompile.anatomy import classify, tally
-from capax.decompile.bounds.certificate import Evidence, formula_bound
-from capax.decompile.bounds.training_data import (
-    TrainingData,
-    acceptance,
-    from_task,
-    read_training_data,
-)
-from capax.decompile.decompiling import agreement_of, decompile
+from capax.decompile.decompiling import Effort, agreement_of, decompile
 from capax.decompile.reading.influence import bisect, find_candidates
 from capax.decompile.reading.oracle import oracle
 from capax.errors import InputError
 from typed_command import typed
 
-QUICK = {"pairs": 400, "fillers": 16, "fresh": 500}
+QUICK = Effort(pairs=400, fillers=16, fresh=500)
+UNPROVED = Effort(pairs=400, fillers=16, fresh=500, cells=0)
 
 
 def function_model(text, T):
@@ -45,7 +40,7 @@ def test_compiled_networks_come_back_proved(encoding):
     for s in (3, 3, 3, 4):
         bits = tuple(rng.choice(17, s, replace=False).tolist())
         f = SparseFunction(bits, rng.integers(0, 2, 1 << s).astype(float), 17)
-        found = decompile(compile(f, 17, encoding=encoding).model, **QUICK)
+        found = decompile(compile(f, 17, encoding=encoding).model, effort=QUICK)
         assert equal(found.function, f, 17)
         assert found.all_inputs.status == "proved" and found.all_inputs.margin > 0
 
@@ -63,7 +58,7 @@ def test_ten_thousand_bits_in_thousands_of_questions(text):
 
 def test_eight_bits():
     found = decompile(
-        function_model("maj(x0,x9,x3) ^ (x11 & x20) ^ thr2(x31,x33,x35)", 40), T=40, **QUICK
+        function_model("maj(x0,x9,x3) ^ (x11 & x20) ^ thr2(x31,x33,x35)", 40), T=40, effort=QUICK
     )
     assert found.support == (0, 3, 9, 11, 20, 31, 33, 35)
     assert found.agreement.value == 1.0
@@ -97,7 +92,7 @@ def test_a_noisy_model_gets_the_short_formula():
     def model(X):  # wrong on one input in sixty-one, depending on all bits
         return np.where((X @ weights) % 61 == 0, 1 - f(X), f(X)) - 0.5
 
-    found = decompile(model, T=30, **QUICK)
+    found = decompile(model, T=30, effort=QUICK)
     assert found.formula.text == "and(x1, x4)"
     assert 0.95 < found.agreement.value < 1.0
 
@@ -107,7 +102,7 @@ def test_other_libraries_by_queries_alone():
     rng = np.random.default_rng(3)
     X = rng.integers(0, 2, (600, 12)).astype(np.uint8)
     tree = sklearn.DecisionTreeClassifier(random_state=0).fit(X, parse("x2 & x7 | x9", 12)(X))
-    found = decompile(tree, **QUICK)
+    found = decompile(tree, effort=QUICK)
     assert found.formula.text == "x9 | x2 & x7" or equal(found.function, parse("x2&x7|x9", 12), 12)
     assert found.all_inputs.status == "open"
 
@@ -125,13 +120,13 @@ def test_torch_modules_are_asked_in_evaluation_mode():
             return self.drop(x) @ self.w - 1.5
 
     module = Both().train()
-    found = decompile(module, T=4, **QUICK)
+    found = decompile(module, T=4, effort=QUICK)
     assert found.formula.text == "and(x1, x3)" and module.training
 
 
 def test_a_transformer_of_two_layers_is_open():
     model = random_transformer(0, T=5, layers=2)
-    found = decompile(model, **QUICK)
+    found = decompile(model, effort=QUICK)
     assert found.all_inputs.status == "open" and "2 layers" in found.all_inputs.method
 
 
@@ -154,38 +149,6 @@ def test_a_counterexample_is_confirmed_and_decides():
         assert verdict.proved_share <= (~wrong).mean() + 1e-9
 
 
-def test_certificates_hold_in_simulation():
-    """A learner that returns a random consistent conjunction: violations at most delta."""
-    rng = np.random.default_rng(0)
-    T, m, violated, bounds = 12, 12, 0, []
-    from itertools import combinations
-
-    places = list(combinations(range(T), 2))
-    for _ in range(120):
-        X = rng.integers(0, 2, (m, T)).astype(np.uint8)
-        a, b = places[rng.integers(len(places))]
-        y = X[:, a] & X[:, b]
-        left = [c for c in places if ((X[:, c[0]] & X[:, c[1]]) == y).all()]
-        c = left[rng.integers(len(left))]
-        bound = formula_bound(parse(f"x{c[0]} & x{c[1]}", T), T, Evidence(0, m, 0, 0), 0.05)
-        shared = len({a, b} & set(c))
-        error = {2: 0.0, 1: 2 * (1 / 4 - 1 / 8), 0: 2 * (1 / 4 - 1 / 16)}[shared]
-        violated += error > bound.value
-        bounds.append(bound.value)
-    assert violated <= 0.05 * 120
-    assert max(bounds) < 1
-
-
-def test_the_price_of_rejection_is_paid():
-    f = parse("x0 & x1 & x2", 20)
-    plain = formula_bound(f, 20, Evidence(0, 30, 0, 0))
-    paid = formula_bound(f, 20, Evidence(0, 30, 0, 0, accepted=40, tries=200))
-    assert plain.value < paid.value and "40 of 200" in paid.notes[0]
-    task = TaskSpec(function="and3", T=20, m=12)
-    accepted, tries = acceptance(task, 50)
-    assert 1 <= accepted < tries
-
-
 def test_agreement_interval_is_clopper_pearson():
     from scipy.stats import beta
 
@@ -198,13 +161,13 @@ def test_anatomy_names_what_was_learnt():
     target = parse("x1 & x2 & x3", 20)
     kinds = {}
     for text in ("x1&x2&x3", "x1&x2", "x1&x2&x3&x9", "x1&x9", "x8", "x1|x2|x3", "0"):
-        found = decompile(function_model(text, 20), T=20, prove=False, **QUICK)
+        found = decompile(function_model(text, 20), T=20, effort=UNPROVED)
         kinds[text] = classify(found, target).kind
     assert list(kinds.values()) == [
         "target", "too few bits", "too many bits", "wrong bits", "other bits",
         "another function", "constant",
     ]  # fmt: skip
-    found = [classify(decompile(function_model("x1", 20), T=20, prove=False, **QUICK), target)] * 2
+    found = [classify(decompile(function_model("x1", 20), T=20, effort=UNPROVED), target)] * 2
     assert tally(found)[0][:2] == ("too few bits", 2)
 
 
@@ -216,9 +179,9 @@ def test_anatomy_names_what_was_learnt():
         (lambda: decompile(lambda X: np.nan * X[:, 0], T=4), "model: wanted numbers, got 'NaN'"),
         (lambda: decompile(lambda X: X, T=4), "model: wanted"),
         (lambda: decompile(lambda X: X[:, 0], T=4, p=1.0), "p: wanted a probability"),
-        (lambda: decompile(lambda X: X[:, 0], T=4, max_support=99), "max_support: wanted"),
-        (lambda: read_training_data("/no/such.npz"), "nothing there"),
-        (lambda: TrainingData(np.zeros((3, 2), np.uint8), np.zeros(2, np.uint8)), "3 labels"),
+        (lambda: decompile(lambda X: X[:, 0], T=4, effort=Effort(99)), "max_support: wanted"),
+        (lambda: read_examples("/no/such.npz", "train"), "nothing there"),
+        (lambda: Examples(np.zeros((3, 2), np.uint8), np.zeros(2, np.uint8)), "3 labels"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_in_one_line(call, told):
@@ -231,17 +194,17 @@ def test_command(tmp_path, warm_commands):
     f = compile("maj(x1, x5, x9)", 30)
     save_compiled(tmp_path / "net.safetensors", f)
     task = TaskSpec(function="maj3", T=30, m=40, support=(1, 5, 9), reject_ambiguous=False)
-    drawn = from_task(task)
-    np.savez(tmp_path / "train.npz", X=drawn.X, y=drawn.y)
+    drawn = draw_task(task)
+    np.savez(tmp_path / "train.npz", X=drawn.X_train, y=drawn.y_train)
     out = tmp_path / "again.safetensors"
-    data = ("--data", tmp_path / "train.npz", "--json", "--out", out)
+    data = ("--data", tmp_path / "train.npz", "--p", 0.5, "--json", "--out", out)
     done = warm_commands.capax("decompile", tmp_path / "net.safetensors", *data)
     found = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert found["formula"] == "maj(x1, x5, x9)" and found["support"] == [1, 5, 9]
     assert found["table"] == "0xe8" and found["all_inputs"]["status"] == "proved"
     assert set(found["agreement"]) >= {"value", "low", "high", "n"}
-    assert set(found["certificate"]) >= {"value", "bits", "m", "routes"}
+    assert set(found["certificate"]) >= {"value", "bits", "m", "portfolio"}
     assert found["certificate"]["m"] == 40 and 0 < found["certificate"]["value"] < 1
     assert set(found["all_inputs"]) >= {"status", "margin", "counterexample", "proved_share"}
     assert typed("verify", out).returncode == 0
@@ -252,9 +215,9 @@ def test_command(tmp_path, warm_commands):
 
 
 def test_the_folder_can_be_called_and_shows_itself():
-    found = capax.decompile(function_model("x1 & x2", 6), T=6, **QUICK)
+    found = capax.decompile(function_model("x1 & x2", 6), T=6, effort=QUICK)
     assert "and(x1, x2)" in found._repr_html_() and "and(x1, x2)" in str(found)
-    assert capax.decompile(function_model("x1", 6), T=6, **QUICK).formula.text == "x1"
+    assert capax.decompile(function_model("x1", 6), T=6, effort=QUICK).formula.text == "x1"
 
 
 def test_a_checkpoint_file_of_a_transformer(tmp_path):

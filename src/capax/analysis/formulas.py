@@ -7,9 +7,9 @@ from sqlite3 import Row
 from typing import Any
 
 from capax.attention.checkpoint import load
+from capax.data.examples import training_examples
 from capax.data.task import TaskSpec
 from capax.decompile.anatomy import Anatomy, Kind, quick_anatomy, tally
-from capax.decompile.bounds.training_data import TrainingData, draw_training
 from capax.sweep.storage.store import Store
 
 _KEPT = (
@@ -78,10 +78,8 @@ def _anatomy(store: Store, row: Row) -> Anatomy:
         path = Path(folder) / "model.safetensors"
         path.write_bytes(store.parameters(row["run_id"]) or b"")
         model, _ = load(path)
-    data = None
-    if spec.get("mode", "full_batch") == "full_batch":
-        drawn = draw_training(task)
-        data = TrainingData(drawn.X, drawn.y)
+    full_batch = spec.get("mode", "full_batch") == "full_batch"
+    data = training_examples(task) if full_batch else None
     return quick_anatomy(model, task.target, p=task.probability, data=data)
 
 

@@ -65,6 +65,11 @@ class ClsScalar(eqx.Module):
         activation_named(self.activation)
 
     @property
+    def threshold(self) -> float:
+        """An output above it is the decision 1: the labels are -1 and +1."""
+        return 0.0
+
+    @property
     def T(self) -> int:
         """Context length, without [CLS]."""
         return self.encoding.T
@@ -105,6 +110,11 @@ class ClsMLP(eqx.Module):
         require(self.b_1.shape == (n,), "b_1", f"shape ({n},)", self.b_1.shape)
         require(self.w_2.shape == (n,), "w_2", f"shape ({n},)", self.w_2.shape)
         require(self.b_2.shape == (), "b_2", "a scalar array", self.b_2.shape)
+
+    @property
+    def threshold(self) -> float:
+        """An output above it is the decision 1: the output stands for the values 0 and 1 of f."""
+        return 0.5
 
     @property
     def T(self) -> int:

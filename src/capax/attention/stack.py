@@ -82,6 +82,11 @@ class PaperStack(eqx.Module):
         require(self.w.shape == (width,), "w", f"shape ({width},)", self.w.shape)
 
     @property
+    def threshold(self) -> float:
+        """An output above it is the decision 1."""
+        return 0.0
+
+    @property
     def T(self) -> int:
         """Context length, without [CLS]."""
         return self.encoding.T

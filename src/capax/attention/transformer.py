@@ -103,6 +103,11 @@ class Transformer(eqx.Module):
         """Weights, embeddings, positions ~ N(0, init_scale^2); biases 0; gains 1."""
         return assemble(spec, _initial_leaves(spec, key, dtype))
 
+    @property
+    def threshold(self) -> float:
+        """An output above it is the decision 1."""
+        return 0.0
+
     def tokens(self, bits: Bits) -> Float[Array, "T_1 d"]:
         """embed[b_t] + position_t, and the [CLS] vector last."""
         symbols = as_bits(bits, self.spec.T, self.spec.alphabet)

@@ -7,18 +7,20 @@ classes on samples), `complexity` (VC, fat-shattering, Rademacher, chaining, Lem
 object), `magnitude` (numbers too large for a float), `arguments`, and `statements`, the table of
 every theorem, its function and its test.
 
-`weights.model_bounds` and `certificates.certificate` need JAX: import them from their files.
+`weights.model_bounds` and `certificates.certifying` need JAX: import them from their files.
 """
 
 from capax.capacity.bound import Assumption as Assumption
 from capax.capacity.bound import Bound as Bound
 from capax.capacity.bound import Term as Term
+from capax.capacity.certificates.error_certificate import ErrorCertificate as ErrorCertificate
+from capax.capacity.certificates.evidence import Evidence as Evidence
+from capax.capacity.certificates.evidence import read_evidence as read_evidence
+from capax.capacity.certificates.evidence import task_evidence as task_evidence
 from capax.capacity.certificates.margin_bounds import margin_bound as margin_bound
 from capax.capacity.certificates.margin_bounds import realizable_bound as realizable_bound
 from capax.capacity.certificates.occam import occam_bound as occam_bound
-from capax.capacity.certificates.portfolio import Certificate as Certificate
 from capax.capacity.certificates.portfolio import bound_from_norms as bound_from_norms
-from capax.capacity.certificates.portfolio import certify_margins as certify_margins
 from capax.capacity.complexity.chaining import dudley as dudley
 from capax.capacity.complexity.chaining import massart as massart
 from capax.capacity.complexity.chaining import rademacher_from_cover as rademacher_from_cover

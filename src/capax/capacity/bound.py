@@ -8,6 +8,7 @@ numbers filled in and marks the term that decides the size.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal
 
 from capax.capacity.magnitude import LN_10, safe_exp, safe_log, shown, shown_latex
@@ -80,9 +81,11 @@ class Bound:
     expected loss in [0, 1]; kind "log_cover": ln N; kind "radius": a distance or a complexity).
     log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
     which the same route reaches the target, None if not asked. latex: the formula with symbols.
-    status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing).
-    log_value, log_log_cover: logarithms, for numbers beyond 10^308. predictor: whose error it is
-    (two bounds may be compared only when it is the same). delta: failure probability spent.
+    status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing, as any
+    bound that does not say otherwise). log_value, log_log_cover: logarithms, for numbers beyond
+    10^308. predictor: whose error it is (two bounds may be compared only when it is the same).
+    delta: failure probability spent. shares: the statements behind a bound that rests on several,
+    or was chosen among several, each with its part of delta; they add up to at most delta.
 
     Examples:
         >>> import capax
@@ -102,16 +105,19 @@ class Bound:
     notes: tuple[str, ...] = ()
     formula: str = ""
     kind: Kind = "error"
-    status: Status = "rigorous"
+    status: Status = "comparison"
     log_value: float = math.nan
     log_log_cover: float | None = None
     target: float | None = None
     predictor: str = MODEL
     delta: float | None = None
+    shares: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require(not math.isnan(self.value), "value", "a number", self.value)
         require(self.value >= 0, "value", "a non-negative number", self.value)
+        fits = not self.shares or spent(self.shares.values()) <= spent([self.delta or 0.0])
+        require(fits, "shares", f"parts that add up to delta = {self.delta}", self.shares)
         if math.isnan(self.log_value):
             object.__setattr__(self, "log_value", safe_log(self.value))
         if self.log_log_cover is None and self.log_cover is not None:
@@ -168,6 +174,7 @@ class Bound:
             "vacuous": self.vacuous,
             "predictor": self.predictor,
             "delta": self.delta,
+            "shares": self.shares,
             **({"log_cover": None} if cover is None else _magnitude("log_cover", cover)),
             "terms": [term.to_json() for term in self.terms],
             "norms": {name: _finite(value) for name, value in self.norms.items()},
@@ -183,16 +190,20 @@ class Bound:
 
 
 def best_of(bounds: Iterable[Bound]) -> Bound:
-    """The smallest value; among vacuous ones, which all say nothing, the one that asks least of m.
+    """The smallest value, vacuous or not."""
+    return min(bounds, key=lambda bound: bound.log_value)
 
-    So the bound that is explained is the one whose m is promised.
-    """
 
-    def order(bound: Bound) -> tuple[bool, float, float]:
-        samples = math.inf if bound.m_needed is None else float(bound.m_needed)
-        return bound.vacuous, samples if bound.vacuous else bound.log_value, bound.log_value
+def spent(shares: Iterable[float]) -> Fraction:
+    """The exact sum of shares of delta: a float is a fraction, and fractions add exactly."""
+    return sum((Fraction(share) for share in shares), Fraction(0))
 
-    return min(bounds, key=order)
+
+def share_of(delta: float, part: Fraction) -> float:
+    """`part` of delta as a float, rounded down: parts that add up to 1 never overspend."""
+    exact = Fraction(delta) * part
+    near = float(exact)
+    return near if Fraction(near) <= exact else math.nextafter(near, 0.0)
 
 
 def _finite(value: float) -> float | None:

@@ -215,7 +215,7 @@ STATEMENTS: tuple[Statement, ...] = (
         "Certificate",
         "Several routes at their shares of delta; a minimum only over the same predictor.",
         (
-            "capax.capacity.certificates.certificate:certify",
+            "capax.capacity.certificates.certifying:certify",
             "capax.capacity.certificates.portfolio:assemble",
             "capax.capacity.weights.a_posteriori:round_up",
             "capax.capacity.certificates.running_error:evaluate_with_error",

@@ -1,8 +1,12 @@
-"""Examples from a file: what `capax data --out d.npz` writes, or plain arrays X and y.
+"""Labelled examples: from a file, or drawn as a task says.
 
-A task file holds two sets: the training set (labels with the task's noise, possibly accepted only
-after others were rejected) and the validation set (clean labels, never rejected). Which one is
-meant is asked for by name; a plain file with X and y serves as either.
+A task file (`capax data --out d.npz`) holds two sets: the training set (labels with the task's
+noise, possibly accepted only after others were rejected) and the validation set (clean labels,
+never rejected). Which one is meant is asked for by name; a plain file with X and y serves as
+either.
+
+Training runs stop, and restarts are chosen, by the validation set: it is no hold-out set of a
+trained model. Where the task is known, `fresh_examples` draws rows that no run has seen.
 """
 
 from dataclasses import dataclass
@@ -13,24 +17,34 @@ import numpy as np
 from jaxtyping import UInt8
 
 from capax.array_files import load_npz
-from capax.errors import InputError, require
+from capax.data.distributions import bernoulli_rows
+from capax.data.task import TaskSpec, draw_training, labels
+from capax.errors import InputError, inside, require
+from capax.identity import key_words
 from capax.reading import parse_json
 
 Part = Literal["train", "validation"]
+HELD_OUT = 10_000
+"""Fresh labelled rows that a task is asked for, where nothing else is said."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Bits X [m, T], labels y [m], and how they came about as far as the file says.
+    """Bits X [m, T], labels y [m], and how they were drawn, as far as that is known.
 
-    tries: training sets drawn until this one was accepted; None if nothing was rejected on
-    principle or nothing is known. noise: chance that a label was flipped; None if not known.
+    task: the specification they were drawn by. tries: training sets drawn until this one was
+    accepted; None if no set was rejected, or nothing is known.
     """
 
     X: UInt8[np.ndarray, "m T"]
-    y: UInt8[np.ndarray, " m"]
+    y: UInt8[np.ndarray, " labels"]
+    task: TaskSpec | None = None
     tries: int | None = None
-    noise: float | None = None
+
+    def __post_init__(self) -> None:
+        require(self.X.ndim == 2, "X", "a matrix [m, T]", f"shape {self.X.shape}")
+        require(self.y.shape == self.X.shape[:1], "y", f"{len(self.X)} labels", self.y.shape)
+        require(self.X.size > 0, "X", "at least one example", f"shape {self.X.shape}")
 
 
 def read_examples(path: Path | str, part: Part) -> Examples:
@@ -45,11 +59,32 @@ def read_examples(path: Path | str, part: Part) -> Examples:
     wanted = f"arrays X and y, or X_{part} and y_{part}"
     if X is None or y is None:
         raise InputError(f"{path}: wanted {wanted}, got {', '.join(arrays) or 'neither'}")
-    _check(str(path), X, y)
-    noise, tries = _origin(arrays) if f"X_{part}" in arrays else (None, None)
-    if part == "validation":
-        noise, tries = None if noise is None else 0.0, None
-    return Examples(X.astype(np.uint8), y.astype(np.uint8), tries, noise)
+    with inside(f"{path}: "):
+        X, y = (_bits(name, array) for name, array in (("X", X), ("y", y)))
+        task = _task(arrays) if own[0] in arrays else None
+        if task is not None:
+            size = task.m if part == "train" else len(X)
+            wanted = f"{size} rows of {task.T} bits, as its spec says"
+            require(X.shape == (size, task.T), own[0], wanted, f"shape {X.shape}")
+        tries = _tries(task, arrays) if part == "train" else None
+        return Examples(X, y, task, tries)
+
+
+def training_examples(task: TaskSpec) -> Examples:
+    """The training set of a task, drawn again from its specification."""
+    drawn = draw_training(task)
+    tries = drawn.rejections + 1 if task.reject_ambiguous else None
+    return Examples(drawn.X, drawn.y, task, tries)
+
+
+def fresh_examples(task: TaskSpec, n: int = HELD_OUT) -> Examples:
+    """n rows of the task's law, labels with its noise, that no run and no validation has seen."""
+    fields = task.model_dump(mode="json")
+    X = bernoulli_rows(n, task.T, task.probability, key=key_words(fields, "hold-out inputs"))
+    y = labels(task.target, X)
+    if task.noise:
+        y ^= bernoulli_rows(n, 1, task.noise, key=key_words(fields, "hold-out noise"))[:, 0]
+    return Examples(X, y, task)
 
 
 def has_validation(path: Path | str) -> bool:
@@ -57,23 +92,28 @@ def has_validation(path: Path | str) -> bool:
     return "X_validation" in load_npz(path, ("X_validation",))
 
 
-def _check(path: str, X: np.ndarray, y: np.ndarray) -> None:
-    require(X.ndim == 2, f"{path}: X", "a matrix [m, T]", f"shape {X.shape}")
-    require(y.shape == X.shape[:1], f"{path}: y", f"{len(X)} labels", f"shape {y.shape}")
-    require(X.size > 0, f"{path}: X", "at least one example", f"shape {X.shape}")
-    for name, array in (("X", X), ("y", y)):
-        bits = array.dtype.kind in "buif" and bool(np.isin(array, (0, 1)).all())
-        require(bits, f"{path}: {name}", "bits 0 and 1", "other values")
+def _bits(name: str, array: np.ndarray) -> UInt8[np.ndarray, "..."]:
+    fits = array.dtype.kind in "buif" and bool(np.isin(array, (0, 1)).all())
+    require(fits, name, "bits 0 and 1", "other values")
+    return array.astype(np.uint8)
 
 
-def _origin(arrays: dict[str, np.ndarray]) -> tuple[float | None, int | None]:
-    """(noise, tries) as the file states them; a file that lies here lies about its own origin."""
-    try:
-        spec = parse_json(str(arrays["spec"]), "spec")
-        noise, rejecting = float(spec["noise"]), bool(spec["reject_ambiguous"])
-        rejections = int(arrays["rejections"])
-    except (KeyError, ValueError, TypeError, OverflowError):
-        return None, None
-    if not (0 <= noise <= 1 and rejections >= 0):
-        return None, None
-    return noise, rejections + 1 if rejecting else None
+def _task(arrays: dict[str, np.ndarray]) -> TaskSpec | None:
+    """The task that a file states; a file of a user's own examples states none."""
+    if "spec" not in arrays:
+        return None
+    with inside("spec: "):
+        fields = parse_json(str(arrays["spec"]), "JSON")
+        require(isinstance(fields, dict), "JSON", "an object", fields)
+        return None if "content" in fields else TaskSpec(**fields)
+
+
+def _tries(task: TaskSpec | None, arrays: dict[str, np.ndarray]) -> int | None:
+    if task is None or not task.reject_ambiguous:
+        return None
+    if "rejections" not in arrays:
+        return draw_training(task).rejections + 1
+    count = arrays["rejections"]
+    whole = count.shape == () and count.dtype.kind in "iu" and bool(count >= 0)
+    require(whole, "rejections", "an integer >= 0", count)
+    return int(count) + 1

@@ -5,17 +5,15 @@
 true it is over all inputs: `head_tables`, `head_sets` and `enclosure` bound the logit of a one-
 layer Transformer over cells of inputs with outward rounding (`relaxation`), `branching` cuts the
 cells, `counterexample` searches on tables (`table_forward`), `all_inputs` gives the verdict.
-`bounds`: `description`, `certificate` and `training_data` turn the formula into a bound on the
-network's error, `other_routes` stand beside it. `anatomy` says what failed runs had learnt
-instead. `decompiling.decompile` does all of it. The package can be called: `capax.decompile(model)`
-is `decompiling.decompile(model)`.
+`bounds`: `input_law` tests the stated distribution, `description` and `formula_routes` turn the
+formula into bounds, `network_certificate` asks all routes in one portfolio. `anatomy` says what
+failed runs learnt instead. `decompiling.decompile` does all of it; `capax.decompile(model)` calls
+it.
 """
 
 from capax.callable_packages import make_callable
-from capax.decompile.bounds.training_data import TrainingData as TrainingData
-from capax.decompile.bounds.training_data import from_task as from_task
-from capax.decompile.bounds.training_data import read_training_data as read_training_data
 from capax.decompile.decompiled import Decompiled as Decompiled
+from capax.decompile.decompiling import Effort as Effort
 from capax.decompile.decompiling import decompile as decompile
 
 make_callable(__name__, "capax.decompile.decompiling:decompile")

@@ -17,9 +17,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from capax.boolean.functions import SparseFunction
-from capax.decompile.bounds.training_data import TrainingData
+from capax.data.examples import Examples
 from capax.decompile.decompiled import Decompiled
-from capax.decompile.decompiling import decompile
+from capax.decompile.decompiling import Effort, decompile
 
 Kind = Literal[
     "target",
@@ -32,6 +32,7 @@ Kind = Literal[
     "no short formula",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+QUICK = Effort(pairs=600, fillers=24, fresh=1500, cells=0)
 FAITHFUL = 0.95
 """A formula that agrees less often than this is not what the model computes."""
 
@@ -52,8 +53,8 @@ class Anatomy:
     fits_training: bool | None
 
 
-def classify(found: Decompiled, target: SparseFunction) -> Anatomy:
-    """The formula of a model beside the target of its task."""
+def classify(found: Decompiled, target: SparseFunction, data: Examples | None = None) -> Anatomy:
+    """The formula of a model beside the target of its task; data: its training examples."""
     right, bits = set(target.relevant().support), set(found.support)
     counts = len(bits & right), len(right - bits), len(bits - right)
     kind: Kind
@@ -65,16 +66,15 @@ def classify(found: Decompiled, target: SparseFunction) -> Anatomy:
         kind = _same_or_other(found, target)
     else:
         kind = _by_bits(*counts)
-    fits = None if found.training is None else found.training.equal == found.training.n
+    fits = None if data is None else bool((found.function(data.X) == data.y).all())
     return Anatomy(kind, found.formula.text, found.agreement.value, *counts, fits)
 
 
 def quick_anatomy(
-    model: Any, target: SparseFunction, *, p: float, data: TrainingData | None = None
+    model: Any, target: SparseFunction, *, p: float, data: Examples | None = None
 ) -> Anatomy:
     """`classify` with few questions and no proof, for the many models of a sweep."""
-    quick = {"pairs": 600, "fillers": 24, "fresh": 1500, "prove": False, "routes": False}
-    return classify(decompile(model, data, p=p, **quick), target)
+    return classify(decompile(model, p=p, effort=QUICK), target, data)
 
 
 def tally(found: list[Anatomy]) -> list[tuple[Kind, int, str]]:

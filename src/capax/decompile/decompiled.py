@@ -5,11 +5,12 @@ from typing import Any
 
 from capax.boolean.functions import SparseFunction
 from capax.capacity.bound import MODEL, Bound
+from capax.capacity.certificates.decision import decision_rule
+from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.compiler.proof.certificate import table_text
-from capax.decompile.bounds.certificate import FormulaCertificate
 from capax.decompile.proof.all_inputs import AllInputs
 from capax.decompile.reading.formula import Formula
-from capax.decompile.reading.influence import Candidates
+from capax.decompile.reading.influence import Influence, Missed
 from capax.decompile.reading.truth_table import TruthTable
 from capax.foreign import html_text
 
@@ -18,8 +19,8 @@ ROUTES = {
     "Hold-out": "hold-out",
     "Gibbs on the version space": "PAC-Bayes over formulas",
     "PAC-Bayes": "PAC-Bayes around the weights",
-    "Lemma 2.2": "norms",
-    "realizable margin bound": "norms",
+    "Lemma 2.2": "norms (uniform)",
+    "realizable margin bound": "norms (realizable)",
 }
 """Beginnings of the statements behind a certificate, and the routes in a few words."""
 
@@ -36,17 +37,12 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Influence:
-    """Flipping `bit` changed the decision on `changed` of `n` random inputs."""
-
-    bit: int
-    changed: int
-    n: int
-
-
-@dataclass(frozen=True)
 class Decompiled:
     """The formula of a network and how true it is; see `decompile` for what is asked how.
+
+    missed: how much bits outside the formula can matter. training: how often the formula gives the
+    training label. certificate: bounds on the network's error that hold together. threshold: an
+    output above it is the decision 1.
 
     Examples:
         >>> import capax
@@ -57,15 +53,16 @@ class Decompiled:
     formula: Formula
     function: SparseFunction
     table: TruthTable
-    candidates: Candidates
+    missed: Missed
     influences: tuple[Influence, ...]
     agreement: Agreement
     training: Agreement | None
     all_inputs: AllInputs
-    certificate: FormulaCertificate | None
+    certificate: ErrorCertificate | None
     queries: int
     kind: str
     p: float
+    threshold: float
 
     @property
     def support(self) -> tuple[int, ...]:
@@ -74,7 +71,7 @@ class Decompiled:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; the keys are part of the interface."""
-        found = self.candidates
+        left = self.missed
         return {
             "formula": self.formula.text,
             "kind": self.formula.kind,
@@ -83,49 +80,62 @@ class Decompiled:
             "consistency": [float(c) for c in self.table.consistency],
             "influences": [asdict(i) for i in self.influences],
             "missed": {
-                "influence_below": found.missed_influence,
-                "delta": found.delta,
-                "complete": found.complete,
+                "influence_below": left.influence,
+                "delta": left.delta,
+                "complete": left.complete,
+                "dropped": [asdict(one) for one in left.dropped],
                 "table_doubt": self.table.doubt,
             },
             "agreement": asdict(self.agreement),
             "training": None if self.training is None else asdict(self.training),
             "all_inputs": self.all_inputs.to_json(),
-            "certificate": None if self.certificate is None else self.certificate.to_json(),
+            "certificate": self._certificate_json(),
             "queries": self.queries,
             "model": self.kind,
             "T": self.function.T,
             "p": self.p,
+            "threshold": self.threshold,
         }
+
+    def _certificate_json(self) -> dict[str, Any] | None:
+        """The certificate, with the length of the formula's code and the number of examples."""
+        if self.certificate is None or self.training is None:
+            return None
+        by_formula = next(b for b in self.certificate.entries if "bits" in b.norms)
+        about = {"bits": by_formula.norms["bits"], "m": self.training.n}
+        return {**self.certificate.to_json(), **about}
 
     def lines(self) -> list[tuple[str, str]]:
         """The findings as (what, finding) pairs for people."""
         bits = ", ".join(f"x{i.bit} ({i.changed / i.n:.0%})" for i in self.influences)
         rows = [
             ("formula", self.formula.text),
+            ("decision", decision_rule(self.threshold)),
             ("bits that matter", f"{bits or 'none'}; share of inputs that a flip changes"),
             ("may be missed", self._missed()),
             ("table", f"lowest consistency {self.table.consistency.min():.1%} over random fillers"),
-            ("agreement", _share(self.agreement, "fresh inputs")),
+            ("agreement", _share(self.agreement, f"fresh inputs, P[bit = 1] = {self.p:.4g}")),
         ]
         if self.training is not None:
             rows.append(("training labels", f"{self.training.equal} of {self.training.n}"))
         rows.append(("all inputs", self._verdict()))
         if self.certificate is not None:
-            rows += [
-                (_name(b.statement), f"error <= {b.verdict}{_about(b)}")
-                for b in (self.certificate.bound, *self.certificate.routes)
-            ]
-        return [*rows, ("questions asked", f"{self.queries:,}".replace(",", " "))]
+            rows += _certificate_rows(self.certificate)
+        asked = f"{self.queries:,}".replace(",", " ")
+        return [*rows, ("questions asked", f"{asked}; the same question must get the same answer")]
 
     def _missed(self) -> str:
-        found = self.candidates
-        if not found.complete:
-            return f"the search stopped at {len(found.bits)} bits; the model depends on more"
-        return (
-            f"bits whose flip changes fewer than {found.missed_influence:.2%} of inputs "
-            f"(probability of error {found.delta:g})"
+        left = self.missed
+        if not left.complete:
+            return "the search for bits was cut off; the model depends on more of them"
+        text = (
+            f"bits whose flip changes fewer than {left.influence:.2%} of inputs "
+            f"(probability of error {left.delta:g})"
         )
+        if not left.dropped:
+            return text
+        names = ", ".join(f"x{one.bit}" for one in left.dropped)
+        return f"{text}; found to matter, but not in the formula: {names}"
 
     def _verdict(self) -> str:
         found = self.all_inputs
@@ -166,6 +176,18 @@ def _share(agreement: Agreement, of: str) -> str:
         f"{agreement.equal} of {agreement.n} {of}: {agreement.value:.4%} "
         f"(at least {agreement.low:.3%})"
     )
+
+
+def _certificate_rows(certificate: ErrorCertificate) -> list[tuple[str, str]]:
+    """The smallest bound on the network, then every route at its share of delta."""
+    rows = [("certificate", certificate.headline())]
+    rows += [
+        (_name(b.statement), f"error <= {b.verdict}{_about(b)} (delta {b.delta:.2g})")
+        for b in certificate.entries
+    ]
+    return rows + [
+        (f"by {route.route}", f"no bound: {route.reason}") for route in certificate.skipped
+    ]
 
 
 def _name(statement: str) -> str:

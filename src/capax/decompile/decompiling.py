@@ -1,21 +1,28 @@
 """From a trained network to a formula: which bits, which function, how true, what it promises."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from capax.boolean.functions import SparseFunction
-from capax.capacity.certificates.tails import binomial_upper
-from capax.decompile.bounds.certificate import Evidence, FormulaCertificate, formula_bound
-from capax.decompile.bounds.description import description_bits
-from capax.decompile.bounds.other_routes import Prior, other_routes
-from capax.decompile.bounds.training_data import TrainingData, acceptance
-from capax.decompile.decompiled import Agreement, Decompiled, Influence
+from capax.capacity.certificates.error_certificate import ErrorCertificate
+from capax.capacity.certificates.evidence import Evidence
+from capax.capacity.certificates.portfolio import draws_of
+from capax.capacity.certificates.tails import binomial_lower, binomial_upper
+from capax.decompile.bounds.input_law import check_bits, stated_probability
+from capax.decompile.bounds.network_certificate import network_certificate
+from capax.decompile.decompiled import Agreement, Decompiled
 from capax.decompile.proof.all_inputs import AllInputs, on_all_inputs
 from capax.decompile.reading.formula import shortest_formula
-from capax.decompile.reading.influence import Candidates, find_candidates, influences, random_bits
-from capax.decompile.reading.oracle import CELLS, Oracle, attention_of, oracle
+from capax.decompile.reading.influence import (
+    Candidates,
+    find_candidates,
+    influences,
+    missed,
+    random_bits,
+)
+from capax.decompile.reading.oracle import CELLS, Oracle, attention_of, oracle, same_again
 from capax.decompile.reading.truth_table import TruthTable, read_table
 from capax.errors import require
 
@@ -23,37 +30,53 @@ MAX_SUPPORT = 12
 MAX_PROVED_SUPPORT = 8
 STEADY, TOLERANCE = 0.9, 0.01
 """A model is a function of the candidates if every row of their table is this consistent."""
+ASKED_TWICE = 256
+"""Inputs that are asked a second time, in another order: the model must answer the same."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is asked of a model.
+
+    max_support: most bits a formula may have. pairs, fillers, fresh: how many questions are asked
+    for the support, for each row of the table, and for the agreement. cells: how many cells of
+    inputs are enclosed at most in the proof on all inputs (more prove more, and take longer; 0: no
+    proof is tried).
+    """
+
+    max_support: int = 10
+    pairs: int = 2000
+    fillers: int = 64
+    fresh: int = 20_000
+    cells: int = 512
+
+    def __post_init__(self) -> None:
+        fits = 1 <= self.max_support <= MAX_SUPPORT
+        require(fits, "max_support", f"1 to {MAX_SUPPORT} bits", self.max_support)
+        for name in ("pairs", "fillers", "fresh"):
+            require(getattr(self, name) >= 1, name, "a positive number", getattr(self, name))
+        require(self.cells >= 0, "cells", "a number of cells, or 0 for no proof", self.cells)
 
 
 def decompile(
     model: Any,
-    data: TrainingData | None = None,
+    evidence: Evidence | None = None,
     *,
     T: int | None = None,
     p: float | None = None,
     threshold: float | None = None,
     delta: float = 0.05,
-    max_support: int = 10,
-    pairs: int = 2000,
-    fillers: int = 64,
-    fresh: int = 20_000,
-    prove: bool = True,
-    cells: int = 512,
-    routes: bool = True,
-    prior: Prior | None = None,
+    effort: Effort = Effort(),
     seed: int = 0,
 ) -> Decompiled:
     """Read off the formula that a model computes, and say how true it is.
 
     model: a Capax module, a PyTorch module, a scikit-learn estimator, or any callable bits [n, T]
-    -> n numbers. data: what it was trained on, for the certificate. T: number of bits, where the
-    model does not tell. p: P[bit = 1] of the inputs (default: that of the data's task, else 1/2).
-    threshold: numbers above it mean 1. delta: failure probability of every interval. max_support:
-    most bits a formula may have. pairs, fillers, fresh: how many questions are asked for the
-    support, for each row of the table, and for the agreement. prove: try all inputs, with at most
-    `cells` cells of them enclosed (more prove more, and take longer). routes: with data, also
-    bounds by hold-out, PAC-Bayes and norms. prior: for PAC-Bayes around the weights, a network
-    that was trained on the first examples of the data only (default: the origin).
+    -> n numbers; it must answer the same each time. evidence: what it was trained on, and more, for
+    the certificate. T: number of bits, where the model does not tell. p: P[bit = 1] of the inputs;
+    with data it must be stated, here or by the task of the data, else it is 1/2. threshold: numbers
+    above it mean 1 (default: the model's own). delta: failure probability of the certificate, and
+    of every interval. effort: how much is asked.
 
     Examples:
         >>> import capax
@@ -62,29 +85,35 @@ def decompile(
         (1, 4)
     """
     asked = oracle(model, T, threshold)
-    _check(asked, data, p, delta, max_support, pairs, fillers, fresh)
-    chance = _probability(p, data)
+    chance, draws = _stated(asked, evidence, p, delta)
     rng = np.random.default_rng(seed)
+    _check_repeats(asked, rng, chance)
     found = find_candidates(
-        asked, rng, p=chance, pairs=pairs, limit=max_support, hints=_attended(asked, rng, chance)
-    )
-    table, f = _function(asked, rng, found, chance, fillers)
-    counted = _influences(asked, rng, f, chance, pairs)
-    whole = AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
-    if prove and f.s <= MAX_PROVED_SUPPORT:
-        whole = on_all_inputs(asked, f, rng, p=chance, cells=cells)
-    tried = _draws(data)
-    agreement, training, certificate = _evidence(
-        asked, f, rng, data, chance, delta, fresh, whole, tried
-    )
-    if certificate is not None and data is not None and routes:
-        others = other_routes(asked, f, data, delta, tried, prior)
-        certificate = replace(certificate, routes=others.found, skipped=others.skipped)
+        asked, rng, p=chance, pairs=effort.pairs, limit=effort.max_support,
+        hints=_attended(asked, rng, chance),
+    )  # fmt: skip
+    table, f = _function(asked, rng, found, chance, effort.fillers)
+    left_out = tuple(bit for bit in found.bits if bit not in f.support)
+    num_flips = min(1000, effort.pairs)
+    counted = influences(asked, rng, f.support, p=chance, n=num_flips)
+    dropped = influences(asked, rng, left_out, p=chance, n=effort.pairs) if left_out else ()
+    whole = _on_all_inputs(asked, f, rng, chance, effort.cells)
+    agreement = _agreement(asked, f, rng, effort.fresh, chance, delta)
+    training: Agreement | None = None
+    certificate: ErrorCertificate | None = None
+    if evidence is not None and evidence.data is not None:
+        data = evidence.data
+        training = agreement_of(int((f(data.X) == data.y).sum()), len(data.y), delta)
+        proved = whole.status == "proved"
+        fresh = (0, 0) if proved else (agreement.n - agreement.equal, agreement.n)
+        certificate = network_certificate(
+            asked, f, evidence, fresh=fresh, p=chance, delta=delta, draws=draws
+        )
     return Decompiled(
         formula=shortest_formula(f),
         function=f,
         table=table,
-        candidates=found,
+        missed=missed(found, dropped),
         influences=counted,
         agreement=agreement,
         training=training,
@@ -93,32 +122,31 @@ def decompile(
         queries=asked.queries,
         kind=asked.kind,
         p=chance,
+        threshold=asked.threshold,
     )
 
 
-def _check(
-    asked: Oracle,
-    data: TrainingData | None,
-    p: float | None,
-    delta: float,
-    max_support: int,
-    *counts: int,
-) -> None:
+def _stated(
+    asked: Oracle, evidence: Evidence | None, p: float | None, delta: float
+) -> tuple[float, Any]:
+    """P[bit = 1] and what is known of rejected training sets; everything given is checked."""
     require(p is None or 0 < p < 1, "p", "a probability in (0, 1)", p)
     require(0 < delta < 1, "delta", "a probability in (0, 1)", delta)
-    fits = 1 <= max_support <= MAX_SUPPORT
-    require(fits, "max_support", f"1 to {MAX_SUPPORT} bits", max_support)
-    for name, count in zip(("pairs", "fillers", "fresh"), counts, strict=True):
-        require(count >= 1, name, "a positive number", count)
-    if data is not None:
-        same = data.X.shape[1] == asked.T
-        require(same, "data", f"inputs of T = {asked.T} bits", data.X.shape)
+    chance = stated_probability(p, evidence)
+    if evidence is None or evidence.data is None:
+        return chance, None
+    X = evidence.data.X
+    require(X.shape[1] == asked.T, "data", f"inputs of T = {asked.T} bits", X.shape)
+    draws = draws_of(evidence)
+    check_bits(X, chance, draws)
+    return chance, draws
 
 
-def _probability(p: float | None, data: TrainingData | None) -> float:
-    if p is not None:
-        return float(p)
-    return data.task.probability if data is not None and data.task is not None else 0.5
+def _check_repeats(asked: Oracle, rng: np.random.Generator, p: float) -> None:
+    """A bit is said to matter for certain, which a model that answers at random would break."""
+    X = random_bits(rng, ASKED_TWICE, asked.T, p)
+    decided = asked(X)
+    same_again(asked, X[::-1].copy(), decided[::-1])
 
 
 def _attended(asked: Oracle, rng: np.random.Generator, p: float) -> tuple[int, ...]:
@@ -154,8 +182,8 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
     For models that are no function of few bits: a formula with every stray bit in it would say
     less, not more. Almost: within `TOLERANCE` of the best.
     """
-    counts, _ = influences(asked, rng, table.support, p=p, n=1000)
-    order = [table.support[i] for i in np.argsort(-counts, kind="stable")]
+    counted = influences(asked, rng, table.support, p=p, n=1000)
+    order = [one.bit for one in sorted(counted, key=lambda one: -one.changed)]
     X = random_bits(rng, min(4000, max(500, CELLS // asked.T)), asked.T, p)
     decided = asked(X)
     prefixes = [tuple(sorted(order[:j])) for j in range(len(order) + 1)]
@@ -164,47 +192,19 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
     return next(b for b, e in zip(prefixes, equal, strict=True) if e >= best - TOLERANCE)
 
 
-def _influences(
-    asked: Oracle, rng: np.random.Generator, f: SparseFunction, p: float, pairs: int
-) -> tuple[Influence, ...]:
-    counts, n = influences(asked, rng, f.support, p=p, n=min(1000, pairs))
-    return tuple(Influence(bit, int(k), n) for bit, k in zip(f.support, counts, strict=True))
+def _on_all_inputs(
+    asked: Oracle, f: SparseFunction, rng: np.random.Generator, p: float, cells: int
+) -> AllInputs:
+    if cells and f.s <= MAX_PROVED_SUPPORT:
+        return on_all_inputs(asked, f, rng, p=p, cells=cells)
+    return AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
 
 
-def _evidence(
-    asked: Oracle,
-    f: SparseFunction,
-    rng: np.random.Generator,
-    data: TrainingData | None,
-    p: float,
-    delta: float,
-    fresh: int,
-    whole: AllInputs,
-    tried: tuple[int, int],
-) -> tuple[Agreement, Agreement | None, FormulaCertificate | None]:
-    """Agreement with the network on fresh inputs and with the labels; the certificate."""
-    n = max(1, min(fresh, 64 * CELLS // asked.T))
-    agreement = _counted(asked, f, rng, n, p, delta)
-    if data is None:
-        return agreement, None, None
-    errors = int((f(data.X) != data.y).sum())
-    m = len(data.y)
-    proved = whole.status == "proved"
-    seen = Evidence(errors, m, n - agreement.equal, 0 if proved else n, *tried)
-    bound = formula_bound(f, asked.T, seen, delta)
-    certificate = FormulaCertificate(bound, description_bits(f, asked.T), m, ())
-    return agreement, agreement_of(m - errors, m, delta), certificate
-
-
-def _draws(data: TrainingData | None) -> tuple[int, int]:
-    """(accepted, drawn) training sets where ambiguous ones were redrawn, else (0, 0)."""
-    task = None if data is None else data.task
-    return acceptance(task) if task is not None and task.reject_ambiguous else (0, 0)
-
-
-def _counted(
-    asked: Oracle, f: SparseFunction, rng: np.random.Generator, n: int, p: float, delta: float
+def _agreement(
+    asked: Oracle, f: SparseFunction, rng: np.random.Generator, fresh: int, p: float, delta: float
 ) -> Agreement:
+    """How often formula and network decide alike on fresh inputs."""
+    n = max(1, min(fresh, 64 * CELLS // asked.T))
     block, equal = max(1, CELLS // asked.T), 0
     for start in range(0, n, block):
         X = random_bits(rng, min(block, n - start), asked.T, p)
@@ -215,6 +215,6 @@ def _counted(
 def agreement_of(equal: int, n: int, delta: float) -> Agreement:
     """Share of equal answers with its exact two-sided interval (Clopper and Pearson)."""
     log_half = float(np.log(delta / 2))
-    low = 1.0 - binomial_upper(n - equal, n, log_half)
+    low = binomial_lower(equal, n, log_half)
     high = binomial_upper(equal, n, log_half)
     return Agreement(equal / n, low, high, n, equal)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from capax.capacity.certificates.certificate import Certificate as BoundCertificate
-from capax.capacity.certificates.certificate import certify
+from capax.capacity.certificates.certifying import certify
+from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.compiler import Certificate, Compiled, Verification, save_compiled, verify
 from capax.compiler import compile as compile_function
 from capax.data.task import TaskSpec, draw_task
@@ -50,7 +50,7 @@ class Showcase:
     figures: tuple[Path, ...]
     certificate: Certificate
     verification: Verification
-    bound: BoundCertificate
+    bound: ErrorCertificate
     m: int
 
 
@@ -135,7 +135,7 @@ def make_showcase(out: Path) -> Showcase:
     )
 
 
-def _bound(compiled: Compiled) -> BoundCertificate:
+def _bound(compiled: Compiled) -> ErrorCertificate:
     task = TaskSpec(
         function=FORMULA,
         T=LENGTH,

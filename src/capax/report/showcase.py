@@ -1,6 +1,6 @@
 """Parts of the report that need no store: the diagram, a compiled function, a bound explained."""
 
-from capax.capacity.certificates.certificate import Certificate as BoundCertificate
+from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.compiler import Certificate, Verification
 from capax.figures.heads.attention_diagram import draw_attention_diagram
 from capax.html import tag
@@ -54,7 +54,7 @@ def _verified(verification: Verification) -> str:
     return f"NO: {failed} not proved, {proved} claims proved"
 
 
-def bound_section(certificate: BoundCertificate, *, m: int, what: str) -> Section:
+def bound_section(certificate: ErrorCertificate, *, m: int, what: str) -> Section:
     """One generalization bound, written out with its numbers."""
     best = certificate.best
     needed = "" if best.m_needed is None else f" The same route needs m = {best.m_needed:.4g}."

@@ -31,13 +31,10 @@ from capax.attention import (
     Transformer,
     TransformerSpec,
 )
-from capax.capacity.certificates import certificate
-from capax.capacity.certificates.certificate import (
-    Certificate,
-    bound_from_norms,
-    certify,
-    certify_margins,
-)
+from capax.capacity.certificates import margins as margins_file
+from capax.capacity.certificates.certifying import certify, certify_margins
+from capax.capacity.certificates.error_certificate import ErrorCertificate
+from capax.capacity.certificates.portfolio import bound_from_norms
 from capax.capacity.certificates.tails import holdout_bound
 from capax.capacity.linear.norms import norm_2_1
 from capax.capacity.network.head_bounds import linear_head
@@ -57,9 +54,9 @@ def test_batches_change_nothing(monkeypatch):
     """Five batches of 7, the last one filled up; all 31 rows in one."""
     model, X = and_head(5, (1, 3)), np.arange(31)[:, None] >> np.arange(5) & 1
     y = X[:, 1] & X[:, 3]
-    whole = certificate.margins_of(model, X, y)
-    monkeypatch.setattr(certificate, "BATCH", 7)
-    np.testing.assert_allclose(certificate.margins_of(model, X, y), whole, rtol=1e-12)
+    whole = margins_file.margins_of(model, X, y)
+    monkeypatch.setattr(margins_file, "BATCH", 7)
+    np.testing.assert_allclose(margins_file.margins_of(model, X, y), whole, rtol=1e-12)
     assert whole.shape == (31,)
 
 
@@ -132,9 +129,9 @@ def test_conditioning_is_paid_before_and_never_turns_a_probability_negative():
 def test_a_certificate_spends_no_more_than_it_says():
     bounds = tuple(holdout_bound(1, 50, 0.03) for _ in range(2))
     with pytest.raises(InputError, match="shares that add up to delta"):
-        Certificate(bounds, 0.05)
+        ErrorCertificate(bounds, 0.05)
     with pytest.raises(InputError, match="delta: wanted"):
-        Certificate(bounds[:1], 1.5)
+        ErrorCertificate(bounds[:1], 1.5)
 
 
 def test_more_data_and_larger_margins_give_smaller_certificates():
@@ -145,9 +142,9 @@ def test_more_data_and_larger_margins_give_smaller_certificates():
     assert wide <= narrow
     training_errors = certify_margins(measured, [0.6, -0.1] * 500)
     assert len(training_errors.entries) == 1
-    assert training_errors.skipped == (
-        "realizable margin bound: 500 training margins are not positive",
-    )
+    assert [str(route) for route in training_errors.skipped] == [
+        "realizable margin bound: 500 training margins are not positive"
+    ]
     assert training_errors.vacuous
 
 

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 
 from capax.attention import ClsScalar, DeterministicPositions, Transformer, TransformerSpec
-from capax.capacity.certificates.certificate import (
-    certify,
-    holdout_errors,
-    margins_of,
-    rounding_assumption,
-)
+from capax.capacity.certificates.certifying import certify
+from capax.capacity.certificates.margins import holdout_errors, margins_of, rounding_assumption
 from capax.capacity.certificates.running_error import UnknownOperation, evaluate_with_error
 
 T = 4

@@ -18,7 +18,7 @@ from capax.capacity.certificates.pac_bayes import (
     pac_bayes_bound,
     version_space_bound,
 )
-from capax.capacity.certificates.version_space import best_placements
+from capax.capacity.certificates.placements import best_placements
 from capax.capacity.complexity.chaining import rademacher_from_cover
 from capax.capacity.complexity.rademacher import rademacher_exact
 from capax.capacity.complexity.tail_inversion import kl

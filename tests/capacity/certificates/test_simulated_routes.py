@@ -26,14 +26,14 @@ from simulated_sets import (
 )
 
 from capax.capacity.certificates.linear_readout import linear_readout_bound
+from capax.capacity.certificates.margin_routes import margin_routes
 from capax.capacity.certificates.pac_bayes import GibbsErrors, gaussian_pac_bayes_bound
-from capax.capacity.certificates.portfolio import margin_routes
+from capax.capacity.certificates.placements import best_placements
 from capax.capacity.certificates.tails import (
     holdout_bound,
     occam_tail_bound,
     price_of_conditioning,
 )
-from capax.capacity.certificates.version_space import best_placements
 from capax.capacity.complexity.generalization import separated_bound, zero_one_bound
 from capax.capacity.weights.model_bounds import measure
 
@@ -180,7 +180,7 @@ def test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not():
     for head, f, count in zip(heads, outputs, counts, strict=True):
         margins, times = np.concatenate([f, -f]), np.concatenate([count[:, 1], count[:, 0]])
         uniform, _ = margin_routes(measure(head), margins[times > 0], counts=times[times > 0])
-        results.append((uniform(DELTA, 0.0).value, true_error(f > 0, noise)))
+        results.append((uniform.ask(DELTA, 0.0).value, true_error(f > 0, noise)))
     wrong, half = violations(results), violations(results, 0.5)
     values, errors = (np.mean(column) for column in zip(*results, strict=True))
     print(f"norms: {wrong}/{SETS}, half {half}/{SETS}, {values:.3f} vs {errors:.3f}")

@@ -1,16 +1,19 @@
-"""A bound in one call: from norms written by hand, or from the weights in a file."""
+"""A bound in one call: from norms written by hand, from a model, or from the weights in a file."""
 
 from pathlib import Path
+from typing import Any
 
 from capax.capacity.bound import Bound
-from capax.capacity.certificates.portfolio import Certificate, bound_from_norms
+from capax.capacity.certificates.error_certificate import ErrorCertificate
+from capax.capacity.certificates.evidence import Evidence
+from capax.capacity.certificates.portfolio import bound_from_norms
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 from capax.errors import require
 
 
 def bound(
-    source: str | Path,
+    source: str | Path | Any,
     *,
     T: int | None = None,
     m: int = 5000,
@@ -20,13 +23,16 @@ def bound(
     margin: float = 1.0,
     delta: float = 0.05,
     target: float | None = 0.1,
-) -> Certificate | Bound:
+    evidence: Evidence = Evidence(),
+) -> ErrorCertificate | Bound:
     """With probability 1 - delta: what error can a head of these norms have?
 
-    source: norms ("W_QK=2,v=1"), or the path of a Capax checkpoint (.safetensors; a module with a
-    vector output gets its covering number instead). T: context length without [CLS] (1000 for
-    norms); m: training sequences; d, k: widths of a token and of a head; layers: in the paper's
-    form; margin: on the training sequences; target: the error for which m is solved.
+    source: norms ("W_QK=2,v=1"), a module of `capax.attention`, or the path of a Capax checkpoint
+    (.safetensors). A module with a vector output gets its covering number instead. T: context
+    length without [CLS] (1000 for norms); m: training sequences; d, k: widths of a token and of a
+    head; layers: in the paper's form; margin: on the training sequences; target: the error for
+    which m is solved. evidence: the data a model was trained on, hold-out rows and more; then the
+    margins are measured and m is the number of examples.
     Raises `InputError` for norms that cannot be or a file that cannot be used.
 
     Examples:
@@ -34,13 +40,17 @@ def bound(
         >>> found = capax.bound("W_QK=2,v=1", T=1000, m=100_000, margin=0.5)
         >>> found.best.vacuous, found.best.status
         (False, 'rigorous')
+        >>> capax.bound(capax.compile("x1 & x4", T=6).model, m=10_000, margin=0.5).predictor
+        'the model'
     """
-    if "=" in str(source):
+    if isinstance(source, str) and "=" in source:
+        require(evidence == Evidence(), "evidence", "none beside norms", "some")
         length = 1000 if T is None else T
         require(length >= 1, "T", "a context length >= 1", T)
-        cls = class_from_norms(parse_norms(str(source)), d=d, k=k, layers=layers)
+        cls = class_from_norms(parse_norms(source), d=d, k=k, layers=layers)
         return bound_from_norms(cls, Sample(m, length), margin=margin, delta=delta, target=target)
-    from capax.capacity.certificates.model_files import model_certificate
+    from capax.capacity.certificates.model_files import module_certificate, read_module
 
-    goal = {"margin": margin, "delta": delta, "target": target}
-    return model_certificate(source, m=m, T=T, **goal)[0]
+    module = read_module(source)[0] if isinstance(source, str | Path) else source
+    goal: dict[str, Any] = {"margin": margin, "delta": delta, "target": target}
+    return module_certificate(module, m=m, T=T, evidence=evidence, **goal)[0]

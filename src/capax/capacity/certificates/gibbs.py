@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Num
 
+from capax.capacity.certificates.decision import threshold_of
 from capax.capacity.certificates.pac_bayes import SIGMAS, GibbsErrors
 from capax.errors import require
 
@@ -43,14 +44,14 @@ def gibbs_errors(
 ) -> GibbsErrors:
     """Sampled training errors of N(model, sigma^2 I) for every sigma; n examples unseen by prior.
 
-    A draw is wrong on an example when its output is not on the side of the label.
+    A draw is wrong on an example when its output is not on the label's side of the threshold.
     """
     require(len(X) == len(y) > 0, "y", f"{len(X)} labels", y.shape)
     distance = distance_squared(model, prior)
     parameters, static = eqx.partition(model, eqx.is_inexact_array)
     theta, rebuild = ravel_pytree(parameters)
     signs = jnp.asarray(2 * y.astype(np.int32) - 1, theta.dtype)
-    bits = jnp.asarray(X.astype(np.int32))
+    bits, threshold = jnp.asarray(X.astype(np.int32)), threshold_of(model)
     chunk = max(1, min(draws, BATCH // len(y)))
 
     @jax.jit
@@ -59,7 +60,7 @@ def gibbs_errors(
 
         def count(step: Array) -> Array:
             drawn = eqx.combine(rebuild(theta + sigma * step), static)
-            right = jax.vmap(lambda row: drawn(row))(bits) * signs > 0
+            right = (jax.vmap(lambda row: drawn(row))(bits) - threshold) * signs > 0
             return jnp.sum(~right, dtype=jnp.int32)
 
         return jax.lax.map(count, noise, batch_size=16)

@@ -99,6 +99,7 @@ def _at_margin(
     confidence = 3 * math.sqrt(log_term / (2 * m))
     return Bound(
         statement="Linear read-out (direct Rademacher)",
+        status="rigorous",
         value=(loss + 2 * R + confidence) * ROUND_UP,
         terms=(
             Term.of("training ramp loss", loss),

@@ -92,12 +92,13 @@ def margin_bound(
     training_loss: float | None = None,
     cost: float = 0.0,
     target: float | None = None,
+    assumptions: tuple[Assumption, ...] = (),
 ) -> Bound:
     """The uniform margin bound for a margin fixed in advance.
 
     training_loss: mean ramp loss on the sample; None: 0 is assumed, and said so. cost: nats added
     to ln(1/delta) by norms measured after training. target: also solve for the m at which the bound
-    (at this loss) reaches it.
+    (at this loss) reaches it. assumptions: further ones, about the margins.
     """
     _check(cls, margin, delta, cost)
     measured = training_loss is not None
@@ -131,7 +132,11 @@ def margin_bound(
         log_log_cover=total.log_log_cover,
         terms=terms,
         norms={**cls.norms_on(sample), "margin": margin, "delta": delta},
-        assumptions=(_loss_assumption(margin, training_loss, measured), *cls.assumptions),
+        assumptions=(
+            _loss_assumption(margin, training_loss, measured),
+            *cls.assumptions,
+            *assumptions,
+        ),
         status=cls.status,
         m_needed=needed,
         target=target,
@@ -151,6 +156,7 @@ def realizable_bound(
     cost: float = 0.0,
     separated: bool | None = None,
     target: float | None = None,
+    assumptions: tuple[Assumption, ...] = (),
 ) -> Bound:
     """The fast-rate margin bound: every training margin strictly above `margin`.
 
@@ -192,6 +198,7 @@ def realizable_bound(
             Assumption("B_X and B_z hold for every sequence that can occur"),
             *_reachable(total.log_log_cover),
             *cls.assumptions,
+            *assumptions,
         ),
         m_needed=needed,
         target=target,

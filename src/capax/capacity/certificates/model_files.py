@@ -1,27 +1,23 @@
 """A bound for a file: Capax checkpoints by their type, GPT-2 and BERT files by their names."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 
 from capax.array_files import safetensors_metadata
 from capax.attention.checkpoint import FORMAT, load
 from capax.attention.head import Head
 from capax.attention.layer import AttentionLayer
-from capax.boolean.parser import parse
-from capax.capacity.bound import MODEL, Bound
-from capax.capacity.certificates.certificate import certify, holdout_errors, linear_route
-from capax.capacity.certificates.gibbs import gibbs_errors
-from capax.capacity.certificates.pac_bayes import LEAST_EXAMPLES, gaussian_pac_bayes_bound
-from capax.capacity.certificates.portfolio import (
-    Certificate,
-    Route,
-    bound_from_norms,
-    holdout_route,
-)
-from capax.capacity.certificates.version_space import best_placements
+from capax.capacity.bound import Bound
+from capax.capacity.certificates.certifying import norm_routes
+from capax.capacity.certificates.error_certificate import ErrorCertificate
+from capax.capacity.certificates.evidence import Evidence
+from capax.capacity.certificates.margins import margins_of
+from capax.capacity.certificates.model_routes import evidence_routes
+from capax.capacity.certificates.portfolio import assemble, bound_from_norms, draws_of
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.checkpoint_norms import (
     checkpoint_blocks,
@@ -31,7 +27,6 @@ from capax.capacity.weights.checkpoint_norms import (
 )
 from capax.capacity.weights.measured import Measured
 from capax.capacity.weights.model_bounds import measure
-from capax.data.examples import Examples
 from capax.errors import InputError, require
 
 
@@ -40,31 +35,14 @@ def is_capax_checkpoint(path: Path | str) -> bool:
     return safetensors_metadata(path).get("format") == FORMAT
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What a model is judged on besides its norms.
-
-    data: the examples it was trained on. holdout: examples it never saw, judged `looks` times.
-    family: placements of this formula as predictors of their own. frozen: only the read-out was
-    trained on the data. prior: a checkpoint trained on the first `prior_size` training examples.
-    """
-
-    data: Examples | None = None
-    holdout: Examples | None = None
-    looks: int = 1
-    family: str | None = None
-    frozen: bool = False
-    prior: Path | str | None = None
-    prior_size: int = 0
-
-    def __post_init__(self) -> None:
-        needs_data = self.family is not None or self.frozen or self.prior is not None
-        require(self.data is not None or not needs_data, "--data",
-                "training data for --family, --frozen and --prior", "none")  # fmt: skip
+def read_module(path: Path | str) -> tuple[eqx.Module, dict[str, Any]]:
+    """The module of a Capax checkpoint in the precision it was saved in, and its metadata."""
+    with jax.enable_x64(True):
+        return load(path)
 
 
-def model_certificate(
-    path: Path | str,
+def module_certificate(
+    module: Any,
     *,
     m: int,
     T: int | None = None,
@@ -73,26 +51,27 @@ def model_certificate(
     delta: float = 0.05,
     target: float | None = None,
     evidence: Evidence = Evidence(),
-) -> tuple[Certificate | Bound, Measured, Sample]:
-    """A Capax checkpoint: with data from its true margins, without it for an assumed margin.
+) -> tuple[ErrorCertificate | Bound, Measured, Sample]:
+    """The certificate of a module: with data from its true margins, else for an assumed margin.
 
     T, B_X: context length and token length, where the module has no encoding that fixes them. A
     module whose output is a vector has no margin: the answer is then its cover at margin / 2.
     """
     with jax.enable_x64(True):
-        module, _ = load(path)
         measured = measured_module(module, B_X)
     data, scalar = evidence.data, measured.exact().scalar
     sample = measured.sample(m if data is None else len(data.y), T)
     if not scalar:
         asked = "data" if data is not None else "holdout"
-        require(evidence == Evidence(), f"--{asked}", _ONE_NUMBER, measured.kind)
+        alone = data is None and evidence.holdout is None
+        require(alone, f"--{asked}", _ONE_NUMBER, measured.kind)
         return measured.exact().cover(sample, margin / 2), measured, sample
-    more = _further_routes(module, evidence)
+    more = evidence_routes(module, evidence)
     if data is not None:
-        certificate = certify(
-            module, data.X, data.y, delta=delta, target=target, tries=data.tries, more=more
-        )
+        margins = margins_of(module, data.X, data.y)
+        routes = [*norm_routes(module, margins, data.X.shape[1], target), *more]
+        seen = int((margins <= 0).sum()), len(margins)
+        certificate = assemble(routes, delta, draws=draws_of(evidence), seen=seen)
         return certificate, measured, sample
     cls, grid = measured.rounded()
     certificate = bound_from_norms(
@@ -117,46 +96,6 @@ def measured_module(module: Any, B_X: float | None) -> Measured:
     return measure(module, B_X=B_X)
 
 
-def _further_routes(module: Any, evidence: Evidence) -> list[Route]:
-    """Every route that the evidence allows, besides the two from norms."""
-    routes: list[Route] = []
-    data, holdout = evidence.data, evidence.holdout
-    if holdout is not None:
-        counted = holdout_errors(module, holdout.X, holdout.y)
-        noisy = data is not None and data.noise != holdout.noise and bool(data.noise)
-        about = f"{MODEL}, judged on labels without noise" if noisy else MODEL
-        routes.append(holdout_route(*counted, looks=evidence.looks, predictor=about))
-    if data is None:
-        return routes
-    if evidence.frozen:
-        routes.append(linear_route(module, data.X, data.y))
-    if evidence.family is not None:
-        routes.append(_family_route(evidence.family, data))
-    if evidence.prior is not None:
-        routes.append(_gibbs_route(module, evidence))
-    return routes
-
-
-def _family_route(family: str, data: Examples) -> Route:
-    f = parse(family)
-    require(f.s <= data.X.shape[1], "--family", f"at most {data.X.shape[1]} variables", f.s)
-    best = best_placements(f, data.X, data.y)
-    return lambda share, cost: best.bounds(family, share, cost=cost)
-
-
-def _gibbs_route(module: Any, evidence: Evidence) -> Route:
-    """PAC-Bayes around the model, on the examples that the prior has not seen."""
-    data, size = evidence.data, evidence.prior_size
-    assert data is not None
-    rest = len(data.y) - size
-    wanted = f"between 0 and {len(data.y) - LEAST_EXAMPLES} of {len(data.y)} examples"
-    require(size >= 0 and rest >= LEAST_EXAMPLES, "--prior-size", wanted, size)
-    with jax.enable_x64(True):
-        prior, _ = load(str(evidence.prior))
-        tried = gibbs_errors(module, prior, data.X[size:], data.y[size:], key=jax.random.key(0))
-    return lambda share, cost: gaussian_pac_bayes_bound(tried, share, cost=cost)
-
-
 MOST_HEADS = 200
 
 
@@ -169,7 +108,7 @@ def foreign_certificate(
     margin: float = 1.0,
     delta: float = 0.05,
     target: float | None = None,
-) -> tuple[Certificate, list[dict[str, Any]]]:
+) -> tuple[ErrorCertificate, list[dict[str, Any]]]:
     """A GPT-2 or BERT file: Theorem 4.7 (LN) for a unit read-out, and one row per head.
 
     The m at which so deep a network reaches `target` is astronomical, and finding it takes dozens

@@ -109,6 +109,7 @@ def occam_bound(
     value = training_error + _gap(nats + luck, m, training_error)
     return Bound(
         statement="Occam (description length)",
+        status="rigorous",
         value=value,
         terms=_terms(nats, luck, m, training_error),
         norms={"bits": float(bits), "delta": delta},

@@ -16,6 +16,7 @@ R_n(Q) <= kl^{-1}(R_N, ln(1/delta')/N) with probability 1 - delta'.
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from capax.capacity.arguments import (
     check_count,
@@ -23,7 +24,7 @@ from capax.capacity.arguments import (
     check_positive,
     check_probability,
 )
-from capax.capacity.bound import Assumption, Bound, Term
+from capax.capacity.bound import Assumption, Bound, Term, share_of
 from capax.capacity.certificates.tails import INDEPENDENT
 from capax.capacity.complexity.tail_inversion import kl_inverse
 from capax.errors import require
@@ -32,7 +33,7 @@ from capax.rounding import ROUND_UP
 GIBBS = "the Gibbs predictor around the model"
 # Fixed before any data: standard deviations of the weights, a factor 2 apart.
 SIGMAS = tuple(2.0**-j for j in range(2, 7))
-SAMPLING_SHARE = 0.1
+SAMPLING_SHARE = Fraction(1, 10)
 LEAST_EXAMPLES = 8
 LATEX = r"kl^{-1}\Big(\hat R(Q),\tfrac{KL(Q\|P)+\ln(2\sqrt n/\delta)}n\Big)"
 
@@ -85,6 +86,7 @@ def pac_bayes_bound(
     value = kl_inverse(error, rate)
     return Bound(
         statement="PAC-Bayes-kl",
+        status="rigorous",
         value=value,
         terms=(
             Term.of("Gibbs training error", error),
@@ -104,27 +106,35 @@ def gaussian_pac_bayes_bound(
 ) -> Bound:
     """The best sigma of the grid; each has delta/J, a tenth of it for the sampled error."""
     check_probability("delta", delta)
-    share = delta / len(tried.sigmas)
+    sampling, rest = (
+        share_of(delta, part / len(tried.sigmas)) for part in (SAMPLING_SHARE, 1 - SAMPLING_SHARE)
+    )
     bounds = [
-        _at_sigma(tried, sigma, error, share, cost, predictor)
+        _at_sigma(tried, sigma, error, sampling, rest, cost, predictor)
         for sigma, error in zip(tried.sigmas, tried.errors, strict=True)
     ]
     best = min(bounds, key=lambda bound: bound.value)
     grid = f"sigma = {best.norms['sigma']:g}, one of {len(bounds)} of a grid (delta/{len(bounds)})"
     drawn = f"the Gibbs error was sampled with {tried.draws} draws"
-    return replace(best, delta=delta, notes=(grid, drawn))
+    shares = {f"{what} at sigma = {sigma:g}": part for sigma in tried.sigmas
+              for what, part in (("sampling", sampling), ("PAC-Bayes", rest))}  # fmt: skip
+    return replace(best, delta=delta, shares=shares, notes=(grid, drawn))
 
 
 def _at_sigma(
-    tried: GibbsErrors, sigma: float, error: float, delta: float, cost: float, predictor: str
+    tried: GibbsErrors,
+    sigma: float,
+    error: float,
+    sampling: float,
+    rest: float,
+    cost: float,
+    predictor: str,
 ) -> Bound:
-    luck = -math.log(delta * SAMPLING_SHARE) / tried.draws * ROUND_UP
+    luck = -math.log(sampling) / tried.draws * ROUND_UP
     gibbs = kl_inverse(min(1.0, error * ROUND_UP), luck)
     kl = gaussian_kl(tried.distance_squared, sigma)
-    share = delta * (1 - SAMPLING_SHARE) / ROUND_UP
-    bound = pac_bayes_bound(gibbs, kl, tried.n, share, cost=cost, predictor=predictor)
-    norms = {**bound.norms, "sigma": sigma, "sampled error": error}
-    return replace(bound, norms=norms)
+    bound = pac_bayes_bound(gibbs, kl, tried.n, rest, cost=cost, predictor=predictor)
+    return replace(bound, norms={**bound.norms, "sigma": sigma, "sampled error": error})
 
 
 def version_space_bound(

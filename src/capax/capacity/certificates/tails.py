@@ -10,13 +10,16 @@ binomial tail itself and not a bound of it.
 
 Conditioning: if training sets were drawn until one was accepted (probability alpha), then
 P[bad | accepted] <= P[bad]/alpha, so the statement is proved at alpha delta. alpha is not known; N
-tries gave A acceptances. Small alpha needs many tries: {tries <= N} = {Bin(N, alpha) >= A}, which
-gives the lower confidence bound min{alpha : P[Bin(N, alpha) >= A] >= delta_alpha}. The accepted
-set does not depend on the number of tries, so the two failure probabilities add.
+tries gave A acceptances. Drawn until A were accepted, {tries <= N} = {Bin(N, alpha) >= A}, and for
+a number N fixed in advance the count is binomial itself: either way min{alpha : P[Bin(N, alpha) >=
+A] >= delta_alpha} is a lower confidence bound. (A sum of counts that end by different rules is
+neither.) The accepted set does not depend on the number of tries, so the failure probabilities
+add.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from capax.capacity.arguments import check_count, check_nonnegative, check_probability
 from capax.capacity.bound import MODEL, Assumption, Bound, Term
@@ -39,13 +42,15 @@ def holdout_bound(
     delta: float,
     looks: int = 1,
     *,
+    assumptions: tuple[Assumption, ...] = (),
     predictor: str = MODEL,
     target: float | None = None,
 ) -> Bound:
     """Error of a predictor fixed before the n hold-out examples, k of them wrong.
 
     looks: how many predictors these examples have judged, this one included; each gets delta/looks.
-    target: also solve for the n that reaches it at the same share of errors.
+    assumptions: further ones. target: also solve for the n that reaches it at the same share of
+    errors.
     """
     check_count("n", n)
     check_count("looks", looks)
@@ -55,13 +60,17 @@ def holdout_bound(
     share = "delta" if looks == 1 else f"delta/{looks}"
     return Bound(
         statement="Hold-out (binomial tail)",
+        status="rigorous",
         value=value,
         terms=_terms("hold-out", k, n, value, f"Bin({k}, {n}, {share})"),
         norms={"errors": float(k), "n": float(n), "looks": float(looks), "delta": delta},
         assumptions=(
             INDEPENDENT,
-            Assumption("no hold-out example was used in training or choosing"),
+            Assumption("no hold-out example was used in training or choosing")
+            if looks == 1
+            else Assumption("no hold-out example was used in training"),
             *(() if looks == 1 else (Assumption(f"at most {looks} looks at these examples"),)),
+            *assumptions,
         ),
         m_needed=_needed(k, n, log_delta, target),
         target=target,
@@ -95,6 +104,7 @@ def occam_tail_bound(
     value = binomial_upper(k, m, log_delta)
     return Bound(
         statement="Occam (binomial tail)",
+        status="rigorous",
         value=value,
         terms=_terms("training", k, m, value, f"Bin({k}, {m}, delta 2^-{bits:g})"),
         norms={"errors": float(k), "bits": float(bits), "delta": delta},
@@ -116,8 +126,9 @@ def occam_tail_bound(
 class Conditioning:
     """What it costs that training sets were rejected and redrawn.
 
-    alpha: at most the true acceptance probability, except with probability `delta`. A bound on the
-    accepted set holds with probability 1 - delta_1 - delta if it is computed at alpha delta_1.
+    alpha: at most the true acceptance probability, except with probability `delta`; from `accepted`
+    of `tries` draws. A bound on the accepted set holds with probability 1 - delta_1 - delta if it
+    is computed at alpha delta_1.
     """
 
     alpha: float
@@ -130,17 +141,34 @@ class Conditioning:
         """ln(1/alpha), to be added to ln(1/delta_1)."""
         return -math.log(self.alpha) * ROUND_UP
 
+    def to_json(self) -> dict[str, Any]:
+        """Counts, the bound of the probability, and its price."""
+        return {
+            "accepted": self.accepted,
+            "tries": self.tries,
+            "alpha_at_least": self.alpha,
+            "cost_in_nats": self.cost,
+            "delta": self.delta,
+        }
 
-def price_of_conditioning(accepted: int, tries: int, delta: float) -> Conditioning:
-    """The price from counted draws: `tries` training sets drawn, `accepted` of them kept.
 
-    One accepted set after R rejections is (1, R + 1). More draws of the same kind sharpen alpha.
+def price_of_conditioning(
+    accepted: int, tries: int, delta: float, *, further: tuple[int, int] | None = None
+) -> Conditioning:
+    """The price from counted draws: sets were drawn until `accepted` were kept, `tries` in all.
+
+    One accepted set after R rejections is (1, R + 1). further: (accepted, drawn) of a number of
+    further sets that was fixed in advance. The two counts end by different rules, so each is a
+    statement of its own with delta/2, and the larger bound of the probability is taken.
     """
     check_count("accepted", accepted)
     require(tries >= accepted, "tries", f"at least accepted = {accepted}", tries)
     check_probability("delta", delta)
-    alpha = binomial_lower(accepted, tries, math.log(delta))
-    return Conditioning(alpha, delta, accepted, tries)
+    counts = [(accepted, tries)] if further is None else [(accepted, tries), further]
+    log_share = math.log(delta) - math.log(len(counts))
+    found = [(binomial_lower(k, n, log_share * ROUND_UP), k, n) for k, n in counts]
+    alpha, kept, drawn = max(found)
+    return Conditioning(alpha, delta, kept, drawn)
 
 
 def _terms(name: str, k: int, n: int, value: float, text: str) -> tuple[Term, ...]:

@@ -133,6 +133,7 @@ def separated_bound(log_cover: Size, m: int, delta: float, *, target: float | No
     )
     return Bound(
         statement="Realizable margin bound",
+        status="rigorous",
         value=cover + confidence,
         log_cover=_at(log_cover, m),
         terms=terms,
@@ -163,6 +164,7 @@ def agnostic_margin_bound(
     text = f"sqrt((8/{m}) ({number(log_cover)} + {number(math.log(2 / delta))}))"
     return Bound(
         statement="Agnostic margin bound at one scale",
+        status="rigorous",
         value=margin_errors + gap,
         log_cover=float(log_cover),
         terms=(Term.of("margin errors", float(margin_errors)), Term.of("gap", gap, text)),
@@ -198,6 +200,7 @@ def _uniform(
     R = complexity(m)
     return Bound(
         statement=statement,
+        status="rigorous",
         value=value(m),
         log_cover=log_cover,
         terms=(

@@ -51,6 +51,7 @@ def head_distance(
     )
     return Bound(
         statement="Lemma 4.3",
+        status="rigorous",
         value=sum(term.value for term in terms),
         terms=terms,
         norms={"B_phi": B_phi, "L_out": L_out, "C_N": C_N},
@@ -95,6 +96,7 @@ def theorem_4_2(
     )
     return Bound(
         statement="Theorem 4.2",
+        status="rigorous",
         value=safe_exp(split.log_value),
         log_cover=safe_exp(split.log_value),
         terms=terms,

@@ -7,12 +7,12 @@ import typer
 
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
-from capax.cli.speaking.shared_options import PriorFile, PriorSize
+from capax.cli.speaking.shared_options import HoldoutFile, Looks, PriorFile, PriorSize
 from capax.errors import InputError, require
 
 if TYPE_CHECKING:
-    from capax.decompile.bounds.other_routes import Prior
-    from capax.decompile.bounds.training_data import TrainingData
+    from capax.capacity.certificates.evidence import Evidence
+    from capax.data.task import TaskSpec
     from capax.decompile.decompiled import Decompiled
     from capax.terminal import Terminal
 
@@ -27,9 +27,10 @@ TrainingFile = Annotated[
     Path | None, typer.Option(help="Training data (.npz): a certificate is given.")
 ]
 BitProbability = Annotated[
-    float | None, typer.Option(help="P[bit = 1] of the inputs. Default: the data's, or 1/2.")
+    float | None,
+    typer.Option(help="P[bit = 1] of the inputs. Default: the task's; without data 1/2."),
 ]
-FailureProbability = Annotated[float, typer.Option(help="Failure probability of every interval.")]
+FailureProbability = Annotated[float, typer.Option(help="Failure probability of the certificate.")]
 MostBits = Annotated[int, typer.Option(help="Most bits a formula may have.")]
 MostCells = Annotated[
     int, typer.Option(help="Effort of the proof: cells of inputs that are enclosed at most.")
@@ -51,6 +52,8 @@ def decompile_command(
     model: ModelFile,
     run: RunId = None,
     data: TrainingFile = None,
+    holdout: HoldoutFile = None,
+    looks: Looks = 1,
     prior: PriorFile = None,
     prior_size: PriorSize = 0,
     p: BitProbability = None,
@@ -66,7 +69,8 @@ def decompile_command(
     """Read the formula off a trained network: which bits, which function, proved or refuted.
 
     One-layer models are proved on all 2^T inputs, or a counterexample is searched for; others are
-    asked. With training data the formula gives a bound on the network's error.
+    asked. With training data every route gives a bound on the network's error at its share of
+    delta; data that does not state its task needs --p.
 
     Example: `capax decompile model.safetensors --data train.npz`
     """
@@ -74,18 +78,19 @@ def decompile_command(
     from capax.reading import existing
 
     for path, what in ((model, "a .safetensors file or a store"), (data, "a data file (.npz)"),
-                       (prior, "a safetensors file")):  # fmt: skip
+                       (holdout, "a data file (.npz)"), (prior, "a safetensors file")):  # fmt: skip
         if path is not None:
             existing(path, what)
-    from capax.decompile.decompiling import decompile
+    from capax.decompile.decompiling import Effort, decompile
 
-    module, known = _loaded(model, run)
-    examples = _examples(data) if data is not None else known
-    chance = p if p is not None else _stated_probability(known)
-    given = _prior(prior, prior_size, examples)
+    module, spec = _loaded(model, run)
+    evidence = _evidence(spec, data, holdout, looks, prior, prior_size)
+    if p is None and data is None:
+        task = _task(spec)
+        p = None if task is None else task.probability
     found = decompile(
-        module, examples, p=chance, delta=delta, max_support=max_support, cells=cells, seed=seed,
-        prior=given,
+        module, evidence, p=p, delta=delta, effort=Effort(max_support=max_support, cells=cells),
+        seed=seed,
     )  # fmt: skip
     payload = found.to_json()
     if out is not None:
@@ -97,8 +102,8 @@ def decompile_command(
     emit(payload, json, lambda console: _render(console, found, payload))
 
 
-def _loaded(path: Path, run: str | None) -> tuple[Any, "TrainingData | None"]:
-    """The module, and the data of its task where a store or the file's metadata tells it."""
+def _loaded(path: Path, run: str | None) -> tuple[Any, Any]:
+    """The module, and the specification it was trained by where the file or the store has one."""
     if run is not None or path.suffix in (".sqlite", ".db"):
         return _from_store(path, run)
     import jax
@@ -107,10 +112,10 @@ def _loaded(path: Path, run: str | None) -> tuple[Any, "TrainingData | None"]:
 
     with jax.enable_x64(True):
         module, metadata = load(path)
-    return module, _task_data(metadata.get("spec"))
+    return module, metadata.get("spec")
 
 
-def _from_store(path: Path, run: str | None) -> tuple[Any, "TrainingData | None"]:
+def _from_store(path: Path, run: str | None) -> tuple[Any, Any]:
     from capax.figures.stored.attention import stored_model
     from capax.figures.stored.runs import stored_runs
     from capax.sweep.storage.store import Store
@@ -122,42 +127,60 @@ def _from_store(path: Path, run: str | None) -> tuple[Any, "TrainingData | None"
             raise InputError(f"--run: wanted the id of a run with kept parameters ({listed}, ...)")
         chosen = [r for r in kept if r.run_id.startswith(run)]
         require(len(chosen) == 1, "--run", "the id of one run with kept parameters", run)
-        return stored_model(store, chosen[0].run_id), _task_data(chosen[0].spec)
+        return stored_model(store, chosen[0].run_id), chosen[0].spec
 
 
-def _task_data(spec: Any) -> "TrainingData | None":
-    """The examples that a run's spec describes, drawn again; None where there is no such spec."""
+def _task(spec: Any) -> "TaskSpec | None":
+    """The task of a full-batch run, whose examples can be drawn again; None for any other spec."""
     task = spec.get("task") if isinstance(spec, dict) else None
-    if not isinstance(task, dict) or spec.get("mode", "full_batch") != "full_batch":
+    if not isinstance(task, dict) or "content" in task:
+        return None
+    if spec.get("mode", "full_batch") != "full_batch":
         return None
     from capax.data.task import TaskSpec
-    from capax.decompile.bounds.training_data import from_task
 
-    return from_task(TaskSpec(**task))
-
-
-def _examples(path: Path) -> "TrainingData":
-    from capax.decompile.bounds.training_data import read_training_data
-
-    return read_training_data(path)
+    return TaskSpec(**task)
 
 
-def _prior(path: Path | None, size: int, examples: "TrainingData | None") -> "Prior | None":
-    require(path is not None or not size, "--prior-size", "a checkpoint in --prior", "none")
-    if path is None:
+def _evidence(
+    spec: Any,
+    data: Path | None,
+    holdout: Path | None,
+    looks: int,
+    prior: Path | None,
+    prior_size: int,
+) -> "Evidence | None":
+    """What the files say, or else the task that the model was trained on, drawn again."""
+    from dataclasses import replace
+
+    from capax.capacity.certificates.evidence import (
+        looks_in_training,
+        read_evidence,
+        task_evidence,
+    )
+
+    require(prior is not None or not prior_size, "--prior-size", "a checkpoint in --prior", "none")
+    task = _task(spec)
+    if data is None and task is None:
+        for name, path in (("--prior", prior), ("--holdout", holdout)):
+            require(path is None, name, "training data (--data)", "none")
         return None
-    require(examples is not None, "--prior", "training data (--data)", "none")
+    looks = max(looks, looks_in_training(spec, holdout))
+    if data is not None or task is None:
+        evidence = read_evidence(data, holdout, looks=looks)
+    else:
+        evidence = task_evidence(task)
+        if holdout is not None:
+            rows = read_evidence(None, holdout).holdout
+            evidence = replace(evidence, holdout=rows, looks=looks)
+    if prior is None:
+        return evidence
     import jax
 
     from capax.attention.checkpoint import load
-    from capax.decompile.bounds.other_routes import Prior
 
     with jax.enable_x64(True):
-        return Prior(load(path)[0], size)
-
-
-def _stated_probability(known: "TrainingData | None") -> float | None:
-    return None if known is None or known.task is None else known.task.probability
+        return replace(evidence, prior=load(prior)[0], prior_size=prior_size)
 
 
 def _compiled(found: "Decompiled", out: Path) -> Path:

@@ -18,4 +18,11 @@ PriorFile = Annotated[
 PriorSize = Annotated[
     int, typer.Option(help="Training examples that the prior has seen, from the first on.")
 ]
+HoldoutFile = Annotated[
+    Path | None,
+    typer.Option(help="Data the model never saw (validation part, or .npz with X and y)."),
+]
+Looks = Annotated[
+    int, typer.Option(help="How many models the hold-out data has judged, this one included.")
+]
 DarkFlag = Annotated[bool, typer.Option("--dark", help="Draw for a dark page.")]

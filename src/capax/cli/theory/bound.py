@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit, note, stdout
-from capax.cli.speaking.shared_options import DarkFlag, PriorFile, PriorSize, TokenWidth
+from capax.cli.speaking.shared_options import (
+    DarkFlag,
+    HoldoutFile,
+    Looks,
+    PriorFile,
+    PriorSize,
+    TokenWidth,
+)
 from capax.cli.theory import bound_options as options
 from capax.cli.theory.bound_table import render
 from capax.errors import require
 
 if TYPE_CHECKING:
     from capax.capacity.bound import Bound
-    from capax.capacity.certificates.portfolio import Certificate
+    from capax.capacity.certificates.error_certificate import ErrorCertificate
+    from capax.capacity.certificates.evidence import Evidence
 
 DEFAULT_T = 1000
 
@@ -32,8 +40,8 @@ def bound(
     delta: options.FailureProbability = 0.05,
     target: options.TargetError = 0.1,
     data: options.TrainingFile = None,
-    holdout: options.HoldoutFile = None,
-    looks: options.Looks = 1,
+    holdout: HoldoutFile = None,
+    looks: Looks = 1,
     family: options.Family = None,
     frozen: options.FrozenFlag = False,
     prior: PriorFile = None,
@@ -53,7 +61,8 @@ def bound(
 
     With --data every route that applies is tried: one table with its value, whose error it
     bounds, its share of delta and what it assumes. All rows hold together; a minimum is taken only
-    over rows about the same predictor. --holdout adds what a practitioner would do instead.
+    over rows about the same predictor. --holdout adds what a practitioner would do instead; data
+    that states its task needs none, because fresh rows are drawn from the task.
 
     Without either, --plot compares all arguments on AND of 3 bits.
 
@@ -76,8 +85,8 @@ def bound(
         if plot is not None:
             extra = {"plot": str(_draw(norms, m, d, k, goal, plot, dark))}
     else:
-        evidence = {"files": files, "chosen": chosen}
-        answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, evidence, goal)
+        given = {"files": files, "chosen": chosen}
+        answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, given, goal)
     _show(answer, {**answer.to_json(), **extra, "target": target}, explain, latex, json)
 
 
@@ -115,7 +124,7 @@ def _check_nothing_trained(
 
 def _from_norms(
     text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, Any]
-) -> "Certificate | Bound":
+) -> "ErrorCertificate | Bound":
     from capax.capacity.certificates.portfolio import bound_from_norms
     from capax.capacity.network.sample_points import Sample
     from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
@@ -134,26 +143,12 @@ def _from_file(
     heads: int | None,
     given: dict[str, dict[str, Any]],
     goal: dict[str, Any],
-) -> tuple["Certificate | Bound", dict[str, Any]]:
-    from capax.capacity.certificates.model_files import (
-        Evidence,
-        foreign_certificate,
-        is_capax_checkpoint,
-        model_certificate,
-    )
+) -> tuple["ErrorCertificate | Bound", dict[str, Any]]:
+    from capax.capacity.certificates.model_files import foreign_certificate, is_capax_checkpoint
 
     if is_capax_checkpoint(path):
         require(heads is None, "--heads", "a GPT-2 or BERT file", "a Capax checkpoint")
-        sets = _read_sets(given["files"])
-        evidence = Evidence(**sets, **given["chosen"], prior=given["files"]["prior"])
-        answer, measured, sample = model_certificate(
-            path, m=m, T=T, B_X=B_X, evidence=evidence, **goal
-        )
-        checks = [{"text": a.text, "holds": a.holds, "detail": a.detail} for a in
-                  measured.checks(sample.T)]  # fmt: skip
-        counts = {name: len(part.y) for name, part in sets.items() if part is not None}
-        about = {"kind_of_model": measured.kind, "T": sample.T, "applies": checks}
-        return answer, {**about, "examples": counts}
+        return _from_checkpoint(path, T, B_X, m, given, goal)
     asked = [name for name, value in given["files"].items() if value is not None]
     wanted = "a Capax checkpoint (others have no scalar output)"
     require(not asked, f"--{(asked or ['data'])[0]}", wanted, str(path))
@@ -163,16 +158,51 @@ def _from_file(
     return certificate, {"kind_of_model": "GPT-2/BERT state dict", "heads": rows}
 
 
-def _read_sets(files: dict[str, Path | None]) -> dict[str, Any]:
-    """The two sets of examples; a hold-out that is the training set itself is refused."""
-    from capax.data.examples import read_examples
+def _from_checkpoint(
+    path: Path,
+    T: int | None,
+    B_X: float | None,
+    m: int,
+    given: dict[str, dict[str, Any]],
+    goal: dict[str, Any],
+) -> tuple["ErrorCertificate | Bound", dict[str, Any]]:
+    from capax.capacity.certificates.decision import decision_rule, threshold_of
+    from capax.capacity.certificates.model_files import module_certificate, read_module
 
-    seen = None if files["data"] is None else read_examples(files["data"], "train")
-    fresh = None if files["holdout"] is None else read_examples(files["holdout"], "validation")
-    if seen is not None and fresh is not None:
-        same = seen.X.shape == fresh.X.shape and bool((seen.X == fresh.X).all())
-        require(not same, "--holdout", "examples the model was not trained on", "the training set")
-    return {"data": seen, "holdout": fresh}
+    module, metadata = read_module(path)
+    evidence = _evidence(metadata, given["files"], given["chosen"])
+    answer, measured, sample = module_certificate(
+        module, m=m, T=T, B_X=B_X, evidence=evidence, **goal
+    )
+    checks = [{"text": a.text, "holds": a.holds, "detail": a.detail} for a in
+              measured.checks(sample.T)]  # fmt: skip
+    sets = {"data": evidence.data, "holdout": evidence.holdout}
+    return answer, {
+        "kind_of_model": measured.kind,
+        "T": sample.T,
+        "decision": decision_rule(threshold_of(module)),
+        "applies": checks,
+        "examples": {name: len(part.y) for name, part in sets.items() if part is not None},
+    }
+
+
+def _evidence(
+    metadata: dict[str, Any], files: dict[str, Path | None], chosen: dict[str, Any]
+) -> "Evidence":
+    """What the files say; hold-out rows that judged the training pay for these looks."""
+    from capax.capacity.certificates.evidence import looks_in_training, read_evidence
+    from capax.capacity.certificates.model_files import read_module
+
+    needing = {"--family": chosen["family"], "--prior": files["prior"]}
+    needing["--frozen"] = chosen["frozen"] or None
+    asked = [name for name, value in needing.items() if value is not None]
+    wanted = f"training data for {', '.join(asked)}"
+    require(files["data"] is not None or not asked, "--data", wanted, "none")
+    prior = None if files["prior"] is None else read_module(files["prior"])[0]
+    looks = max(chosen["looks"], looks_in_training(metadata.get("spec"), files["holdout"]))
+    return read_evidence(
+        files["data"], files["holdout"], **{**chosen, "looks": looks, "prior": prior}
+    )
 
 
 def _only_pictures(
@@ -213,7 +243,11 @@ def _draw(
 
 
 def _show(
-    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, latex: bool, json: bool
+    answer: "ErrorCertificate | Bound",
+    payload: dict[str, Any],
+    explain: bool,
+    latex: bool,
+    json: bool,
 ) -> None:
     from capax.capacity.bound import Bound
 

@@ -33,13 +33,6 @@ TrainingFile = Annotated[
     Path | None,
     typer.Option(help="Training data (from `capax data --out`, or .npz with X and y)."),
 ]
-HoldoutFile = Annotated[
-    Path | None,
-    typer.Option(help="Data the model never saw (validation part, or .npz with X and y)."),
-]
-Looks = Annotated[
-    int, typer.Option(help="How many models the hold-out data has judged, this one included.")
-]
 Family = Annotated[
     str | None,
     typer.Option(help="Also bound placements of this formula (and3, maj5, ..) on the data."),

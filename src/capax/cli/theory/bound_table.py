@@ -7,14 +7,14 @@ from capax.terminal import Terminal
 
 if TYPE_CHECKING:
     from capax.capacity.bound import Bound
-    from capax.capacity.certificates.portfolio import Certificate
+    from capax.capacity.certificates.error_certificate import ErrorCertificate
 
 SHOWN_ROWS = 24
 NO_MARGIN = "no error bound: the output is a vector, a margin needs one number per sequence"
 
 
 def render(
-    answer: "Certificate | Bound", payload: dict[str, Any], explain: bool, console: Terminal
+    answer: "ErrorCertificate | Bound", payload: dict[str, Any], explain: bool, console: Terminal
 ) -> None:
     """The whole answer for a person; `explain` writes the best bound out instead of the table."""
     from capax.capacity.bound import Bound
@@ -25,6 +25,8 @@ def render(
         _render_certificate(answer, payload["target"], explain, console)
     if "heads" in payload:
         _render_heads(payload["heads"], console)
+    if "decision" in payload:
+        console.print(f"decision: {payload['decision']}")
     for check in payload.get("applies", ()):
         text = check["detail"] if check["holds"] else f"{check['text']} ({check['detail']})"
         console.print(f"applies to {payload['kind_of_model']}: {text}")
@@ -41,7 +43,7 @@ def _render_cover(cover: "Bound", explain: bool, console: Terminal) -> None:
 
 
 def _render_certificate(
-    certificate: "Certificate", target: float, explain: bool, console: Terminal
+    certificate: "ErrorCertificate", target: float, explain: bool, console: Terminal
 ) -> None:
     """Headline, routes and the m they ask for; --explain writes the same routes out."""
     best = certificate.best
@@ -71,7 +73,7 @@ def _short(bound: "Bound") -> str:
     return bound.statement.split(" with ")[0]
 
 
-def _render_summary(certificate: "Certificate", console: Terminal) -> None:
+def _render_summary(certificate: "ErrorCertificate", console: Terminal) -> None:
     console.print(certificate.headline(), style="bold")
     _render_routes(certificate, console)
     common = _common(certificate)
@@ -80,13 +82,14 @@ def _render_summary(certificate: "Certificate", console: Terminal) -> None:
         console.print(text)
     for text in _refuted(certificate):
         console.print(f"NOT TRUE: {text}; a bound that assumes it says nothing")
-    for reason in certificate.skipped:
-        console.print(f"no bound: {reason}")
+    for route in certificate.skipped:
+        console.print(f"no bound: {route}")
     price = certificate.conditioning
     if price is not None:
         text = (
-            f"accepted at try {price.tries}: P(accepted) >= {price.alpha:.3g} at delta = "
-            f"{price.delta:.3g}; {price.cost:.2f} nats for every route on the training set"
+            f"{price.accepted} of {price.tries} training sets accepted: P(accepted) >= "
+            f"{price.alpha:.3g} at delta = {price.delta:.3g}; {price.cost:.2f} nats for every "
+            f"route on the training set"
         )
         console.print(text)
     best = certificate.best
@@ -96,7 +99,7 @@ def _render_summary(certificate: "Certificate", console: Terminal) -> None:
         console.print(f"dominant term: {best.dominant.name}{inside}")
 
 
-def _render_routes(certificate: "Certificate", console: Terminal) -> None:
+def _render_routes(certificate: "ErrorCertificate", console: Terminal) -> None:
     """One row per route: value, whose error, share of delta, what is assumed."""
     from capax.capacity.magnitude import safe_log, shown
 
@@ -117,13 +120,13 @@ def _assumed(entry: "Bound") -> list[str]:
             if a.holds is not True]  # fmt: skip
 
 
-def _refuted(certificate: "Certificate") -> list[str]:
+def _refuted(certificate: "ErrorCertificate") -> list[str]:
     """Assumptions that were checked and fail, each once."""
     texts = [a.text for entry in certificate.entries for a in entry.assumptions if a.holds is False]
     return list(dict.fromkeys(texts))
 
 
-def _common(certificate: "Certificate") -> list[str]:
+def _common(certificate: "ErrorCertificate") -> list[str]:
     """Assumptions of every row, in the order of the first."""
     first, *others = (_assumed(entry) for entry in certificate.entries)
     return [text for text in first if all(text in other for other in others)]

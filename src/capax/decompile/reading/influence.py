@@ -3,8 +3,9 @@
 Take two random inputs x, x' whose known relevant bits agree. If the decisions differ, some other
 bit matters: walk from x to x' along half of the remaining differences, keep the half at whose ends
 the decisions still differ, and after log2 T queries one bit is left whose flip alone changes the
-decision. That pair of inputs is a witness: a bit found is relevant for certain (for a model that
-answers the same each time). Group testing: all bits are in every test, so that the number of
+decision. That pair of inputs is a witness: a bit found is relevant for certain, for a model that
+answers the same each time. This is assumed, and tested: a witness is asked again, and a model that
+then decides otherwise is refused. Group testing: all bits are in every test, so that the number of
 queries grows with log T. Search ends when N pairs in a row agree.
 
 What may be missed (ours). Let I be the bits found and Inf_i = P[flipping bit i changes f]. Then
@@ -14,7 +15,9 @@ What may be missed (ours). Let I be the bits found and Inf_i = P[flipping bit i 
 
 because conditioning on more leaves less variance. N agreeing pairs hence miss a bit of influence
 theta with probability at most (1 - 2 p (1 - p) theta)^N; stage j of the search has the share
-delta / (j (j + 1)) of delta, since every stage may be the last.
+delta / (j (j + 1)) of delta, since every stage may be the last. That is a statement about the bits
+found. A bit that is left out of the formula afterwards enters with its own influence, measured on
+fresh inputs: its upper binomial limit (`missed`).
 """
 
 import math
@@ -23,13 +26,39 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, UInt8
 
+from capax.capacity.complexity.tail_inversion import binomial_upper
 from capax.data.distributions import word_threshold
-from capax.decompile.reading.oracle import Oracle
+from capax.decompile.reading.oracle import Oracle, same_again
 
 FIRST_PAIRS = 256
 WITNESSES = 48
 """Disagreeing pairs that are followed at once."""
 STAGES = 60
+DROPPED_DELTA = 1e-3
+
+
+@dataclass(frozen=True)
+class Influence:
+    """Flipping `bit` changed the decision on `changed` of `n` random inputs."""
+
+    bit: int
+    changed: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Missed:
+    """How much a bit that is not in the formula can matter.
+
+    influence: flipping any such bit changes the decision on a smaller share of inputs than this,
+    except with probability `delta`. dropped: bits that were found to matter and left out of the
+    formula. complete: False where the search was cut off; then nothing is promised.
+    """
+
+    influence: float
+    delta: float
+    dropped: tuple[Influence, ...]
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -82,6 +111,18 @@ def find_candidates(
     return Candidates(tuple(sorted(found)), checked, differing, min(1.0, theta), delta, complete)
 
 
+def missed(
+    found: Candidates, dropped: tuple[Influence, ...], delta: float = DROPPED_DELTA
+) -> Missed:
+    """The statement for all bits outside the formula: those never found, and those left out."""
+    if not dropped:
+        return Missed(found.missed_influence, found.delta, (), found.complete)
+    log_share = math.log(delta) - math.log(len(dropped))
+    limits = [binomial_upper(one.changed, one.n, log_share) for one in dropped]
+    largest = max(found.missed_influence, *limits)
+    return Missed(largest, found.delta + delta, dropped, found.complete)
+
+
 def _one_stage(
     model: Oracle, rng: np.random.Generator, p: float, known: list[int], pairs: int
 ) -> tuple[int, np.ndarray, int]:
@@ -127,21 +168,23 @@ def bisect(
         hybrid = np.where(changed & (order <= middle[:, None]), y, x)
         as_x = model(hybrid) == at_x
         low, high = np.where(as_x, middle, low), np.where(as_x, high, middle)
+    for rank, expected in ((low, at_x), (high, ~at_x)):
+        same_again(model, np.where(changed & (order <= rank[:, None]), y, x), expected)
     return (changed & (order == high[:, None])).argmax(axis=1)
 
 
 def influences(
     model: Oracle, rng: np.random.Generator, bits: tuple[int, ...], *, p: float, n: int
-) -> tuple[np.ndarray, int]:
+) -> tuple[Influence, ...]:
     """For each bit, how many of n random inputs change the decision when it is flipped."""
     x = random_bits(rng, n, model.T, p)
     base = model(x)
-    counts = []
+    found = []
     for bit in bits:
         flipped = x.copy()
         flipped[:, bit] ^= 1
-        counts.append(int((model(flipped) != base).sum()))
-    return np.array(counts, np.int64), n
+        found.append(Influence(bit, int((model(flipped) != base).sum()), n))
+    return tuple(found)
 
 
 def random_bits(rng: np.random.Generator, n: int, T: int, p: float) -> UInt8[np.ndarray, "n T"]:
@@ -157,13 +200,12 @@ def _confirmed(
 ) -> list[int]:
     if not hints:
         return []
-    counts, _ = influences(model, rng, hints, p=p, n=64)
-    return [bit for bit, count in zip(hints, counts, strict=True) if count]
+    return [one.bit for one in influences(model, rng, hints, p=p, n=64) if one.changed]
 
 
 def _strongest(
     model: Oracle, rng: np.random.Generator, p: float, bits: list[int], limit: int
 ) -> list[int]:
     """The `limit` bits of largest measured influence."""
-    counts, _ = influences(model, rng, tuple(bits), p=p, n=512)
-    return [bits[i] for i in np.argsort(-counts, kind="stable")[:limit]]
+    counted = influences(model, rng, tuple(bits), p=p, n=512)
+    return [one.bit for one in sorted(counted, key=lambda one: -one.changed)[:limit]]

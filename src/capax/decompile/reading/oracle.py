@@ -68,7 +68,8 @@ def oracle(model: Any, T: int | None = None, threshold: float | None = None) -> 
     """An oracle for a Capax module, a PyTorch module, a scikit-learn estimator or a callable.
 
     A callable takes bits [n, T] (uint8) and gives n numbers. `T` is needed where the model does not
-    tell it; `threshold` defaults to 0, to 1/2 for compiled MLP networks and for class labels.
+    tell it; `threshold` defaults to the model's own: 0, or 1/2 for compiled MLP networks and for
+    class labels.
     """
     made = _capax(model) or _estimator(model) or _torch(model) or _callable(model)
     numbers, length, usual, kind = made
@@ -82,6 +83,18 @@ def oracle(model: Any, T: int | None = None, threshold: float | None = None) -> 
     require(np.isfinite(limit), "threshold", "a finite number", threshold)
     jitted = type(model).__module__.startswith("capax.")
     return Oracle(numbers, int(known), limit, kind, model, padded=jitted and kind in JITTED)
+
+
+def same_again(
+    model: Oracle, X: UInt8[np.ndarray, "n T"], expected: Bool[np.ndarray, " n"]
+) -> None:
+    """Raise `InputError` unless the decisions at X are once more those `expected`."""
+    other = int((model(X) != expected).sum())
+    if other:
+        raise InputError(
+            f"model: wanted the same answer to the same input, got another decision on {other} of "
+            f"{len(X)} inputs that were asked again (switch sampling and dropout off)"
+        )
 
 
 Made = tuple[Numbers, int | None, float, str]
@@ -98,14 +111,14 @@ def _capax(model: Any) -> Made | None:
 
     name = type(model).__name__
     if isinstance(model, Transformer):
-        return _transformer(model), model.spec.T, 0.0, name
+        return _transformer(model), model.spec.T, model.threshold, name
     if isinstance(model, PaperStack):
-        return _vmapped(model), model.T, 0.0, name
+        return _vmapped(model), model.T, model.threshold, name
     if not isinstance(model, ClsScalar | ClsMLP):
         return None
     plain = isinstance(model.norm, Softmax) and model.norm.temperature == 1.0
     numbers = _tabulated(model) if plain and _is_plain(model) else _vmapped(model)
-    return numbers, model.T, 0.5 if isinstance(model, ClsMLP) else 0.0, name
+    return numbers, model.T, model.threshold, name
 
 
 def _is_plain(model: Any) -> bool:

@@ -1,0 +1,114 @@
+"""Margins of a trained model on its examples, less a proven bound of their rounding error.
+
+Margins are evaluated in float64 whatever the weights are stored in, and lowered by a proven bound
+of the rounding error (`running_error`): the error bounded is that of the function the weights
+define in exact arithmetic, and an example whose margin is not proved positive counts as an error.
+
+Margins are distances from the model's threshold (`decision`). Subtracting a constant changes
+neither covers nor Rademacher complexities, so every bound for f holds for f - threshold.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Num
+
+from capax.capacity.bound import Assumption
+from capax.capacity.certificates.decision import threshold_of
+from capax.capacity.certificates.running_error import UnknownOperation, evaluate_with_error
+from capax.errors import require
+from capax.rounding import ROUND_UP
+
+BATCH = 1024
+GUESSED_ERROR = 1e-6  # for operations without an error analysis; said in the assumptions
+
+
+def margins_of(
+    model: Any, X: Num[np.ndarray, "m T"], y: Num[np.ndarray, "labels"]
+) -> Float[np.ndarray, "m"]:
+    """At most (2 y_i - 1) (f(x_i) - threshold): float64 values less their proven rounding error.
+
+    Labels are 0 and 1; the model gives one number per sequence.
+    """
+    check_examples(X, y)
+    values, doubt = _outputs(model, X)
+    above = values - threshold_of(model)
+    rounded = 2.0**-52 * np.abs(above)  # of the subtraction, and of the one below
+    return (2.0 * y.astype(np.float64) - 1.0) * above - (doubt + rounded) * ROUND_UP
+
+
+def holdout_errors(
+    model: Any, X: Num[np.ndarray, "m T"], y: Num[np.ndarray, "labels"]
+) -> tuple[int, int]:
+    """(errors, examples): an example counts as right only if its margin is proved positive."""
+    margins = margins_of(model, X, y)
+    return int((margins <= 0).sum()), len(margins)
+
+
+def check_examples(X: Num[np.ndarray, "m T"], y: Num[np.ndarray, "labels"]) -> None:
+    """Raise `InputError` unless X [m, T] holds bits and y one label 0 or 1 for each row."""
+    require(X.ndim == 2 and len(X) == len(y), "y", f"{len(X)} labels", y.shape)
+    require(len(y) > 0, "X", "at least one sequence", X.shape)
+    require(bool(np.isin(y, (0, 1)).all()), "y", "labels 0 and 1", "other values")
+    whole = X.dtype.kind in "bui" or bool((np.rint(X) == X).all())
+    require(whole and X.min() >= 0, "X", "symbols 0, 1, ...", "other values")
+
+
+def _outputs(
+    model: Any, X: Num[np.ndarray, "m T"]
+) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]:
+    """f(x_i) in float64 and a bound of its rounding error."""
+    with jax.enable_x64(True):
+        precise = in_float64(model)
+        run = jax.jit(jax.vmap(_with_error(precise, X.shape[1]) or _guessed_error(precise)))
+        size = min(BATCH, len(X))  # the last batch is filled up: another size compiles anew
+        bits = np.concatenate([X, np.repeat(X[:1], -len(X) % size, axis=0)]).astype(np.int32)
+        rows = [run(jnp.asarray(part)) for part in np.split(bits, len(bits) // size)]
+        values, doubt = (
+            np.concatenate([np.asarray(row[k]) for row in rows])[: len(X)] for k in (0, 1)
+        )
+    require(values.ndim == 1, "model", "one number per sequence", f"shape {values.shape[1:]}")
+    require(bool(np.isfinite(values).all()), "model", "finite outputs", "NaN or infinite outputs")
+    unclear = int((~np.isfinite(doubt)).sum())
+    require(unclear == 0, "model", "outputs that rounding leaves clear", f"{unclear} unclear ones")
+    return values, doubt
+
+
+def _with_error(model: Any, T: int) -> Callable[[Any], Any] | None:
+    """bits -> (f, proven error), or None if an operation of the model has no error analysis."""
+
+    def run(bits: Any) -> Any:
+        return evaluate_with_error(lambda b: model(b), bits)
+
+    try:
+        jax.eval_shape(run, jax.ShapeDtypeStruct((T,), jnp.int32))
+    except UnknownOperation:
+        return None
+    return run
+
+
+def _guessed_error(model: Any) -> Callable[[Any], Any]:
+    def run(bits: Any) -> Any:
+        value = model(bits)
+        return value, GUESSED_ERROR * (1 + jnp.abs(value))
+
+    return run
+
+
+def rounding_assumption(model: Any, T: int) -> Assumption:
+    """Whether the rounding error of this model's outputs is proved or only assumed."""
+    with jax.enable_x64(True):
+        proved = _with_error(in_float64(model), T) is not None
+    if proved:
+        return Assumption("the rounding error of the margins is subtracted", True)
+    return Assumption(f"float64 outputs f are right to {GUESSED_ERROR:g} (1 + |f|)")
+
+
+def in_float64(model: Any) -> Any:
+    """The same module with every floating-point array in float64 (needs x64 switched on)."""
+    floats = eqx.is_inexact_array
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.float64) if floats(leaf) else leaf, model)
