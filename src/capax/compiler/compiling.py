@@ -41,8 +41,9 @@ class Compiled(NamedTuple):
             ("function", claims.function),
             ("T", claims.T),
             ("construction", f"{claims.family}, {claims.mlp_units} MLP units"),
+            ("wrong decisions", "none to make" if claims.margin is None else f"0 of 2^{claims.T}"),
             ("margin", margin),
-            ("error on all inputs", f"<= {claims.worst_case_error:.4g}"),
+            ("output", f"within {claims.worst_case_error:.4g} of its target on all inputs"),
             ("Frobenius norms", norms),
         )
         return html_table(rows, title="Compiled head")

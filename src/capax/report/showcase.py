@@ -28,9 +28,9 @@ def compiled_section(certificate: Certificate, verification: Verification) -> Se
         "function": certificate.function,
         "T, s, d": f"{certificate.T}, {certificate.s}, {certificate.d}",
         "construction": f"{certificate.family}, {certificate.encoding} encoding",
-        "worst-case error": f"{certificate.worst_case_error:.6g} over all 2^{certificate.T} inputs",
-        "margin": "none" if certificate.margin is None else f"{certificate.margin:.6g}",
         "wrong decisions": "none to make" if wrong is None else f"{wrong} of 2^{certificate.T}",
+        "margin": "none" if certificate.margin is None else f"{certificate.margin:.6g}",
+        "output": f"within {certificate.worst_case_error:.6g} of its target on all inputs",
         "rests on": "; ".join(certificate.statements),
         "verified": _verified(verification),
     }

@@ -110,9 +110,9 @@ def _promises(certificate: "Certificate") -> list[tuple[str, str]]:
         ("family", c.family),
         ("encoding", c.encoding),
         ("target", c.target),
-        ("worst-case error", f"{c.worst_case_error:.6g} over all 2^{c.T} inputs"),
-        ("margin", "none (real-valued)" if c.margin is None else f"{c.margin:.6g}"),
         ("wrong decisions", "none to make" if c.margin is None else f"0 of 2^{c.T}"),
+        ("margin", "none (real-valued)" if c.margin is None else f"{c.margin:.6g}"),
+        ("output", f"within {c.worst_case_error:.6g} of its target on all 2^{c.T} inputs"),
         ("MLP units", str(c.mlp_units)),
         ("head", ", ".join(f"{name} = {value:.4g}" for name, value in c.selection.items())),
     ]
