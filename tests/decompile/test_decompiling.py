@@ -13,6 +13,7 @@ from capax.boolean import SparseFunction, parse
 from capax.compiler import ENCODINGS, compile, save_compiled
 from capax.data import TaskSpec, draw_task
 from capax.data.examples import Examples, read_examples
+from capax.decompile import decompiling
 from capax.decompile.anatomy import classify, tally
 from capax.decompile.decompiling import Effort, agreement_of, decompile
 from capax.decompile.reading.influence import bisect, find_candidates
@@ -84,6 +85,47 @@ def test_missed_influence_is_kept():
         lost = set(f.support) - set(found.bits)
         missed += bool(lost) and found.missed_influence <= 1 / 16
     assert missed <= 0.2 * 60 + 8
+
+
+def test_bits_left_out_of_the_formula_count_as_missed(monkeypatch):
+    """Seven bits of influence 1/64 are found, and dropped because 0 agrees almost as often: the
+    search alone would say that every missed bit has an influence below 1 %."""
+    monkeypatch.setattr(decompiling, "STEADY", 2.0)  # as for a model that no table fits
+    f = parse("x1 & x2 & x3 & x4 & x5 & x6 & x7", 12)
+    effort = Effort(pairs=2000, fillers=8, fresh=100, cells=0)
+    found = decompile(lambda X: f(X) - 0.5, T=12, effort=effort)
+    assert found.formula.text == "0" and found.missed.complete
+    assert {one.bit for one in found.missed.dropped} == set(range(1, 8))
+    assert 1 / 64 < found.missed.influence < 0.05
+    text = dict(found.lines())["may be missed"]
+    assert "found to matter, but not in the formula: x1, x2" in text
+    shown = found.to_json()["missed"]
+    assert shown["influence_below"] > 1 / 64 and len(shown["dropped"]) == 7
+
+
+def test_the_limit_of_dropped_bits_shares_its_delta():
+    from scipy.stats import beta
+
+    from capax.decompile.reading.influence import Candidates, Influence, missed
+
+    found = Candidates((1, 2, 3), 2000, 0, 0.01, 1e-3, True)
+    dropped = (Influence(1, 40, 1000), Influence(3, 7, 1000))
+    told = missed(found, dropped, 0.02)
+    assert told.influence == pytest.approx(beta.isf(0.01, 41, 960), rel=1e-9)
+    assert told.delta == pytest.approx(1e-3 + 0.02)
+    assert missed(found, ()).influence == 0.01
+
+
+def test_a_model_that_answers_at_random_is_refused():
+    """An irrelevant bit once "mattered for certain"; one answer in a thousand is enough for it."""
+    for share in (0.5, 1e-3):
+        rng = np.random.default_rng(0)
+
+        def model(X, rng=rng, share=share):
+            return np.where(rng.random(len(X)) < share, 1 - X[:, 3], X[:, 3]) - 0.5
+
+        with pytest.raises(InputError, match="model: wanted the same answer to the same input"):
+            decompile(model, T=12, effort=UNPROVED)
 
 
 def test_a_noisy_model_gets_the_short_formula():
