@@ -1,9 +1,9 @@
 """What is left of the margin when the forward pass runs in float32, with its rounding bound.
 
 The model of the machine: weights rounded to float32, every sum and product rounded with
-u = 2^-24 in any order (no TF32), exp with a relative error of at most 2^-20, numbers below 2^-126
-flushed to zero. Errors are pushed back into the tables, so that the float32 output is the exact
-output for slightly different scores and values, and the machinery for proven ranges applies:
+u = 2^-24 in any order (no TF32), results below 2^-126 flushed to zero or kept, exp with a relative
+error of at most 2^-20. Errors are pushed back into the tables, so that the float32 output is the
+exact output for slightly different scores and values, and the machinery for proven ranges applies:
 
 * a score of n products is off by gamma_n |x_CLS| |W_Q| |W_K|^T |x_t|, the subtraction of the
   largest score by u times their sizes, and exp multiplies the weight by e^{+-2^-20};
@@ -12,7 +12,11 @@ output for slightly different scores and values, and the machinery for proven ra
 * numerators: tokens whose value is exactly zero add exactly nothing, so gamma_n with n the number
   of the others;
 * hidden units: z off by gamma_{k+1} (|u| |W_1| + |b_1|), the last sum by gamma_n over the units
-  that can be active; an inactive unit is exactly zero.
+  that can be active; an inactive unit is exactly zero;
+* underflow is absolute, and overflow must be excluded: `underflow`.
+
+Nothing is promised (an error of infinity) where a number may leave float32's range or a relative
+error may exceed 10 %.
 """
 
 from dataclasses import dataclass
@@ -20,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from capax.attention import ClsMLP, ClsScalar, DeterministicPositions, OrthonormalBag
+from capax.attention import ClsMLP, ClsScalar
 from capax.boolean import SparseFunction
 from capax.compiler.proof.certificate import error_from_range
-from capax.compiler.proof.enclosed import Enclosed
+from capax.compiler.proof.enclosed import exactly
 from capax.compiler.proof.linear_fractional import HeadProblems, head_range
 from capax.compiler.proof.output_range import (
     Hidden,
@@ -32,10 +36,21 @@ from capax.compiler.proof.output_range import (
     summed_ridges,
 )
 from capax.compiler.proof.tables import HeadTables, Model, score_sizes, value_sizes
-from capax.rounding import UNIT32, UP, digits_down, digits_up, gamma
+from capax.compiler.proof.underflow import (
+    ETA,
+    hidden_underflow,
+    output_underflow,
+    scalar_underflow,
+    score_underflow,
+    terms_of_a_token,
+    value_underflow,
+    within_range,
+)
+from capax.rounding import UNIT32, UP, digits_down, digits_up, gamma, lowered, raised
 
 EXP32 = 2.0**-20
-SMALLEST = 2.0**-126
+MOST_RELATIVE = 0.1
+"""Beyond this `underflow` does not hold."""
 
 
 @dataclass(frozen=True)
@@ -53,64 +68,85 @@ class Float32Margin:
 
 def float32_margin(model: Model, tables: HeadTables, f: SparseFunction) -> Float32Margin:
     """Margin and worst-case error of the float32 forward pass over all 2^T inputs."""
-    shaken, sway = float32_tables(model, tables)
-    if not np.isfinite(sway):
-        return Float32Margin(None, float("inf"), False)
     with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(model, ClsScalar):
-            low, high = _scalar_range(model, shaken, sway, f)
-        else:
-            low, high = _mlp_range(model, shaken, sway, f)
-    low = np.where(np.isnan(low), -np.inf, low)
-    high = np.where(np.isnan(high), np.inf, high)
+        found = _range(model, tables, f)
+    if found is None:
+        return Float32Margin(None, float("inf"), False)
+    low, high = (np.where(np.isnan(e), s * np.inf, e) for e, s in zip(found, (-1, 1), strict=True))
     error, margin = error_from_range(f, low, high, signed=isinstance(model, ClsScalar))
     kept = None if margin is None else digits_down(margin)
     return Float32Margin(kept, digits_up(error), kept is not None and kept > 0)
 
 
+def _range(
+    model: Model, tables: HeadTables, f: SparseFunction
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """(low, high) of the float32 output at each pattern; None where nothing is promised."""
+    longest = max(tables.T, 2 * terms_of_a_token(model) + model.W_Q.shape[1]) + 12
+    if gamma(longest, UNIT32) > MOST_RELATIVE:
+        return None
+    shaken, sway = float32_tables(model, tables)
+    u = np.maximum(shaken.values.size.max(axis=(0, 1)), shaken.cls_value.size) / (1 - sway)
+    if not within_range(model, tables, u):
+        return None
+    if isinstance(model, ClsScalar):
+        return _scalar_range(model, shaken, sway, u, f)
+    return _mlp_range(model, shaken, sway, u, f)
+
+
 def float32_tables(model: Model, tables: HeadTables) -> tuple[HeadTables, float]:
     """Tables whose errors cover the float32 pass, and the relative error of the normaliser."""
-    sparse = isinstance(model.encoding, DeterministicPositions | OrthonormalBag)
-    width, r = 2 if sparse else model.encoding.d, model.W_Q.shape[1]
+    width, r = terms_of_a_token(model), model.W_Q.shape[1]
     terms = gamma(2 * width + r + 12, UNIT32)
-    score, cls_score = score_sizes(model)
-    largest = max(float(score.max()), cls_score)
-    exponent = 2 * UNIT32 * largest + 2 * EXP32
+    lost, (score, cls_score) = score_underflow(model), score_sizes(model)
+    scores = terms * score + lost.tokens, terms * cls_score + lost.cls
+    exponent = exponent_error(max(float((score + scores[0]).max()), float(cls_score + scores[1])))
     size, cls_size = value_sizes(model)
     busy = int((size.max(axis=(1, 2)) > 0).sum()) + 1
-    product, total = gamma(width + 4, UNIT32), gamma(busy + 6, UNIT32)
-    flushed = 4 * (tables.T + 1) * SMALLEST * max(float(size.max()), float(cls_size.max()))
+    relative = gamma(width + 4, UNIT32) + gamma(busy + 6, UNIT32)
+    flushed = value_underflow(model, tables)
     shaken = HeadTables(
-        tables.logits.widened((terms * score + exponent) * UP),
-        tables.values.widened(((product + total) * size + flushed) * UP),
-        tables.cls_logit.widened((terms * cls_score + exponent) * UP),
-        tables.cls_value.widened(((product + total) * cls_size + flushed) * UP),
+        tables.logits.widened((scores[0] + exponent) * UP),
+        tables.values.widened((relative * size + flushed.tokens) * UP),
+        tables.cls_logit.widened((scores[1] + exponent) * UP),
+        tables.cls_value.widened((relative * cls_size + flushed.cls) * UP),
     )
     return shaken, gamma(tables.T + 6, UNIT32)
 
 
+def exponent_error(largest: float) -> float:
+    """How far softmax moves a score: it subtracts the largest one, rounds once, and takes exp.
+
+    Both scores are at most `largest` in size: the difference is off by u 2 largest. A relative
+    error e of exp moves the exponent by at most -ln(1 - e) <= e (1 + e).
+    """
+    return 2 * UNIT32 * largest + EXP32 * (1 + EXP32)
+
+
 def _scalar_range(
-    model: ClsScalar, tables: HeadTables, sway: float, f: SparseFunction
+    model: ClsScalar, tables: HeadTables, sway: float, u: np.ndarray, f: SparseFunction
 ) -> tuple[np.ndarray, np.ndarray]:
     c = scalar_direction(model)
     sizes = np.abs(np.asarray(model.W_C, np.float64)) @ np.abs(np.asarray(model.w, np.float64))
     k, q = np.shape(model.W_C)
-    wide = Enclosed(c.mid, c.rad + gamma(k + q + 6, UNIT32) * UP * sizes[:, None])
-    found = head_range(tables, f.support, wide)
-    return _swayed(found.low[:, 0], found.high[:, 0], sway)
+    found = head_range(tables, f.support, c.widened(gamma(k + q + 6, UNIT32) * sizes[:, None]))
+    low, high = _swayed(found.low[:, 0], found.high[:, 0], sway)
+    error = scalar_underflow(model, u)
+    return lowered(low - error), raised(high + error)
 
 
 def _mlp_range(
-    model: ClsMLP, tables: HeadTables, sway: float, f: SparseFunction
+    model: ClsMLP, tables: HeadTables, sway: float, u: np.ndarray, f: SparseFunction
 ) -> tuple[np.ndarray, np.ndarray]:
     hidden = hidden_units(model)
     rows = 1 << f.s
     if not hidden.ridges:
-        return np.full(rows, hidden.b_2), np.full(rows, hidden.b_2)
+        b_2 = exactly(np.full(rows, hidden.b_2)).widened(UNIT32 * abs(hidden.b_2) + ETA)
+        return b_2.low, b_2.high
     low, high = _direction_ends(HeadProblems.of(tables, f.support, hidden.columns), hidden, sway)
     bottom, top = summed_ridges(hidden, low, high)
-    error = _mlp_error(model, tables, sway, hidden.group, high)
-    return bottom - error, top + error
+    error = _mlp_error(model, u, hidden.group, high)
+    return lowered(bottom - error), raised(top + error)
 
 
 def _direction_ends(
@@ -135,14 +171,12 @@ def _swayed(low: np.ndarray, high: np.ndarray, sway: float) -> tuple[np.ndarray,
 
 
 def _mlp_error(
-    model: ClsMLP, tables: HeadTables, sway: float, group: np.ndarray, high: np.ndarray
+    model: ClsMLP, u: np.ndarray, group: np.ndarray, high: np.ndarray
 ) -> Float[np.ndarray, " rows"]:
-    """What rounding inside the MLP adds at each pattern, at most."""
+    """What rounding inside the MLP adds at each pattern, at most; |head output| <= u."""
     W_1, b_1, w_2 = (np.asarray(M, np.float64) for M in (model.W_1, model.b_1, model.w_2))
-    k = W_1.shape[0]
-    value = np.maximum(tables.values.size.max(axis=(0, 1)), tables.cls_value.size) / (1 - sway)
-    reach = value @ np.abs(W_1) + np.abs(b_1)
-    blur = gamma(k + 5, UNIT32) * reach
+    reach = u @ np.abs(W_1) + np.abs(b_1)
+    blur = gamma(len(u) + 5, UNIT32) * reach + hidden_underflow(u)
     b_2 = abs(float(model.b_2))
     errors = np.empty(len(high))
     for row in range(len(high)):
@@ -150,5 +184,6 @@ def _mlp_error(
         on = z > 0
         moved = float(np.abs(w_2[on]) @ blur[on])
         summed = float(np.abs(w_2[on]) @ z[on]) + b_2
-        errors[row] = (moved + gamma(int(on.sum()) + 6, UNIT32) * (summed + moved)) * UP
+        rounded = gamma(int(on.sum()) + 6, UNIT32) * (summed + moved)
+        errors[row] = (moved + rounded + output_underflow(z[on])) * UP
     return errors

@@ -1,0 +1,160 @@
+"""The float32 margin against float32 forward passes: subnormals kept or flushed, either order."""
+
+import functools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from extended_forward import tokens_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_head import all_inputs
+from tampering import arrays_of, with_arrays
+
+import capax
+from capax.attention import ClsScalar
+from capax.compiler.proof.float32 import EXP32, exponent_error, float32_margin
+from capax.compiler.proof.tables import head_tables
+from capax.rounding import UNIT32
+
+T = 5
+FORMULAS = ("x1 & x4", "x1 ^ x4", "(x1 & x4) | (~x1 & x2)")
+ENCODINGS = ("deterministic", "trainable", "bag", "incoherent")
+
+
+@functools.cache
+def compiled(formula: str, encoding: str):
+    return capax.compile(formula, T, encoding=encoding, dtype=np.float64)
+
+
+class Machine:
+    """Float32 arithmetic, one rounding for each operation; subnormals kept or flushed to zero."""
+
+    def __init__(self, flush: bool):
+        self.flush = flush
+
+    def __call__(self, x) -> np.ndarray:
+        with np.errstate(over="ignore", under="ignore"):
+            single = np.asarray(x, np.float64).astype(np.float32)
+        if self.flush:
+            single = np.where(np.abs(single) < 2.0**-126, np.float32(0), single)
+        return single.astype(np.float64)
+
+    def dot(self, A, B) -> np.ndarray:
+        """A @ B with every product and every sum rounded."""
+        total = np.zeros((*A.shape[:-1], *B.shape[1:]))
+        for i in range(A.shape[-1]):
+            total = self(total + self(np.multiply.outer(A[..., i], B[i])))
+        return total
+
+
+def single_outputs(model, machine: Machine, left: bool) -> np.ndarray:
+    """The float32 output on all inputs; `left`: products of three matrices from the left."""
+    tokens, cls = (machine(part.astype(np.float64)) for part in tokens_of(model.encoding))
+    weights = {name: machine(M) for name, M in arrays_of(model).items()}
+    q = machine.dot(cls, weights["W_Q"])
+    if left:
+        score = machine.dot(machine.dot(tokens, weights["W_K"]), q)
+        cls_score = machine.dot(machine.dot(cls, weights["W_K"]), q)
+    else:
+        direction = machine.dot(weights["W_K"], q)
+        score, cls_score = machine.dot(tokens, direction), machine.dot(cls, direction)
+    values, cls_value = machine.dot(tokens, weights["W_V"]), machine.dot(cls, weights["W_V"])
+    bits, at = all_inputs(T), np.arange(T)
+    scores = np.concatenate([score[at, bits], np.full((len(bits), 1), cls_score)], axis=1)
+    power = machine(np.exp(machine(scores - scores.max(axis=1, keepdims=True))))
+    total = functools.reduce(lambda a, b: machine(a + b), power.T)
+    share = machine(power / total[:, None])
+    mixed = [machine(share[:, t, None] * values[t][bits[:, t]]) for t in range(T)]
+    mixed.append(machine(share[:, -1:] * cls_value))
+    u = functools.reduce(lambda a, b: machine(a + b), mixed)
+    if isinstance(model, ClsScalar):
+        if left:
+            return machine.dot(machine.dot(u, weights["W_C"]), weights["w"])
+        exact = arrays_of(model)
+        return machine.dot(u, machine(exact["W_C"] @ exact["w"]))
+    hidden = np.maximum(machine(machine.dot(u, weights["W_1"]) + weights["b_1"]), 0)
+    return machine(machine.dot(hidden, weights["w_2"]) + weights["b_2"])
+
+
+def check(model, f) -> bool:
+    """The promise holds on every machine; True where decisions are promised."""
+    found = float32_margin(model, head_tables(model), f)
+    y = f(all_inputs(T))
+    signed = isinstance(model, ClsScalar)
+    target, cut = (2 * y - 1, 0.0) if signed else (y, 0.5)
+    for flush in (False, True):
+        for left in (False, True):
+            with np.errstate(all="ignore"):
+                out = single_outputs(model, Machine(flush), left)
+            if math.isfinite(found.error):
+                assert np.abs(out - target).max() <= found.error
+            if found.margin is not None:
+                assert found.margin <= np.where(y > 0.5, out - cut, cut - out).min()
+            if found.decided:
+                assert ((out > cut) == (y > 0.5)).all()
+    return found.decided
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_compiled_networks_keep_their_decisions(formula, encoding):
+    made = compiled(formula, encoding)
+    assert check(made.model, made.construction.function)
+
+
+def scaled(model, powers: dict[str, int]):
+    arrays = arrays_of(model)
+    return with_arrays(model, {n: np.ldexp(arrays[n], e) for n, e in powers.items()})
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_values_below_the_range_of_float32_promise_nothing(encoding):
+    """The same real function, margin 1/2, and float32 gives 0 on every input."""
+    made = compiled("x1 & x4", encoding)
+    model = scaled(made.model, {"W_V": -152, "W_C": 100, "w": 52})
+    assert (single_outputs(model, Machine(True), True) == 0).all()
+    assert not check(model, made.construction.function)
+
+
+@pytest.mark.parametrize(
+    "powers", [{"W_C": 200, "w": -200}, {"W_Q": -140, "W_K": 140}, {"W_K": 130, "W_Q": -130}]
+)
+def test_weights_above_the_range_of_float32_promise_nothing(powers):
+    made = compiled("x1 & x4", "trainable")
+    assert not check(scaled(made.model, powers), made.construction.function)
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_rescaled_weights_are_promised_nothing_false(data):
+    """Powers of two that cancel in real arithmetic and push float32 to its limits."""
+    made = compiled(data.draw(st.sampled_from(FORMULAS)), data.draw(st.sampled_from(ENCODINGS)))
+    power = st.integers(-170, 170)
+    a, b, c = data.draw(power), data.draw(power), data.draw(st.integers(-60, 60))
+    powers = {"W_Q": a, "W_K": -a, "W_V": b}
+    if isinstance(made.model, ClsScalar):
+        powers |= {"W_C": c - b, "w": -c}
+    else:
+        powers |= {"W_1": -b}
+    check(scaled(made.model, powers), made.construction.function)
+
+
+def test_a_common_part_of_all_scores_costs_float32_its_decisions():
+    """10^7 added to every score cancels in real arithmetic only."""
+    made = compiled("x1 & x4", "deterministic")
+    arrays = arrays_of(made.model)
+    arrays["W_K"][T : T + 3] += 1e7 / float(arrays["W_Q"][T + 2, 0])
+    model = with_arrays(made.model, {"W_K": arrays["W_K"]})
+    assert not check(model, made.construction.function)
+
+
+def test_the_error_of_an_exponent_holds_where_it_is_attained():
+    """A difference halfway between two float32 numbers, and exp off by all that is allowed."""
+    x, y = np.float32(2.0**23 + 1), np.float32(-(2.0**23))
+    lost = abs(Fraction(float(x - y)) - (Fraction(float(x)) - Fraction(float(y))))
+    assert lost == 1
+    subtraction = exponent_error(float(x)) - exponent_error(0.0)
+    assert lost <= Fraction(subtraction) <= 1 + 2 * Fraction(UNIT32)
+    assert -math.log1p(-EXP32) <= exponent_error(0.0) <= EXP32 * 1.0001
