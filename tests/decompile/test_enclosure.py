@@ -1,5 +1,6 @@
 """Enclosures hold on every input, and would be caught if they were a little too narrow."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -10,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.boolean import parse
+from capax.decompile.proof.all_inputs import on_all_inputs
 from capax.decompile.proof.branching import branch
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets, extremes
 from capax.decompile.proof.layer_tables import layer_tables
 from capax.decompile.proof.relaxation import relaxed
+from capax.decompile.reading.oracle import oracle
 
 
 def cells_of(X, fixed, rows, first, last):
@@ -143,3 +146,37 @@ def test_hostile_scales_stay_sound():
         for i, inside in enumerate(cells_of(X, (0, 3), rows, none, none + 4)):
             kept = z[inside][np.isfinite(z[inside])]
             assert (kept >= found.low[i]).all() and (kept <= found.high[i]).all()
+
+
+def moved_weights(model, where, change):
+    return eqx.tree_at(where, model, change(where(model)))
+
+
+EXTREME = {
+    "scores": lambda m: m.blocks[0].W_K,
+    "values": lambda m: m.blocks[0].W_V,
+    "outputs": lambda m: m.blocks[0].W_O,
+    "hidden": lambda m: m.blocks[0].W_in,
+    "positions": lambda m: m.position,
+}
+
+
+@pytest.mark.parametrize("where", EXTREME.values(), ids=EXTREME)
+@pytest.mark.parametrize("size", [1e8, 1e37])
+def test_extreme_weights_are_open_or_proved_and_raise_nothing(where, size):
+    model = moved_weights(random_transformer(1), where, lambda W: W * np.float32(size))
+    asked = oracle(model)
+    found = on_all_inputs(asked, parse("x1 & x4", 7), np.random.default_rng(0), p=0.5, cells=16)
+    assert found.status in ("open", "refuted")
+    assert found.found_margin is None or np.isfinite(found.found_margin)
+
+
+def test_a_proof_is_about_real_arithmetic_and_says_how_far_the_running_model_is():
+    """A key bias moves all scores of a head alike: nothing in real arithmetic, much in float32."""
+    always = moved_weights(random_transformer(1), lambda m: m.b, lambda b: b + 9)
+    biased = moved_weights(always, lambda m: m.blocks[0].b_K, lambda b: b + 1e7)
+    f = parse("1", 7)
+    found = [on_all_inputs(oracle(m), f, np.random.default_rng(0), p=0.5) for m in (always, biased)]
+    assert [x.status for x in found] == ["proved", "proved"]
+    assert found[0].margin == pytest.approx(found[1].margin)
+    assert found[0].as_run < 1e-5 and found[1].as_run > 1e-2

@@ -140,7 +140,10 @@ class Decompiled:
     def _verdict(self) -> str:
         found = self.all_inputs
         if found.status == "proved":
-            return f"proved on all 2^{self.function.T} inputs, margin at least {found.margin:.4g}"
+            told = f"proved on all 2^{self.function.T} inputs, margin at least {found.margin:.4g}"
+            if found.as_run is None:
+                return told
+            return f"{told} (real arithmetic; as run, off by up to {found.as_run:.2g} on a sample)"
         if found.status == "refuted" and found.counterexample is not None:
             ones = ", ".join(f"x{t}" for t in found.counterexample[:8])
             more = "..." if len(found.counterexample) > 8 else ""

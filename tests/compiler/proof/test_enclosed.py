@@ -1,5 +1,6 @@
 """Every enclosure against rational or 60-digit arithmetic."""
 
+import itertools
 from fractions import Fraction
 
 import mpmath
@@ -47,6 +48,64 @@ def test_sums_and_products_hold_the_rational_ones(xs, ys):
         assert holds(x * y, i, a * b)
     dot = x[None] @ y[:, None]
     assert holds(dot, (0, 0), sum((a * b for a, b in exact), Fraction(0)))
+
+
+SIDES = st.floats(1e-3, 1e3)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
+    st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
+    st.sampled_from([1e-9, 1e-3, 1.0]),
+)
+def test_every_corner_of_enclosed_numbers_is_held(xs, ys, size):
+    """Chains of operations on intervals, against exact fractions at the ends of the intervals."""
+
+    def enclosed(pairs):
+        mid, rad = np.array(pairs).T
+        return Enclosed(size * mid, rad), [
+            [Fraction(float(size * m)) + sign * Fraction(r) for sign in (-1, 1)] for m, r in pairs
+        ]
+
+    (x, ends_x), (y, ends_y) = enclosed(xs), enclosed(ys)
+    total, product, dot = x + y, x * y, x[None] @ y[:, None]
+    squares = (x * x + y).sum(0)
+    for signs in itertools.product((0, 1), repeat=6):
+        a = [e[s] for e, s in zip(ends_x, signs[:3], strict=True)]
+        b = [e[s] for e, s in zip(ends_y, signs[3:], strict=True)]
+        for i in range(3):
+            assert holds(total, i, a[i] + b[i])
+            assert holds(product, i, a[i] * b[i])
+        assert holds(dot, (0, 0), sum(p * q for p, q in zip(a, b, strict=True)))
+        assert holds(squares, (), sum(p * p + q for p, q in zip(a, b, strict=True)))
+
+
+def test_products_that_underflow_are_held():
+    tiny = exactly([1e-200, 3e-170]) * exactly([1e-200, 1e-160])
+    assert holds(tiny, 0, Fraction(1e-200) ** 2) and holds(tiny, 1, Fraction(3e-170 * 1e-9) ** 2)
+    assert holds(exactly([[1e-200]]) @ exactly([[1e-200]]), (0, 0), Fraction(1e-200) ** 2)
+
+
+def test_exp_of_an_interval_holds_both_ends():
+    """Errors of the argument from 10^-12 to 1, and differences of scores rounded before."""
+    rng = np.random.default_rng(3)
+    x, error = rng.uniform(-600, 600, 500), 10.0 ** rng.uniform(-12, 0, 500)
+    low, high = exp_bounds(x, error)
+    with mpmath.workdps(40):
+        for value, e, a, b in zip(x, error, low, high, strict=True):
+            ends = [mpmath.exp(mpmath.mpf(value) + s * mpmath.mpf(e)) for s in (-1, 1)]
+            assert mpmath.mpf(a) <= ends[0] and ends[1] <= mpmath.mpf(b)
+    # a difference of two scores is off by u |difference|: exp_bounds allows for it
+    small, large = 2.0**-52 * 3, 513.0 + 2.0**-43
+    difference = small - large
+    lost = Fraction(small) - Fraction(large) - Fraction(difference)
+    low, high = exp_bounds(np.array(difference), 0.0)
+    with mpmath.workdps(40):
+        true = mpmath.exp(mpmath.mpf(difference) + mpmath.mpf(float(lost)))
+        assert mpmath.mpf(float(low)) <= true <= mpmath.mpf(float(high))
+    wide = np.log(float(high)) - np.log(float(low))
+    assert wide >= 2 * 2.0**-53 * abs(difference)
 
 
 def test_an_exact_sum_stays_exact_and_a_rational_is_enclosed():

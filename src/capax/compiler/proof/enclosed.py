@@ -130,9 +130,12 @@ class Enclosed:
 
 
 def between(low: Numbers, high: Numbers) -> Enclosed:
-    """Everything in [low, high]."""
-    mid = low + (high - low) / 2
-    return Enclosed(mid, np.maximum(high - mid, mid - low) * UP + UNIT * np.abs(mid) + TINY)
+    """Everything in [low, high]; any number at all (0, inf) where an end is infinite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mid = low + (high - low) / 2
+        rad = np.maximum(high - mid, mid - low) * UP + UNIT * np.abs(mid) + TINY
+    known = np.isfinite(mid) & np.isfinite(rad)
+    return Enclosed(np.where(known, mid, 0.0), np.where(known, rad, np.inf))
 
 
 def inverse_root_between(least: Numbers, most: Numbers) -> Enclosed:
