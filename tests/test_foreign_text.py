@@ -13,7 +13,7 @@ from rich.text import Text
 
 from capax.cli.speaking.watching import InLines
 from capax.errors import InputError, require
-from capax.foreign import latex_text, one_line, printable
+from capax.foreign import latex_text, one_line, printable, script_json, shortened
 from capax.html import html_table
 from capax.progress import every_minute, fixed
 from capax.terminal import Terminal
@@ -113,3 +113,16 @@ def test_an_error_quotes_it_in_one_printable_line(text):
         require(False, "name", "a name", text)
     assert str(caught.value).isprintable()
     assert all(c.isprintable() or c in "\n\t" for c in str(InputError(text)))
+
+
+def test_texts_of_a_megabyte_are_cut_wherever_they_are_shown():
+    long = "y" * 2**20
+    assert shortened("y" * 5000) == "y" * 5000
+    cut = shortened(long)
+    assert cut.startswith("y" * 5000 + "... (1048576 ch") and len(cut) < 5100
+    assert len(str(html_table([["a", long]]))) < 12_000
+    assert len(str(InputError(long))) < 5100
+    assert len(script_json({"series": [{"name": long}]})) < 5200
+    out = io.StringIO()
+    Terminal(file=out, width=80).table([["a", long]])
+    assert len(out.getvalue()) < 20_000

@@ -1,6 +1,7 @@
 """Files of strangers: an answer or one line, in bounded time, whatever their bytes are."""
 
 import io
+import os
 import struct
 import zipfile
 
@@ -114,3 +115,26 @@ def test_text_that_is_none_or_too_long(tmp_path):
     file.write_text("x" * 100)
     with pytest.raises(InputError, match="at most 0 MiB"):
         read_text(file, limit=50)
+
+
+def test_devices_pipes_and_folders_are_named_and_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name, said in (("pipe", "a device, pipe or socket"), ("zero", "a device, pipe or socket"),
+                       (".", "a folder")):  # fmt: skip
+        with pytest.raises(InputError, match=f"wanted a text file, got '{said}'"):
+            read_text(tmp_path / name)
+    with pytest.raises(InputError, match=r"none: file not found \(wanted a text file\)"):
+        read_text(tmp_path / "none")
+
+
+def test_a_file_that_says_it_is_empty_is_read_up_to_the_limit():
+    """Files of /proc have a size of 0 and content all the same."""
+    assert read_text("/proc/self/status", 10**6).startswith("Name:")
+    with pytest.raises(InputError, match="at most"):
+        read_text("/proc/self/status", 10)
+
+
+def test_a_key_that_stands_twice_is_refused():
+    with pytest.raises(InputError, match="the key 'a' stands there twice"):
+        parse_json('{"b": [{"a": 1, "a": 2}]}', "x")

@@ -7,7 +7,7 @@ argument, what was wanted and what came. The command line prints it without a tr
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from capax.foreign import one_line, printable
+from capax.foreign import one_line, printable, shortened
 
 
 class CapaxError(Exception):
@@ -22,7 +22,7 @@ class CapaxError(Exception):
     exit_code: int = 2
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(printable(str(message)))  # it may quote names from files
+        super().__init__(printable(shortened(str(message))))  # it may quote names from files
 
 
 class InputError(CapaxError, ValueError):

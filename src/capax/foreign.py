@@ -12,10 +12,17 @@ import unicodedata
 from html import escape
 from typing import Any
 
+LONGEST = 5000  # characters of one text in a table, on a page or in a message
+
 
 def printable(text: str) -> str:
     r"""`text` with every character that cannot be seen written as its code; \n and \t stay."""
     return text if text.isprintable() else "".join(map(_seen, text))
+
+
+def shortened(text: str, limit: int = LONGEST) -> str:
+    """`text`, or its beginning and its length: nobody reads a name of a megabyte."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 
 def one_line(text: str, limit: int = 80) -> str:
@@ -26,7 +33,7 @@ def one_line(text: str, limit: int = 80) -> str:
 
 def html_text(value: object) -> str:
     """`value` as text of an HTML page, in an element or an attribute, whatever it holds."""
-    return escape(printable(str(value)))
+    return escape(printable(shortened(str(value))))
 
 
 def latex_text(text: str) -> str:
@@ -48,9 +55,9 @@ def script_json(data: object) -> str:
 
 
 def printable_parts(data: Any) -> Any:
-    """`data`, made of lists and dictionaries, with every string in it printable."""
+    """`data`, made of lists and dictionaries, with every string in it printable and shortened."""
     if isinstance(data, str):
-        return printable(data)
+        return printable(shortened(data))
     if isinstance(data, dict):
         return {printable_parts(key): printable_parts(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -1,13 +1,15 @@
-"""Reading what a stranger wrote: sizes and depths are checked before anything is read.
+"""Reading files that anybody may have written: size and depth are checked before the content.
 
-A file may declare a terabyte, nest a million brackets, or write an integer of a billion digits.
-Each reader here answers with the content or with one line (`InputError`), in bounded time and
-memory; no reader runs code, and none trusts a number before it has compared it with the file.
+A file may declare a terabyte, nest a million brackets, or write an integer of a billion digits. A
+name may lead to a pipe or to /dev/zero. Each reader here returns the content or raises a one-line
+`InputError`, in bounded time and memory. No reader runs code, and no reader trusts a number before
+it has compared it with the file. Only regular files are opened.
 """
 
 import datetime
 import json
 import math
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -23,24 +25,37 @@ MAX_DIGITS = 300  # longer integers do not fit a float
 
 def read_text(path: Path | str, limit: int = 64 * 2**20) -> str:
     """The UTF-8 text of a file of at most `limit` bytes."""
-    file = existing(path)
+    content = read_limited(path, limit, "a text file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: wanted a text file (UTF-8), got other bytes") from None
+
+
+def read_limited(path: Path | str, limit: int, what: str = "a file") -> bytes:
+    """The bytes of a regular file of at most `limit` bytes, however large it says it is."""
+    file = existing(path, what)
     check_size(file, limit)
     try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{file}: wanted a text file (UTF-8), got other bytes") from None
+        with file.open("rb") as opened:
+            content = opened.read(limit + 1)
     except OSError as error:
         raise InputError(f"{file}: could not be read ({error.strerror or error})") from None
+    require(len(content) <= limit, str(file), f"at most {limit / 2**20:.0f} MiB", "more")
+    return content
 
 
 def existing(path: Path | str, what: str = "a file") -> Path:
-    """`path`, if a file is there that can be opened."""
-    file = Path(path)
+    """`path`, if it is a regular file (or a link to one); `what` names the wanted file."""
+    file, name = Path(path), one_line(str(path), 200)
     try:
-        there = file.is_file()
+        mode = file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{name}: file not found (wanted {what})") from None
     except (OSError, ValueError) as error:  # a name too long, or with a NUL in it
-        raise InputError(f"{one_line(str(path))}: wanted {what}, got {error}") from None
-    require(there, one_line(str(file), 200), f"{what}", "nothing there")
+        raise InputError(f"{name}: wanted {what}, got {error}") from None
+    require(not stat.S_ISDIR(mode), name, what, "a folder")
+    require(stat.S_ISREG(mode), name, what, "a device, pipe or socket")
     return file
 
 
@@ -60,11 +75,13 @@ def check_size(file: Path, limit: int) -> None:
 
 
 def parse_json(text: str, what: str) -> Any:
-    """The JSON value of `text`: at most 64 deep, without NaN, with integers that fit a float."""
+    """The JSON value of `text`: at most 64 deep, every key once, no NaN, no huge integers."""
     require(len(text) <= MAX_JSON, what, f"at most {MAX_JSON} characters of JSON", len(text))
     check_depth(text, what)
     try:
-        return json.loads(text, parse_int=_integer, parse_constant=_constant)
+        return json.loads(
+            text, parse_int=_integer, parse_constant=_constant, object_pairs_hook=every_key_once
+        )
     except (ValueError, RecursionError) as error:
         raise InputError(f"{what}: not readable as JSON ({one_line(str(error))})") from None
 
@@ -111,6 +128,16 @@ def check_depth(text: str, what: str, limit: int = MAX_DEPTH) -> None:
         elif character in "]}":
             depth -= 1
     require(deepest <= limit, what, f"at most {limit} levels of brackets", deepest)
+
+
+def every_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; two readers may take different values of a key that stands there twice."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"the key {one_line(twice, 40)!r} stands there twice")
+    return table
 
 
 def _integer(digits: str) -> int:

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from capax.foreign import printable
+from capax.foreign import printable, shortened
 
 GAP = "  "  # between columns
 NARROWEST = 8  # a column of text is folded to no less than this
@@ -112,4 +112,4 @@ class Terminal(Console):
 
 def _cell(value: object) -> str:
     """One printable line; nothing for `None`."""
-    return "" if value is None else printable(" ".join(str(value).splitlines()))
+    return "" if value is None else printable(shortened(" ".join(str(value).splitlines())))

@@ -289,7 +289,7 @@ def test_damaged_files_never_give_another_module(saved_layer, cut, position, fli
 
 
 def test_files_that_are_no_checkpoints(tmp_path):
-    with pytest.raises(InputError, match="nothing there"):
+    with pytest.raises(InputError, match="file not found"):
         load(tmp_path / "absent.safetensors")
     (tmp_path / "text").write_text("hello, this is not a checkpoint at all")
     with pytest.raises(InputError, match="not readable as a checkpoint"):

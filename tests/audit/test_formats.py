@@ -240,5 +240,5 @@ def test_folders_without_or_with_several_checkpoints(tmp_path):
         (tmp_path / name).write_bytes(struct.pack("<I", 1))
     with pytest.raises(InputError, match=r"wanted one checkpoint, got a\.gguf, b\.gguf"):
         audit(tmp_path)
-    with pytest.raises(InputError, match="nothing there"):
+    with pytest.raises(InputError, match="file not found"):
         audit(tmp_path / "absent")

@@ -1,6 +1,7 @@
 """Truncated and lying safetensors, GGUF, ONNX and configurations: one line, nothing eaten."""
 
 import json
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -13,6 +14,8 @@ from refusing import refused
 from safetensors.torch import load_file, save_file
 
 from capax.audit.auditing import audit
+from capax.errors import InputError
+from capax.report.audit_page import write_audit_page
 from typed_command import typed
 
 
@@ -99,7 +102,10 @@ def test_nan_and_numbers_too_large_are_named(spoilt, pattern, checkpoint):
         ({"weight_map": {"a": "OUTSIDE/secret.safetensors"}}, "shards in its own folder"),
         ({"weight_map": {"a": ".."}}, "shards in its own folder"),
         ({"weight_map": {"a": ""}}, "shards in its own folder"),
-        ({"weight_map": {"a": "absent.safetensors"}}, "absent.safetensors beside it"),
+        (
+            {"weight_map": {"a": "absent.safetensors"}},
+            "file not found .*absent.safetensors beside it",
+        ),
         ({}, "weight_map"),
     ],
     ids=["up", "absolute", "folder", "empty", "absent", "none"],
@@ -194,3 +200,70 @@ def test_configurations_that_are_no_configuration(change, checkpoint):
 def test_a_configuration_of_brackets(checkpoint):
     checkpoint.with_name("config.json").write_text("[" * 10**5)
     refused(checkpoint, "unreadable")
+
+
+FORMATS = ["x.pt", "x.safetensors", "x.gguf", "x.onnx", "x.bin", "x.safetensors.index.json"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_devices_and_pipes_are_not_opened(name, tmp_path):
+    (tmp_path / name).symlink_to("/dev/zero")
+    refused(tmp_path / name, f"{name}: wanted a checkpoint, got 'a device, pipe or socket'")
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    refused(tmp_path / name, "a device, pipe or socket")
+
+
+def test_pipes_beside_the_weights_are_not_opened(checkpoint):
+    text, tokenizer = (checkpoint.with_name(name) for name in ("text.txt", "tokenizer.json"))
+    text.symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="wanted a text file, got 'a device, pipe or socket'"):
+        audit(checkpoint, text=text)
+    text.unlink()
+    text.write_text("a b c " * 100)
+    os.mkfifo(tokenizer)
+    with pytest.raises(InputError, match="wanted a regular file beside the weights"):
+        audit(checkpoint, text=text)
+    config = checkpoint.with_name("config.json")
+    config.unlink()
+    os.mkfifo(config)
+    refused(checkpoint, "config.json: wanted a file, got 'a device, pipe or socket'")
+
+
+def safetensors_bytes(entries, size=16, header=None):
+    text = json.dumps(entries).encode() if header is None else header
+    return struct.pack("<Q", len(text)) + text + bytes(size)
+
+
+ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+NEXT = {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}
+TWICE = b'{"a": %s, "a": %s}' % (json.dumps(ONE).encode(), json.dumps(NEXT).encode())
+
+
+@pytest.mark.parametrize(
+    "raw, pattern",
+    [
+        (safetensors_bytes({"a": ONE, "b": ONE}), "'b': wanted bytes from 8 on .*taken"),
+        (safetensors_bytes({"a": NEXT}), "no bytes left out"),
+        (safetensors_bytes({"a": ONE, "b": NEXT}, 24), "tensors that fill its 24 bytes"),
+        (safetensors_bytes(None, header=TWICE), "the key 'a' stands there twice"),
+        (safetensors_bytes({f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+                            for i in range(2**17 + 1)}, 0), "at most 131072 tensors, got 131073"),
+    ],
+    ids=["overlap", "gap", "rest", "key twice", "many empty"],
+)  # fmt: skip
+def test_tables_of_contents_that_safetensors_itself_refuses(raw, pattern, tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(raw)
+    refused(tmp_path / "x.safetensors", pattern)
+
+
+def test_names_of_a_megabyte_are_cut(checkpoint, tmp_path):
+    long = "layers.0.self_attn." + "a" * 2**20
+    save_file(load_file(checkpoint) | {long: torch.ones(1)}, checkpoint)
+    found = audit(checkpoint)
+    assert found.not_counted == (long,)
+    page = write_audit_page(found, (), tmp_path / "page.html").read_text()
+    assert "a" * 4900 in page and "a" * 5001 not in page and len(page) < 10**6
+    done = typed("audit", checkpoint)
+    assert done.returncode == 0 and len(done.stdout) < 20_000
+    assert "a" * 50 in done.stdout

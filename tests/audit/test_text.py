@@ -168,7 +168,7 @@ def test_the_command_with_text_in_pieces(spoken):
 @pytest.mark.parametrize(
     "content, options, message",
     [
-        (None, {}, "nothing there"),
+        (None, {}, "file not found"),
         (b"\xe4\xff", {}, "UTF-8"),
         (b"w1 w2", {"split": "spaces"}, "at least 64 tokens"),
         (b"zebra " * 100, {"split": "spaces"}, "'zebra' is not in vocab.txt"),

@@ -104,5 +104,5 @@ def test_bad_files(tmp_path, name, content, message):
 
 
 def test_missing_file():
-    with pytest.raises(InputError, match="nothing there"):
+    with pytest.raises(InputError, match="file not found"):
         read_table("nowhere.csv")

@@ -1,5 +1,6 @@
 """Examples of a user's own: which are trained on, which judge, and what is refused."""
 
+import os
 import shutil
 
 import numpy as np
@@ -82,8 +83,13 @@ def test_what_does_not_fit_the_file_is_refused(plain, tmp_path):
         task_of(plain, T=12)
     with pytest.raises(InputError, match="validation_size: wanted fewer than the 43"):
         described(plain, 43)
-    with pytest.raises(InputError, match=r"data: wanted an .npz file, got .*nothing.npz"):
+    with pytest.raises(InputError, match=r"data: .*nothing.npz: file not found"):
         described(tmp_path / "nothing.npz")
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "zero.npz").symlink_to("/dev/zero")
+    for name in ("pipe.npz", "zero.npz"):
+        with pytest.raises(InputError, match=r"data: .* wanted an .npz file, got 'a device, pipe"):
+            described(tmp_path / name)
     with pytest.raises(InputError, match="full_batch"):
         TrialSpec(task=task_of(plain), model={"T": T}, mode="online")
     np.savez(tmp_path / "wide.npz", X_train=np.ones((5, 3)), y_train=np.ones(5), **_wider())

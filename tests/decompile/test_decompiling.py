@@ -222,7 +222,7 @@ def test_anatomy_names_what_was_learnt():
         (lambda: decompile(lambda X: X, T=4), "model: wanted"),
         (lambda: decompile(lambda X: X[:, 0], T=4, p=1.0), "p: wanted a probability"),
         (lambda: decompile(lambda X: X[:, 0], T=4, effort=Effort(99)), "max_support: wanted"),
-        (lambda: read_examples("/no/such.npz", "train"), "nothing there"),
+        (lambda: read_examples("/no/such.npz", "train"), "file not found"),
         (lambda: Examples(np.zeros((3, 2), np.uint8), np.zeros(2, np.uint8)), "3 labels"),
     ],
 )  # fmt: skip

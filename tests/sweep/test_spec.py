@@ -160,7 +160,7 @@ def test_broken_files(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match=r"x.toml: not a readable TOML file"):
         load_experiment(path)
-    with pytest.raises(InputError, match="nothing there"):
+    with pytest.raises(InputError, match="file not found"):
         load_experiment(tmp_path / "y.toml")
 
 

@@ -36,6 +36,7 @@ from capax.compiler.construction.assemble import Model, assemble
 from capax.compiler.trained_lens import trained_to_lens
 from capax.errors import InfeasibleError, InputError, require
 from capax.files import write_atomically
+from capax.reading import existing
 
 FORMAT = "capax-transformer-lens-1"
 
@@ -198,7 +199,7 @@ def save_transformer_lens(path: Path | str, compiled: Compiled) -> Path:
 def load_transformer_lens(path: Path | str) -> Model:
     """The model of such a file. Raises `InputError` for anything else."""
     try:
-        with safe_open(str(path), framework="np") as file:
+        with safe_open(str(existing(path, "a weights file")), framework="np") as file:
             header = file.metadata() or {}
             ours = header.get("format") == FORMAT
             require(ours, str(path), "a file written by capax compile --transformer-lens", header)

@@ -23,8 +23,9 @@ from capax.boolean.random_functions import random_support
 from capax.data.examples import has_validation, read_examples
 from capax.data.specs import Spec
 from capax.data.task import Task, Training
-from capax.errors import InputError, require
+from capax.errors import InputError, inside, require
 from capax.identity import key_words
+from capax.reading import existing
 
 _HELD_OUT = 4  # where the file has no validation part, every fourth example is kept for it
 
@@ -90,11 +91,13 @@ class Split:
 
 def content_of(path: Path | str) -> str:
     """SHA-256 of a file. Raises `InputError` when it cannot be read."""
+    with inside("data: "):
+        file = existing(path, "an .npz file")
     try:
-        with Path(path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"data: wanted an .npz file, got {path} ({error.strerror})") from None
+        raise InputError(f"data: {path} could not be read ({error.strerror})") from None
 
 
 @functools.lru_cache(maxsize=4)

@@ -6,6 +6,7 @@ the fields that vary; together they are the full spec again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from capax.foreign import script_json
@@ -59,7 +60,7 @@ class StoreRecord:
 
 def trace_link(text: str, target: Mapping[str, object]) -> Markup:
     """A link that filters the table of runs by `target`."""
-    runs = escaped(script_json(target))
+    runs = escape(script_json(target))  # whole: the page's script reads it
     return Markup(f'<a href="#runs" data-trace="{runs}">{escaped(text)}</a>')
 
 

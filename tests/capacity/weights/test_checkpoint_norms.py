@@ -129,7 +129,7 @@ def test_files(tmp_path):
     path = tmp_path / "model.safetensors"
     save_file(gpt2(6, 11, 1), path)
     assert len(checkpoint_blocks(read_tensors(path), 2)) == 1
-    with one_line("nothing there"):
+    with one_line("file not found"):
         read_tensors(tmp_path / "none.safetensors")
 
 

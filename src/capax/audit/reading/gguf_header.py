@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capax.audit.reading.stored import MOST_AXES
+from capax.audit.reading.stored import MOST_AXES, MOST_TENSORS
 from capax.errors import InputError, require
 
 SCALARS = {
@@ -87,6 +87,7 @@ def _parse(cursor: _Cursor) -> Header:
     version = cursor.number("I")
     require(version in (2, 3), "GGUF version", "2 or 3, little-endian", version)
     num_tensors, num_keys = cursor.number("Q"), cursor.number("Q")
+    require(num_tensors <= MOST_TENSORS, "header", f"at most {MOST_TENSORS} tensors", num_tensors)
     metadata: dict[str, Any] = {}
     for _ in range(num_keys):
         key = cursor.text()

@@ -9,10 +9,12 @@ from capax.audit.reading.gguf_names import config_of, renamed
 from capax.audit.reading.onnx_file import read_onnx
 from capax.audit.reading.safetensors_file import parse_json, read_safetensors
 from capax.audit.reading.shards import read_shards
-from capax.audit.reading.stored import LONGEST_HEADER, Checkpoint, StoredTensor
+from capax.audit.reading.stored import Checkpoint, StoredTensor, check_number
 from capax.audit.reading.torch_file import read_torch
 from capax.errors import InputError, require
+from capax.reading import existing, read_limited
 
+LONGEST_CONFIG = 16 * 2**20  # bytes
 # What a folder may hold, best first.
 IN_A_FOLDER = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
@@ -26,8 +28,7 @@ FORMATS = ".safetensors, .gguf, .onnx, .bin, .pt, .pth, or an .index.json of sha
 def open_checkpoint(path: Path | str) -> Checkpoint:
     """The tensors and the configuration at `path`; nothing is downloaded, nothing is run."""
     given = Path(path)
-    require(given.exists(), str(path), "a checkpoint's file or folder", "nothing there")
-    file = _in_folder(given) if given.is_dir() else given
+    file = existing(_in_folder(given) if given.is_dir() else given, "a checkpoint")
     try:
         return _open(file)
     except OSError as error:
@@ -48,9 +49,11 @@ def _in_folder(folder: Path) -> Path:
 def _open(file: Path) -> Checkpoint:
     if file.suffix == ".gguf":
         tensors, metadata = read_gguf(file)
+        check_number(len(tensors), file)
         config = config_of(metadata, tensors)
         return Checkpoint(file, "GGUF", renamed(tensors), config, "metadata of the file")
     tensors, name = _tensors(file)
+    check_number(len(tensors), file)
     config, origin = _config_beside(file)
     return Checkpoint(file, name, tensors, config, origin)
 
@@ -77,7 +80,6 @@ def _safetensors(path: Path) -> dict[str, StoredTensor]:
 
 def _config_beside(file: Path) -> tuple[dict[str, Any], str]:
     path = file.parent / "config.json"
-    if not path.is_file():
+    if not path.exists():
         return {}, ""
-    require(path.stat().st_size <= LONGEST_HEADER, str(path), "a short file", "a huge one")
-    return parse_json(path.read_bytes(), path), "config.json"
+    return parse_json(read_limited(path, LONGEST_CONFIG), path), "config.json"

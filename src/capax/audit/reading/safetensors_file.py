@@ -7,8 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from capax.audit.reading.stored import LONGEST_HEADER, StoredTensor, bytes_at, stored
+from capax.audit.reading.stored import (
+    LONGEST_HEADER,
+    StoredTensor,
+    bytes_at,
+    check_number,
+    stored,
+)
 from capax.errors import InputError, require
+from capax.foreign import one_line
+from capax.reading import every_key_once
 
 KINDS = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
@@ -23,15 +31,31 @@ def read_safetensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str
     header = parse_json(bytes_at(path, 8, length, "header"), path)
     metadata = header.pop("__metadata__", {})
     require(isinstance(metadata, dict), f"{path}: __metadata__", "a JSON object", metadata)
-    return {name: _entry(path, name, header[name], 8 + length) for name in header}, metadata
+    check_number(len(header), path)
+    tensors = {name: _entry(path, name, header[name], 8 + length) for name in header}
+    _check_places(path, header, path.stat().st_size - 8 - length)
+    return tensors, metadata
+
+
+def _check_places(path: Path, header: dict[str, Any], size: int) -> None:
+    """Every byte behind the header belongs to exactly one tensor, as the format demands."""
+    end = 0
+    for begin, last, name in sorted((*header[name]["data_offsets"], name) for name in header):
+        where = f"{path}: {name[:80]!r}"
+        require(begin >= end, where, f"bytes from {end} on (the ones before are taken)", begin)
+        require(begin == end, where, f"bytes from {end} on (no bytes left out)", begin)
+        end = last
+    require(end == size, str(path), f"tensors that fill its {size} bytes", f"{end} bytes filled")
 
 
 def parse_json(text: bytes, path: Path) -> dict[str, Any]:
     """A JSON object; raises a one-line InputError for anything else."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: wanted a JSON object, got something unreadable") from None
+        value = json.loads(text, object_pairs_hook=every_key_once)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: wanted a JSON object, got something unreadable ({one_line(str(error))})"
+        ) from None
     require(isinstance(value, dict), str(path), "a JSON object", type(value).__name__)
     return value
 

@@ -4,18 +4,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from capax.audit.reading.safetensors_file import parse_json
-from capax.audit.reading.stored import LONGEST_HEADER, StoredTensor
-from capax.errors import InputError, require
+from capax.audit.reading.stored import LONGEST_HEADER, StoredTensor, check_number
+from capax.errors import InputError, inside, require
+from capax.foreign import one_line
+from capax.reading import existing, read_limited
 
 Reader = Callable[[Path], dict[str, StoredTensor]]
 
 
 def read_shards(index: Path, reader: Reader) -> dict[str, StoredTensor]:
     """All tensors of `*.index.json`; every shard lies in the same folder, by its plain name."""
-    require(index.stat().st_size <= LONGEST_HEADER, str(index), "a short index", "a huge one")
-    places = parse_json(index.read_bytes(), index).get("weight_map")
+    places = parse_json(read_limited(index, LONGEST_HEADER), index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise InputError(f"{index}: wanted a weight_map from tensor names to files, got none")
+    check_number(len(places), index)
     shards = {
         shard: reader(_beside(index, shard)) for shard in sorted(set(map(str, places.values())))
     }
@@ -30,5 +32,5 @@ def _beside(index: Path, shard: str) -> Path:
     plain = shard == Path(shard).name and shard not in ("", ".", "..")
     require(plain, str(index), "shards in its own folder", shard)
     path = index.parent / shard
-    require(path.is_file(), str(index), f"the shard {shard} beside it", "nothing there")
-    return path
+    with inside(f"{index}: "):
+        return existing(path, f"the shard {one_line(shard)} beside it")

@@ -15,7 +15,8 @@ from jaxtyping import Shaped
 from capax.errors import InputError, require
 
 # Tables of contents are read into memory; a longer one is a lie or an attack.
-LONGEST_HEADER = 256 * 2**20
+LONGEST_HEADER = 100 * 10**6  # bytes; the limit of the safetensors package
+MOST_TENSORS = 2**17
 MOST_AXES = 8
 # bfloat16 is the upper half of a float32; NumPy has no such type, so its bits are read as uint16.
 BFLOAT16 = "bfloat16"
@@ -88,6 +89,11 @@ def checked_size(shape: tuple[int, ...], name: str) -> int:
         count *= n
     require(count < 2**48, name, "fewer than 2^48 entries", shape)
     return count
+
+
+def check_number(count: int, path: Path) -> None:
+    """Refuse a table of contents with more tensors than any model has."""
+    require(count <= MOST_TENSORS, str(path), f"at most {MOST_TENSORS} tensors", count)
 
 
 def check_within(path: Path, offset: int, num_bytes: int, name: str) -> None:

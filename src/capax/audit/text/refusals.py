@@ -9,9 +9,10 @@ from pathlib import Path
 
 from capax.audit.layouts.table import Recognised
 from capax.audit.text.model import TEXT
-from capax.audit.text.text_tokens import read_text
+from capax.audit.text.text_tokens import LARGEST_TEXT
 from capax.audit.text.windows import SHORTEST
 from capax.errors import require
+from capax.reading import read_text
 
 BIDIRECTIONAL = ("BERT", "RoBERTa", "DistilBERT", "ALBERT")
 _VOCABULARIES = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken.json")
@@ -31,7 +32,7 @@ def check_text(recognised: Recognised, path: Path, *, split: str, lines: bool) -
     long = facts.limit is None or facts.limit >= SHORTEST
     require(long, "--text", f"a context of at least {SHORTEST} tokens", facts.limit)
     require(split in ("tokenizer", "spaces"), "--split", "tokenizer or spaces", split)
-    text = read_text(path)
+    text = read_text(path, LARGEST_TEXT)
     if split == "tokenizer":
         _check_length(text, facts.family in BIDIRECTIONAL, lines)
         _check_vocabulary(recognised)

@@ -7,7 +7,8 @@ from typing import Any
 
 from capax.audit.layouts.table import Recognised
 from capax.audit.text.model import packages
-from capax.errors import InputError, require
+from capax.errors import InputError, inside, require
+from capax.reading import existing, read_text
 
 LARGEST_TEXT = 64 * 2**20
 
@@ -26,7 +27,7 @@ def read_tokens(path: Path, recognised: Recognised, *, split: str, lines: bool) 
 
     lines: every line is a sequence of its own; otherwise the file is one stream.
     """
-    text = read_text(path)
+    text = read_text(path, LARGEST_TEXT)
     parts = [line for line in text.splitlines() if line.strip()] if lines else [text]
     folder = recognised.checkpoint.path.parent
     if split == "spaces":
@@ -40,25 +41,15 @@ def read_tokens(path: Path, recognised: Recognised, *, split: str, lines: bool) 
     return _checked(Tokens(found, first, last), recognised)
 
 
-def read_text(path: Path) -> str:
-    """A text file of reasonable size, in UTF-8."""
-    require(path.is_file(), str(path), "a text file", "nothing there")
-    require(path.stat().st_size <= LARGEST_TEXT, str(path), "a text of at most 64 MB", "more")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: wanted a text in UTF-8, got other bytes") from None
-
-
 def _tokenizer(recognised: Recognised, folder: Path) -> Any:
     _, transformers = packages()
-    inside = (
-        {"gguf_file": recognised.checkpoint.path.name}
-        if recognised.checkpoint.format == "GGUF"
-        else {}
-    )
+    gguf = recognised.checkpoint.format == "GGUF"
+    named = {"gguf_file": recognised.checkpoint.path.name} if gguf else {}
+    for file in folder.iterdir():  # the library opens whatever has the right name
+        if file.exists() and not file.is_dir():
+            existing(file, "a regular file beside the weights")
     try:
-        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **inside)
+        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **named)
     except Exception as error:  # whatever a foreign tokenizer file makes of the library
         reason = (str(error).splitlines() or ["unreadable"])[0][:100]
         raise InputError(
@@ -68,9 +59,8 @@ def _tokenizer(recognised: Recognised, folder: Path) -> Any:
 
 def _looked_up(parts: list[str], folder: Path) -> Tokens:
     path = folder / "vocab.txt"
-    require(path.is_file(), "--split spaces", f"the vocabulary {path}", "nothing there")
-    require(path.stat().st_size <= LARGEST_TEXT, str(path), "at most 64 MB", "more")
-    words = path.read_text(encoding="utf-8").splitlines()
+    with inside("--split spaces: "):
+        words = read_text(path, LARGEST_TEXT).splitlines()
     numbers = {word.strip(): i for i, word in enumerate(words)}
     sequences = tuple(tuple(_number(piece, numbers) for piece in part.split()) for part in parts)
     return Tokens(sequences, numbers.get("[CLS]"), numbers.get("[SEP]"))

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from capax.foreign import one_line, shortened
 from capax.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ def _render_facts(found: "Audit", console: Terminal) -> None:
     ]
     console.print(lines[0], style="bold")
     for line in lines[1:]:
-        console.print(line)
+        console.print(shortened(line, 1000))
     if found.not_counted:
-        some, more = ", ".join(found.not_counted[:3]), len(found.not_counted)
-        console.print(f"not counted: {more} attention tensors, {some}")
+        count, some = len(found.not_counted), map(one_line, found.not_counted[:3])
+        tensors = "attention tensor" if count == 1 else "attention tensors, for example"
+        console.print(f"not counted: {count} {tensors} {', '.join(some)}")
 
 
 def _render_rows(rows: list[dict[str, Any]], console: Terminal) -> None:
