@@ -33,9 +33,9 @@ reproduce: $(VENV)/.run-installed
 	$(BIN)/capax reproduce --out $(OUT)
 
 # Types are checked and the docs built in what the tests leave of the cores, and said last. A warning
-# of the docs is an error (with --quiet none is counted); without listings of sources and the index
-# of words, which take most of the time and warn of nothing.
-docs := NO_MKDOCS_2_WARNING=1 CAPAX_DOCS_WHOLE=false $(BIN)/python -m mkdocs build --strict -d $(VENV)/site
+# of the docs is an error; they are built without listings of sources, which take most of the time
+# and warn of nothing. Run as a module, the builder finds tools/formulas.py.
+docs := CAPAX_DOCS_WHOLE=false $(BIN)/python -m zensical build --strict
 test: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

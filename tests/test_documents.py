@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from markdown import Markdown
 
 from warm_commands import WarmCommands
 
@@ -16,7 +17,11 @@ ROOT = Path(__file__).parents[1]
 GUIDES = sorted([*(ROOT / "docs" / "guides").glob("*.md"), *(ROOT / "docs" / "users").glob("*.md")])
 # Interactive sessions (`>>> `) are checked by doctest, everything else by running the blocks.
 SESSIONS = [guide for guide in GUIDES if "\n>>> " in guide.read_text()]
-DOCUMENTS = [ROOT / "README.md", *(guide for guide in GUIDES if guide not in SESSIONS)]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "docs" / "index.md",
+    *(guide for guide in GUIDES if guide not in SESSIONS),
+]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # Set-up commands: the suite itself is started by `make test`, and `make reproduce` takes minutes.
 NOT_RUN_HERE = ("make ", "pip install", "git clone", "cd capax")
@@ -60,6 +65,27 @@ def test_session_prints_what_it_shows(document):
     failures, tried = doctest.testfile(str(document), module_relative=False)
     assert tried > 0
     assert failures == 0
+
+
+def test_formulas_are_drawn_and_mistakes_in_them_stop_the_build(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    read = Markdown(extensions=["tools.formulas", "tables"]).convert
+    assert read("`$x$` costs \\$5 and $6") == "<p><code>$x$</code> costs $5 and $6</p>"
+    page = read(
+        "| $\\|M\\|_{p,q}$ |\n|---|\n| $\\mathbb{R}$ |\n\n$$\n\\frac{1}{T}\n$$\n\nso $V_m$."
+    )
+    assert page.count('role="img"') == page.count("<path d=") == 4 and "$" not in page
+    assert 'aria-label="\\|M\\|_{p,q}"' in page and '<div class="formula"' in page
+    below = [float(depth) for depth in re.findall(r"vertical-align:(-?[\d.]+)em", page)]
+    assert below[0] < -0.1 and below[1] > -0.1 and below[3] < -0.1  # indices reach below the line
+    with pytest.raises(ValueError, match="nosuch"):
+        read(r"$\nosuch{x}$")
+
+
+def test_every_page_is_in_the_navigation():
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    listed = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(pages) == sorted(listed)
 
 
 def test_the_comparison_can_fail():

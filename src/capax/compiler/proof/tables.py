@@ -59,7 +59,7 @@ class HeadTables:
         return self.cls_value.mid.shape[-1]
 
     def shifted_weights(self) -> tuple[Enclosed, Enclosed]:
-        """e^(logit - mu) of every token [..., T, A] and of [CLS] [...], enclosed.
+        """e^(logit - mu) of every token [..., T, A] and of the [CLS] token, shape [...], enclosed.
 
         mu = the largest logit of the head: the common factor e^mu cancels in a mean of values.
         """

@@ -41,7 +41,7 @@ class LayerTables:
 
     @cached_property
     def weights(self) -> tuple[Enclosed, Enclosed]:
-        """e^(logit - mu) by head: of every token [H, T, A], and of [CLS] [H]."""
+        """e^(logit - mu) by head: of every token [H, T, A], and of the [CLS] token, shape [H]."""
         return self.heads.shifted_weights()
 
 
