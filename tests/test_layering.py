@@ -22,6 +22,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "certificates",
     ),
     "compiler": ("construction", "proof", "."),
+    "statements": (".",),
     "training": (".", "speed"),
     "learners": (".",),
     "decompile": ("reading", "proof", "bounds", "."),

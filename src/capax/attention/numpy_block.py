@@ -18,12 +18,12 @@ Activation = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class BlockMatrices:
-    """W_Q, W_K, W_V [d, k] and W_C [k, d] of one block."""
+    """W_Q, W_K [d, r], W_V [d, k] and W_C [k, q] of one block; r = k and q = d in the paper."""
 
-    W_Q: Float[np.ndarray, "d k"]
-    W_K: Float[np.ndarray, "d k"]
+    W_Q: Float[np.ndarray, "d r"]
+    W_K: Float[np.ndarray, "d r"]
     W_V: Float[np.ndarray, "d k"]
-    W_C: Float[np.ndarray, "k d"]
+    W_C: Float[np.ndarray, "k q"]
 
     @property
     def W_QK(self) -> Float[np.ndarray, "d d"]:

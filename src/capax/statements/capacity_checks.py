@@ -110,8 +110,8 @@ def definition_3_2() -> SmallInstance:
     W_Q, W_K, W_V = (rng.normal(size=(3, 2)) for _ in range(3))
     W_C = rng.normal(size=(2, 3))
     with jax.enable_x64(True):
-        parts = (np.asarray(M)[None] for M in (W_Q, W_K, W_V, W_C))
-        Y = np.asarray(AttentionLayer(*parts, activation="tanh")(X))  # type: ignore[arg-type]
+        parts = (jax.device_put(M[None]) for M in (W_Q, W_K, W_V, W_C))
+        Y = np.asarray(AttentionLayer(*parts, activation="tanh")(jax.device_put(X)))
     wanted = np.tanh(softmax(X @ W_Q @ (X @ W_K).T) @ X @ W_V) @ W_C
     return compared(float(np.abs(Y - wanted).max()), 1e-12, "random layer, T = 5: distance")
 

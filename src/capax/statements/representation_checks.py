@@ -176,7 +176,9 @@ def section_5_averages() -> SmallInstance:
     chosen = subspace_average_head(X, np.eye(1, 4), np.array([60.0]), W_V)
     part = float(np.abs(chosen - (X[:3] @ W_V).mean(axis=0)).max())
     gap = max(
-        abs(influence_attained(n, S) - influence_bound(n, S)) for n in (1, 10, 1000) for S in (0, 2)
+        abs(influence_attained(n, S) - influence_bound(n, S))
+        for n in (1, 10, 1000)
+        for S in (0.0, 2.0)
     )
     kept = influence_bound(10**6, 0.5 * math.log(10**6))
     text = f"distances {mean:.1g}, {part:.1g}; influence at S = (1/2) ln T, T = 10^6: {kept:.3f}"

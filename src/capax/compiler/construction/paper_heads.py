@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from capax.attention.numpy_block import BlockMatrices, softmax
 from capax.compiler.construction.literals import pattern_bits
@@ -77,12 +77,12 @@ class PaperHeads:
         norms = self.norms()
         return all(norms[name] <= limit * (1 + 1e-12) for name, limit in self.limits.items())
 
-    def outputs(self, bits: Float[np.ndarray, "n T"]) -> Float[np.ndarray, "n p"]:
+    def outputs(self, bits: Shaped[np.ndarray, "n T"]) -> Float[np.ndarray, "n p"]:
         """The sum of the heads on rows of bits, in float64 and without the T x d tokens."""
         b = np.asarray(bits, dtype=np.float64)
         return np.sum([self._head(W, b) for W in self.heads], axis=0)
 
-    def tokens(self, row: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T_1 d"]:
+    def tokens(self, row: Shaped[np.ndarray, " T"]) -> Float[np.ndarray, "T_1 d"]:
         """The T tokens of one input and [CLS]."""
         d = self.positions.shape[1]
         unit = np.eye(d)

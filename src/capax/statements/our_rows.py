@@ -1,0 +1,104 @@
+"""Rows of statements that the paper does not have."""
+
+from capax.statements.statement import Statement
+
+OUR_ROWS: tuple[Statement, ...] = (
+    Statement(
+        "Covers of a whole matrix",
+        "By rank (W_QK = W_Q W_K^T of width r) and by absolute entries; neither feels m nor T.",
+        (
+            "capax.capacity.linear.structured_covers:log_cover_rank",
+            "capax.capacity.linear.structured_covers:log_cover_entries",
+        ),
+        (
+            "tests/capacity/linear/test_structured_covers.py"
+            "::test_no_packing_of_low_rank_matrices_is_larger_than_the_cover",
+            "tests/capacity/linear/test_structured_covers.py"
+            "::test_some_mean_of_signed_units_is_within_eps_of_every_matrix",
+        ),
+        paper="not in the paper",
+        ours="r (d + k + 1) ln(1 + 6B/eps); ln D(dk, ceil((B/eps)^2))",
+        in_paper=False,
+    ),
+    Statement(
+        "Certificate",
+        "Several routes at their shares of delta; a minimum only over the same predictor.",
+        (
+            "capax.capacity.certificates.certifying:certify",
+            "capax.capacity.certificates.portfolio:assemble",
+            "capax.capacity.weights.a_posteriori:round_up",
+            "capax.capacity.certificates.running_error:evaluate_with_error",
+        ),
+        (
+            "tests/capacity/certificates/test_certificate.py"
+            "::test_a_description_of_another_predictor_never_speaks_for_the_model",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not",
+            "tests/capacity/certificates/test_margin_rounding.py"
+            "::test_the_error_bound_holds_against_sixty_digits",
+        ),
+        paper="not in the paper",
+        ours="grid over norms and margins, every share of delta shown, rounding errors subtracted",
+        in_paper=False,
+    ),
+    Statement(
+        "Tail inversion",
+        "Hold-out and Occam by the binomial tail itself; the price of rejected training sets.",
+        (
+            "capax.capacity.complexity.tail_inversion:binomial_upper",
+            "capax.capacity.certificates.tails:holdout_bound",
+            "capax.capacity.certificates.tails:occam_tail_bound",
+            "capax.capacity.certificates.tails:price_of_conditioning",
+            "capax.capacity.certificates.occam:occam_bound",
+        ),
+        (
+            "tests/capacity/complexity/test_tail_inversion.py"
+            "::test_the_inverse_is_proved_and_tight_in_60_digits",
+            "tests/capacity/certificates/test_tails.py"
+            "::test_coverage_of_the_holdout_bound_is_exact",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
+        ),
+        paper="not in the paper",
+        ours="max{p : P[Bin(m, p) <= k] >= delta 2^-bits}, below 1 for every code length",
+        in_paper=False,
+    ),
+    Statement(
+        "PAC-Bayes-kl",
+        "Error of a randomised predictor: a Gaussian around a network, or a version space.",
+        (
+            "capax.capacity.certificates.pac_bayes:pac_bayes_bound",
+            "capax.capacity.certificates.pac_bayes:gaussian_pac_bayes_bound",
+            "capax.capacity.certificates.pac_bayes:version_space_bound",
+            "capax.capacity.certificates.gibbs:gibbs_errors",
+            "capax.training.posterior:train_prior_and_posterior",
+        ),
+        (
+            "tests/capacity/certificates/test_pac_bayes.py::test_the_bound_is_its_formula",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
+            "tests/training/test_posterior.py::test_prior_and_posterior_give_a_certificate",
+        ),
+        paper="not in the paper",
+        ours="kl^-1(R_n, (KL + ln(2 sqrt(n)/delta))/n), sigma from a grid, the "
+        "sampled error paid for",
+        in_paper=False,
+    ),
+    Statement(
+        "Linear read-out",
+        "Rademacher bound of a read-out on fixed features, without a detour through covers.",
+        (
+            "capax.capacity.certificates.linear_readout:linear_readout_bound",
+            "capax.capacity.certificates.linear_readout:linear_complexity",
+        ),
+        (
+            "tests/capacity/certificates/test_pac_bayes.py"
+            "::test_linear_complexity_is_above_the_exact_one",
+            "tests/capacity/certificates/test_simulated_routes.py"
+            "::test_the_bound_holds_and_half_of_it_does_not",
+        ),
+        paper="not in the paper",
+        ours="ramp loss + 2 a b/(gamma sqrt(m)) + 3 sqrt(ln(2/delta)/2m), b measured on the sample",
+        in_paper=False,
+    ),
+)
