@@ -68,7 +68,7 @@ def play(T: list[int], trials: int, slots: int, chunk: float, jobs: int) -> dict
     worker_module.Slots = PlayedSlots
     PlayedSlots.chunk_seconds = chunk / 1000
     transformer_family._hardware = lambda *_: Hardware(slots=slots, workers=1)
-    plan = load_experiment(experiment_path("figure2"), "paper")
+    plan = load_experiment(experiment_path("figure2"), "grid")
     search = plan.panels[0].search.model_copy(update={"trials": trials})
     panel = plan.panels[0].model_copy(update={"T": tuple(T), "search": search})
     plan = plan.model_copy(update={"panels": (panel,)})

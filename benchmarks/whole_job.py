@@ -1,6 +1,6 @@
 """Where the time of a whole job goes, from the start of the process to the last result.
 
-    python benchmarks/whole_job.py figure2 --scale paper --jobs 4
+    python benchmarks/whole_job.py figure2 --scale grid --jobs 4
     python benchmarks/whole_job.py figure2 --scale beyond --jobs 2 --out beyond.json
 
 A job starts from empty caches (compiled programs, kernels, the driver's own) in a folder that is

@@ -24,8 +24,28 @@ def test_every_scale_is_valid(path, scale):
     assert experiment.name == path.stem and experiment.claim
 
 
-def test_the_paper_scale_is_the_protocol():
-    panel = load_experiment(experiment_path("figure2"), "paper").panels[0]
+def test_the_published_scale_is_appendix_c():
+    panel = load_experiment(experiment_path("figure2"), "published").panels[0]
+    assert sorted(panel.T) == [*range(100, 801, 50), 900, 1000, 1100]
+    assert sorted(panel.search.m) == list(range(50, 201, 10))
+    assert panel.search.trials == 40 and panel.restarts == 5
+    spec = family_of(panel).trial(panel, 300, 70, 3).spec
+    assert (spec.steps, spec.eval_every, spec.success.accuracy) == (1000, 10, 0.99)
+    assert set(spec.dropout.model_dump().values()) == {0.1}
+    rule = spec.optimiser
+    assert (rule.name, rule.lr, rule.weight_decay, rule.decay) == ("adam", 1e-3, 1e-4, "coupled")
+    curves, attention, _ = load_experiment(experiment_path("figure3"), "published").panels
+    assert (curves.search.trials, curves.restarts) == (40, 5)
+    head = family_of(attention).trial(attention, 50, 300, 0).spec
+    assert (head.model.heads, head.model.head_width, head.steps) == (1, 64, 500)
+    parity = load_experiment(experiment_path("figure4"), "published").panels[0]
+    assert family_of(parity).trial(parity, 10, 2048, 0).spec.batch_size == 2048
+
+
+def test_the_grid_of_our_own_protocol_is_also_read_by_its_former_name():
+    grid, former = (load_experiment(experiment_path("figure2"), n) for n in ("grid", "paper"))
+    assert grid == former and former.scale == "grid"
+    panel = grid.panels[0]
     assert sorted(panel.T) == [50, 100, 200, 300, 400, 600, 800]
     assert panel.search.trials == 40 and panel.restarts == 5
     spec = family_of(panel).trial(panel, 300, 70, 3).spec

@@ -20,8 +20,14 @@ from capax.data.task import TaskSpec
 from capax.errors import InputError, require
 
 SETTINGS = ("task", "model", "optimiser", "training")
-OPTIMISER_FIELDS = ("lr", "weight_decay", "b1", "b2", "eps", "momentum", "schedule", "warmup")
-TRAINING_FIELDS = ("steps", "eval_every", "mode", "batch_size", "restarts")
+OPTIMISER_FIELDS = (
+    *("lr", "weight_decay", "b1", "b2", "eps", "momentum", "schedule", "warmup"),
+    *("decay", "decayed", "clip"),
+)
+TRAINING_FIELDS = (
+    *("steps", "eval_every", "mode", "batch_size", "restarts", "dropout", "success"),
+    *("two_logits", "head_bias", "cls_position"),
+)
 
 MOST_VARIANTS = 1000
 

@@ -20,7 +20,7 @@ Everything can be said in more detail, and at several scales:
     T = [50, 100]
     search = { method = "adaptive", max_trials = 64 }
 
-    [scales.paper.panels.threshold]     # laid over the tables above by --scale paper
+    [scales.large.panels.threshold]     # laid over the tables above by --scale large
     T = [50, 100, 200]
 
 `data = "mine.npz"` instead of a function trains on examples of your own (`capax.data.file_task`);
@@ -56,6 +56,8 @@ _FILE_FIELDS = (
 _ONLY_PANEL, _ONLY_SCALE = "threshold", "default"
 _RESTARTS = {"transformer": 5}
 """Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
+_FORMER_SCALES = {"paper": "grid"}
+"""Scales of shipped experiments by the names they had; what the paper did is `published`."""
 SEEDS_APART = 10**9
 """No search numbers so many trials of one m, so experiments of two seeds share none."""
 
@@ -155,6 +157,7 @@ def build_experiment(
     check_names(fields, _FILE_FIELDS, "the experiment file")
     scales = table(fields, "scales") or {_ONLY_SCALE: {}}
     chosen = scale if scale is not None else next(iter(scales))
+    chosen = chosen if chosen in scales else _FORMER_SCALES.get(chosen, chosen)
     if chosen not in scales:
         raise InputError(f"scale: unknown scale {shown(chosen)}{nearest(chosen, tuple(scales))}")
     with inside("scales."):

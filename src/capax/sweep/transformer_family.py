@@ -8,7 +8,7 @@ import numpy as np
 import safetensors.numpy
 
 from capax.attention.checkpoint import to_bytes
-from capax.attention.transformer import Transformer, TransformerSpec, transformer_spec
+from capax.attention.transformer import Transformer, transformer_spec
 from capax.data.feasible import smallest_m
 from capax.data.file_task import FileTask
 from capax.errors import InputError, inside
@@ -24,8 +24,8 @@ from capax.training import (
     compile_ahead,
     train,
 )
-from capax.training.fused.step import compile_in_background, not_covered
 from capax.training.hardware import MANY, MAX_SLOTS
+from capax.training.kernel_choice import compile_in_background, is_written_for
 
 _AT_ONCE = 256  # models that the kernel trains side by side: two on every multiprocessor, nearly
 _SET_BY_THE_SWEEP = {
@@ -117,9 +117,8 @@ class TransformerFamily:
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
         spec = self.trial(panel, T, largest_m(panel, T), 0).spec
-        if self.block(T) or not isinstance(spec.model, TransformerSpec):
-            return
-        compile_in_background(spec.model, spec.optimiser, spec.task.m)
+        if not self.block(T):
+            compile_in_background(spec)
 
 
 def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
@@ -136,16 +135,9 @@ def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
     whole = (panel.search.round_size - 1).bit_length()
     half, quarter = 1 << max(3, whole - 1), 1 << max(3, whole - 2)
     every = min(_AT_ONCE, 1 << ((panel.search.round_size * panel.restarts).bit_length() - 1))
-    if _has_kernel(spec, every):
+    if is_written_for(spec, every):
         return Hardware(slots=every)
     return Hardware(slots=min(MAX_SLOTS, half if half >= MANY else quarter))
-
-
-def _has_kernel(spec: TrialSpec, width: int) -> bool:
-    model = spec.model
-    if not isinstance(model, TransformerSpec):
-        return False
-    return not_covered(model, spec.optimiser, spec.task.m, width) is None
 
 
 def _specs(trials: Iterator[Trial | None], waiting: dict[str, Trial]) -> Iterator[TrialSpec | None]:

@@ -25,11 +25,8 @@ from jax import lax
 from jax.sharding import SingleDeviceSharding
 
 from capax.attention.collapsed.design import LONG
-from capax.attention.transformer import TransformerSpec
-from capax.training.fused.kernel import ptx
-from capax.training.fused.nvrtc import NvrtcError
-from capax.training.fused.step import has_hopper, not_covered, why_not
 from capax.training.hardware import drawn_simply, launched_singly
+from capax.training.kernel_choice import may_serve, source_compiles, trouble
 from capax.training.program import SUBSET, Data, Lane, Program, Target, advance, examine, start
 
 _SENT = 1 << 28  # bytes of zeros that are sent to a device; to compile a program is faster beyond
@@ -156,9 +153,10 @@ class _Compiler:
     def advance(self) -> Any:
         """One chunk; where the kernel may serve it is taken at once, and tried on one example
         meanwhile."""
-        if self.width > 1 and self._may_be_fused() and self._source_compiles():
+        if self.width > 1 and self._may_be_fused():
             trial: Future[Any] = Future()
-            threading.Thread(target=_into, args=(trial, self._trouble), daemon=True).start()
+            tried = partial(trouble, self.program, self.width, self.device)
+            threading.Thread(target=_into, args=(trial, tried), daemon=True).start()
             try:
                 fused = self._advance(replace(self.program, fused=True))
             except jax.errors.JaxRuntimeError:
@@ -185,27 +183,8 @@ class _Compiler:
         return jax.ShapeDtypeStruct((rows, columns), jnp.uint8)
 
     def _may_be_fused(self) -> bool:
-        program, path = self.program, self.program.path
-        plain = path.name != "collapsed" or program.mode != "full_batch" or program.block
-        if plain or not has_hopper(self.device) or not isinstance(path.spec, TransformerSpec):
-            return False
-        return not_covered(path.spec, program.rule, program.rows, self.width) is None
-
-    def _source_compiles(self) -> bool:
         """Waits for NVRTC here, where nobody waits for us to finish tracing."""
-        try:
-            return bool(ptx(self._transformer(), self.program.rule))
-        except NvrtcError:
-            return False
-
-    def _trouble(self) -> str | None:
-        program = self.program
-        return why_not(self._transformer(), program.rule, program.rows, self.width, self.device)
-
-    def _transformer(self) -> TransformerSpec:
-        spec = self.program.path.spec
-        assert isinstance(spec, TransformerSpec), "only Transformers have a kernel"
-        return spec
+        return may_serve(self.program, self.width, self.device) and source_compiles(self.program)
 
     def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """`function` for every lane of its argument."""

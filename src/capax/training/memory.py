@@ -114,15 +114,28 @@ def all_memory(device: jax.Device) -> int:
     return int((device.memory_stats() or {}).get("bytes_limit", 8 << 30))
 
 
+def dropout_bytes(path: Path, rows: int) -> int:
+    """Bytes that a run with dropout needs besides: about 16 arrays of a vector per example and
+    head, and 12 of the tokens of one example."""
+    spec = path.spec
+    assert isinstance(spec, TransformerSpec), "specs with dropout are Transformers"
+    return _FLOAT * spec.d * (16 * rows * spec.heads + 12 * spec.T)
+
+
 def plan(
-    path: Path, rows: int, validation_rows: int, hardware: Hardware, whole: int | None = None
+    path: Path,
+    rows: int,
+    validation_rows: int,
+    hardware: Hardware,
+    whole: int | None = None,
+    besides: int = 0,
 ) -> MemoryPlan:
     """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one.
 
     rows: examples whose activations a run keeps at once; whole: all its examples, where slots go
-    together and their gradients are in pieces of `rows` examples.
+    together and their gradients are in pieces of `rows` examples. besides: further bytes per slot.
     """
-    spec, one = path.spec, slot_bytes(path, rows)
+    spec, one = path.spec, slot_bytes(path, rows) + besides
     block = 4 * block_rows(path) * spec.alphabet * spec.T * _FLOAT
     shared = validation_rows * spec.T + block
     if whole is not None:

@@ -7,9 +7,13 @@ from jaxtyping import Array, Float
 def cross_entropy(
     logits: Float[Array, "m"], y: Float[Array, "m"], mask: Float[Array, "m"]
 ) -> Float[Array, ""]:
-    """Mean of log(1 + e^z) - y z over the kept examples (logistic loss of logits z)."""
-    losses = jnp.logaddexp(logits, jnp.zeros_like(logits)) - y * logits
-    return jnp.sum(mask * losses) / jnp.sum(mask)
+    """Mean logistic loss over the kept examples."""
+    return jnp.sum(mask * binary_losses(logits, y)) / jnp.sum(mask)
+
+
+def binary_losses(logits: Float[Array, "m"], y: Float[Array, "m"]) -> Float[Array, "m"]:
+    """log(1 + e^z) - y z for each logit z."""
+    return jnp.logaddexp(logits, jnp.zeros_like(logits)) - y * logits
 
 
 def accuracy(

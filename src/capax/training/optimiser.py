@@ -27,10 +27,47 @@ def transformation(
 ) -> optax.GradientTransformation:
     """The Optax transformation of `rule` with these rates over a run of `steps` steps."""
     rate = _scheduled(rule, lr, steps)
+    clip = [] if rule.clip is None else [_clipped(rule.clip)]
     if rule.name == "sgd":
-        return optax.sgd(rate, momentum=rule.momentum)
-    decay = [] if rule.name == "adam" else [optax.add_decayed_weights(weight_decay)]
-    return optax.chain(_scale_by_adam(rule), *decay, optax.scale_by_learning_rate(rate))
+        sgd = optax.sgd(rate, momentum=rule.momentum)
+        return optax.chain(*clip, sgd) if clip else sgd
+    decay = [_decayed(weight_decay, rule.decayed)]
+    before = decay if rule.decay == "coupled" else []
+    after = decay if rule.name == "adamw" else []
+    return optax.chain(
+        *clip, *before, _scale_by_adam(rule), *after, optax.scale_by_learning_rate(rate)
+    )
+
+
+def _clipped(norm: float) -> optax.GradientTransformation:
+    """Gradients of at most this norm, as PyTorch's `clip_grad_norm_` scales them."""
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        del params
+        squares = [jnp.sum(jnp.square(g)) for g in jax.tree.leaves(updates)]
+        factor = jnp.minimum(norm / (jnp.sqrt(jnp.sum(jnp.stack(squares))) + 1e-6), 1.0)
+        return jax.tree.map(lambda g: factor * g, updates), state
+
+    return optax.GradientTransformation(optax.init_empty_state, update)
+
+
+_LINEAR = ("W_Q", "W_K", "W_V", "W_O", "W_in", "W_out", "w", "w_0")
+"""Weights of linear maps by their name, the read-out's among them; minGPT decays these alone."""
+
+
+def _decayed(weight_decay: Rate, which: str) -> optax.GradientTransformation:
+    """`weight_decay` times the parameters, or times the weights of linear maps, is added."""
+    if which == "all":
+        return optax.add_decayed_weights(weight_decay)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        def add(path: Any, g: Array, p: Array) -> Array:
+            name = jax.tree_util.keystr(path[-1:], simple=True)
+            return g + weight_decay * p if name in _LINEAR else g
+
+        return jax.tree_util.tree_map_with_path(add, updates, params), state
+
+    return optax.GradientTransformation(optax.init_empty_state, update)
 
 
 def _scale_by_adam(rule: OptimiserSpec) -> optax.GradientTransformation:

@@ -14,9 +14,10 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from capax.attention.collapsed import one_layer, pairwise
 from capax.attention.collapsed.design import Design, in_thirds, one_hot
-from capax.attention.collapsed.one_layer import collapse, expand, support_mass, tabulate
+from capax.attention.collapsed.one_layer import Collapsed, collapse, expand, support_mass, tabulate
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.architecture import Architecture
+from capax.training.parametrisation import ONE_ROW_EACH, Parametrisation
 
 Bits = UInt8[Array, "m T"]
 Support = Int[Array, "s"]
@@ -31,14 +32,20 @@ class CollapsedPath:
     tensor_cores: bool = False
     name: Literal["collapsed"] = "collapsed"
     reason: None = None
+    trained: Parametrisation = ONE_ROW_EACH
 
     def init(self, key: Array) -> Any:
         """Parameters drawn exactly as the naive model draws them."""
-        return collapse(Transformer.init(self.spec, key=key))
+        network = collapse(Transformer.init(self.spec, key=key))
+        return self.trained.extend(network, key, self.spec.init_scale)
 
     def model(self, params: Any) -> Transformer:
         """The parameters as an ordinary Transformer."""
-        return expand(params, self.spec)
+        return expand(self.network(params), self.spec)
+
+    def network(self, params: Any) -> Collapsed:
+        """The parameters as one network in the column order of the collapse."""
+        return self.trained.merged(params)
 
     def prepare(self, bits: Bits) -> Design:
         """The one-hot design matrix."""
@@ -47,15 +54,16 @@ class CollapsedPath:
 
     def logits(self, params: Any, design: Design) -> Float[Array, "m"]:
         """Logits of prepared inputs; differentiable in `params`."""
-        return one_layer.logits(params, design)
+        return one_layer.logits(self.network(params), design)
 
     def examiner(self, params: Any):
         """bits, support -> logits and attention mass; the table is built once."""
-        table = tabulate(params)
+        network = self.network(params)
+        table = tabulate(network)
 
         def examine(bits: Bits, support: Support, relevant: Array) -> tuple[Array, Array]:
             design = self.prepare(bits)
-            return support_mass(params, table, design, bits, support, relevant)
+            return support_mass(network, table, design, bits, support, relevant)
 
         return examine
 
@@ -190,12 +198,20 @@ class ModulePath:
 Path = CollapsedPath | PairwisePath | NaivePath | ModulePath
 
 
-def path_for(spec: TransformerSpec | Architecture, platform: str) -> Path:
-    """A rewriting that covers `spec`, the naive model (with the reason) where there is none."""
+def path_for(
+    spec: TransformerSpec | Architecture,
+    platform: str,
+    trained: Parametrisation = ONE_ROW_EACH,
+) -> Path:
+    """A rewriting that covers `spec`, the naive model (with the reason) where there is none.
+
+    trained: what is trained of a one-layer network, the only one with a choice.
+    """
     if isinstance(spec, Architecture):
         return ModulePath(spec)
     deep = spec.layers > 1
     reason = (pairwise if deep else one_layer).why_not(spec)
     if reason is not None:
         return NaivePath(spec, reason)
-    return (PairwisePath if deep else CollapsedPath)(spec, tensor_cores=platform == "gpu")
+    cores = platform == "gpu"
+    return PairwisePath(spec, cores) if deep else CollapsedPath(spec, cores, trained=trained)

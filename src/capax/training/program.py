@@ -16,12 +16,15 @@ from jax import lax
 from jaxtyping import Array, Float, Int, UInt8, UInt32
 
 from capax.attention.transformer import TransformerSpec
+from capax.training.dropout.masks import Masks
+from capax.training.dropout.network import dropped_logits
+from capax.training.dropout.token_kernel import kernel_sums
 from capax.training.fused.step import fused_step, pack
-from capax.training.objective import accuracy, cross_entropy
+from capax.training.objective import accuracy, binary_losses, cross_entropy
 from capax.training.optimiser import transformation
-from capax.training.paths import Path
+from capax.training.paths import CollapsedPath, Path
 from capax.training.pieces import in_pieces
-from capax.training.specs import OptimiserSpec
+from capax.training.specs import NOTHING_DROPPED, DropoutSpec, OptimiserSpec
 
 SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
 _FEW = 64  # rows that all lanes answer together where gradients are in pieces: memory for few
@@ -43,6 +46,7 @@ class Program:
     block: int = 0  # examples per piece of a gradient; 0: all at once
     larger: tuple[int, ...] = ()  # and per piece of a lane alone that has many
     labelled: bool = False  # the pool has the labels in a column after the inputs
+    dropout: DropoutSpec = NOTHING_DROPPED
 
 
 # A leaf of a lane: a JAX array on the device, a NumPy array while the lane is being made on the
@@ -107,7 +111,8 @@ def advance(
     busy: 1 for a slot with a run in it, 0 for an idle one, which the fused step and gradients in
     pieces then leave out.
     """
-    step, fixed = (_fused if program.fused else _plain)(program, lane, busy)
+    make = _dropping if program.dropout.is_used else _fused if program.fused else _plain
+    step, fixed = make(program, lane, busy)
     carry = (lane.params, lane.state, lane.step)
     (params, state, number), _ = lax.scan(step, carry, None, length=program.chunk)
     lane = lane._replace(params=params, state=state, step=number)
@@ -142,6 +147,33 @@ def _plain(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]
         return (params, state, number + 1), None
 
     return step, fixed
+
+
+def _dropping(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
+    """A step with dropout, its tokens in a kernel where `program.fused`; and the batch, prepared
+    for evaluation, where it stays the same."""
+    path, data = program.path, lane.data
+    assert isinstance(path, CollapsedPath), "specs with dropout are of one layer"
+    full = program.mode == "full_batch"
+    used = data.mask if busy is None else data.mask * busy
+    optimiser = _optimiser(program, lane)
+
+    def loss(params: Any, batch: Any, masks: Masks) -> Array:
+        bits, y, mask = batch
+        sums = kernel_sums(mask) if program.fused else None
+        values = dropped_logits(path.network(params), bits, masks, program.dropout, sums)
+        return jnp.sum(mask * binary_losses(values, y)) / jnp.maximum(jnp.sum(mask), 1.0)
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        params, state, number = carry
+        batch = (data.bits, data.y, used) if full else _fresh_bits(program, lane, number)
+        gradient = jax.grad(loss)(params, batch, Masks(lane.key, number))
+        with jax.numpy_dtype_promotion("standard"):
+            updates, state = optimiser.update(gradient, state, params)
+            params = optax.apply_updates(params, updates)
+        return (params, state, number + 1), None
+
+    return step, _prepared(program, data) if full else None
 
 
 def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
@@ -215,13 +247,18 @@ def _prepared(program: Program, data: Data) -> Any:
 
 
 def _fresh(program: Program, lane: Lane, number: Array) -> Any:
+    """A batch of new inputs, prepared."""
+    bits, y, ones = _fresh_bits(program, lane, number)
+    return program.path.prepare(bits), y, ones
+
+
+def _fresh_bits(program: Program, lane: Lane, number: Array) -> Any:
     """A batch of new inputs; it depends on the run's key and the step only."""
     key = jax.random.fold_in(jax.random.wrap_key_data(lane.key, impl="threefry2x32"), number)
     T = program.path.spec.T
     words = jax.random.bits(key, (program.rows, T), jnp.uint32)
     bits = (words < lane.target.threshold).astype(jnp.uint8)
-    ones = jnp.ones(program.rows, jnp.float32)
-    return program.path.prepare(bits), labels(lane.target, bits), ones
+    return bits, labels(lane.target, bits), jnp.ones(program.rows, jnp.float32)
 
 
 def _optimiser(program: Program, lane: Lane) -> optax.GradientTransformation:

@@ -49,11 +49,12 @@ class Record:
     def add(
         self, loss: float, train: float, validation: float, validation_rows: int, mass: float
     ) -> None:
-        """One evaluation; solved means every row of the whole validation set is right."""
-        step = self.step + self.spec.eval_every
+        """One evaluation; a run is solved by its rule, on the whole validation set."""
+        step, rule = self.step + self.spec.eval_every, self.spec.success
         self.rows.append((step, loss, train, validation, validation_rows, mass))
+        counts = rule.when == "best" or step >= self.spec.steps
         whole = validation_rows == self.spec.task.validation_size
-        if self.solved_step is None and whole and validation == 1.0:
+        if self.solved_step is None and counts and whole and rule.is_met(validation):
             self.solved_step = step
 
     @property

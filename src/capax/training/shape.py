@@ -8,8 +8,9 @@ from capax.data.file_task import FileTask
 from capax.errors import InputError, shown
 from capax.training.compiled import executables
 from capax.training.hardware import Hardware, enable_cache
-from capax.training.memory import MemoryPlan, block_rows, piece_rows, plan
+from capax.training.memory import MemoryPlan, block_rows, dropout_bytes, piece_rows, plan
 from capax.training.optimiser import rule_of
+from capax.training.parametrisation import Parametrisation
 from capax.training.paths import CollapsedPath, path_for
 from capax.training.pieces import larger_pieces
 from capax.training.program import Program
@@ -32,7 +33,13 @@ def shape_of(trial: TrialSpec) -> dict[str, object]:
         "data": task.content if isinstance(task, FileTask) else None,
         "p": None if isinstance(task, FileTask) else task.probability,
         "validation_size": task.validation_size,
+        "dropout": trial.dropout,
+        "parametrisation": _trained(trial),
     }
+
+
+def _trained(trial: TrialSpec) -> Parametrisation:
+    return Parametrisation(trial.two_logits, trial.head_bias, trial.cls_position)
 
 
 def check_fits(trial: TrialSpec, first: TrialSpec) -> None:
@@ -54,16 +61,17 @@ def padded_rows(trial: TrialSpec, max_m: int, platform: str) -> int:
 
 def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int = 0) -> Program:
     """The program that trains `trial` on `hardware`, with gradients in pieces of `block` rows."""
-    path = path_for(trial.model, hardware.platform)
+    path = path_for(trial.model, hardware.platform, _trained(trial))
     rows = padded_rows(trial, max_m, hardware.platform)
     labelled = isinstance(trial.task, FileTask)
     s = 1 if isinstance(trial.task, FileTask) else trial.task.target.s
-    block = block if trial.mode == "full_batch" else 0
+    whole = trial.mode == "online" or trial.dropout.is_used
+    block = 0 if whole else block
     larger: tuple[int, ...] = ()
     if block:
         rows = -(-rows // block) * block
         if isinstance(path, CollapsedPath):  # a design matrix in thirds cannot be cut into pieces
-            path = CollapsedPath(path.spec)
+            path = replace(path, tensor_cores=False)
         if hardware.platform == "cpu":
             larger = larger_pieces(block, rows, piece_rows(path))
     return Program(
@@ -78,6 +86,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         block=block,
         larger=larger,
         labelled=labelled,
+        dropout=trial.dropout,
     )
 
 
@@ -86,7 +95,8 @@ def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     kept = max((program.block, *program.larger)) or program.rows
     together = program.block > 0 and hardware.platform != "cpu"
     whole = program.rows if together else None
-    return plan(program.path, kept, program.validation_rows, hardware, whole)
+    besides = dropout_bytes(program.path, kept) if program.dropout.is_used else 0
+    return plan(program.path, kept, program.validation_rows, hardware, whole, besides)
 
 
 def compile_ahead(

@@ -1,13 +1,15 @@
-"""What a training run is: task, model, optimiser, budget. Frozen; its identity is its hash.
+"""What a training run is: task, model, optimiser, protocol. Frozen; its identity is its hash.
 
-A trial is one task with up to `restarts` runs: same data, new initialisation. Everything that
-changes a result is a field here; everything that only changes speed is in `hardware`.
+A trial is one task with up to `restarts` runs: same data, new initialisation and new dropout masks.
+Everything that changes a result is a field here; everything that only changes speed is in
+`hardware`.
 """
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_serializer, model_validator
 
+from capax.attention.collapsed import one_layer
 from capax.attention.transformer import TransformerSpec
 from capax.data.file_task import FileTask
 from capax.data.specs import Spec
@@ -17,12 +19,34 @@ from capax.identity import digest
 from capax.training.architecture import Architecture
 
 
-class OptimiserSpec(Spec):
+class _WithLaterFields(Spec):
+    """A spec that grew: its later fields are left out of a dump while they have their defaults.
+
+    The hash of a dump is the identity of a run, so results made before there was a choice keep
+    their identity.
+    """
+
+    later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, dump: Any) -> dict[str, Any]:
+        fields, known = dump(self), type(self).model_fields
+        same = {name for name in self.later if getattr(self, name) == known[name].default}
+        return {name: value for name, value in fields.items() if name not in same}
+
+
+class OptimiserSpec(_WithLaterFields):
     """The update rule: `adamw`, `adam` or `sgd` with momentum, as Optax defines them.
 
     `schedule`: factor on `lr` over the run: constant, linear to 0 or half a cosine to 0, after
-    `warmup` steps that grow linearly from 0. `weight_decay` is decoupled and for `adamw` only.
+    `warmup` steps that grow linearly from 0. `decay`: decoupled weight decay belongs to `adamw`;
+    coupled decay (`adam` only) adds `weight_decay` times the parameters to the gradient, as the
+    `weight_decay` of PyTorch's Adam does. `decayed`: all parameters, or the weights of linear maps
+    alone (W_Q, W_K, W_V, W_O, W_in, W_out and the read-out). `clip`: gradients of a larger norm
+    are scaled down to this norm, before any decay is added.
     """
+
+    later = ("decay", "decayed", "clip")
 
     name: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
@@ -33,9 +57,66 @@ class OptimiserSpec(Spec):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     warmup: int = Field(default=0, ge=0)
+    decay: Literal["decoupled", "coupled"] = "decoupled"
+    decayed: Literal["all", "weights"] = "all"
+    clip: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _coupled_decay_is_part_of_adam(self) -> "OptimiserSpec":
+        fits = self.decay == "decoupled" or self.name == "adam"
+        require(fits, "decay", "decoupled, or coupled with name = 'adam'", f"name {self.name!r}")
+        return self
 
 
-class _Training(Spec):
+class DropoutSpec(Spec):
+    """Chances that a number is set to 0 in training (the others are scaled up), as in minGPT.
+
+    `attention`: the weights of a head; `embedding`: the token vectors, [CLS] among them, before the
+    block; `output`: what attention and MLP add to the residual stream. Evaluation drops nothing.
+    """
+
+    attention: float = 0.0
+    embedding: float = 0.0
+    output: float = 0.0
+
+    @model_validator(mode="after")
+    def _chances(self) -> "DropoutSpec":
+        for name, chance in self:
+            require(0 <= chance < 1, f"dropout.{name}", "a chance in [0, 1)", chance)
+        return self
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything is dropped."""
+        return (self.attention, self.embedding, self.output) != (0.0, 0.0, 0.0)
+
+
+NOTHING_DROPPED = DropoutSpec()
+
+
+class SuccessRule(Spec):
+    """When a run counts as solved: its validation accuracy exceeds `accuracy`.
+
+    `accuracy` = 1 wants every row right. `when`: at the best evaluation of the run, or at its end.
+    """
+
+    accuracy: float = 1.0
+    when: Literal["best", "end"] = "best"
+
+    @model_validator(mode="after")
+    def _can_be_met_and_missed(self) -> "SuccessRule":
+        wanted = "a share from 0.5 (guessing) to 1 (no run has more)"
+        require(0.5 <= self.accuracy <= 1, "success.accuracy", wanted, self.accuracy)
+        return self
+
+    def is_met(self, accuracy: float) -> bool:
+        """Whether this accuracy on the whole validation set is enough."""
+        return accuracy > self.accuracy or accuracy == 1.0
+
+
+class _Training(_WithLaterFields):
+    later = ("dropout", "success", "two_logits", "head_bias", "cls_position")
+
     task: TaskSpec | FileTask
     model: TransformerSpec | SerializeAsAny[Architecture]
     optimiser: OptimiserSpec = OptimiserSpec()
@@ -43,6 +124,11 @@ class _Training(Spec):
     eval_every: int = Field(default=100, ge=1)
     mode: Literal["full_batch", "online"] = "full_batch"
     batch_size: int = Field(default=512, ge=1)
+    dropout: DropoutSpec = NOTHING_DROPPED
+    success: SuccessRule = SuccessRule()
+    two_logits: bool = False
+    head_bias: bool = True
+    cls_position: bool = False
 
     @model_validator(mode="after")
     def _fields_fit_together(self):
@@ -53,6 +139,17 @@ class _Training(Spec):
         drawn = isinstance(self.task, TaskSpec) or self.mode == "full_batch"
         require(drawn, "mode", "full_batch for the examples of a file", self.mode)
         require(self.task.validation_size >= 1, "validation_size", "at least 1", 0)
+        return self
+
+    @model_validator(mode="after")
+    def _protocol_fits_the_model(self):
+        """The details of minGPT are written for the paper's network: one layer, softmax."""
+        model, network = self.model, "a one-layer Transformer with softmax"
+        fits = isinstance(model, TransformerSpec) and one_layer.why_not(model) is None
+        for name in ("dropout", "two_logits", "head_bias", "cls_position"):
+            value = getattr(self, name)
+            unset = value == type(self).model_fields[name].default
+            require(fits or unset, name, network, "another model")
         return self
 
 
@@ -68,7 +165,13 @@ class RunSpec(_Training):
 
 
 class TrialSpec(_Training):
-    """A task that is solved if one of `restarts` runs solves it."""
+    """A task that is solved if one of `restarts` runs solves it.
+
+    `two_logits`: two output embeddings are trained, one per label, and the logit is their
+    difference; `head_bias`: the read-out has a trained bias; `cls_position`: [CLS] is the sum of a
+    token embedding and a position, both trained. The paper's network has two logits, no bias and a
+    position for [CLS].
+    """
 
     restarts: int = Field(default=5, ge=1)
 

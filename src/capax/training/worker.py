@@ -1,5 +1,6 @@
 """A worker: one thread, one device, some slots. It takes runs, trains them, hands results back."""
 
+import functools
 import queue
 import threading
 from collections import deque
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
+from scipy.stats import binom
 
 from capax.data.task import Training
 from capax.errors import InfeasibleError
@@ -166,6 +168,18 @@ def _admit(
         slots.admit({slot: seed for slot, (seed, _) in seeds.items()})
 
 
+@functools.lru_cache(maxsize=64)
+def _rows_wrong(accuracy: float) -> int:
+    """Wrong answers among `SUBSET` random rows of a set with at least this accuracy: more have a
+    chance below 1e-12."""
+    return int(binom.isf(1e-12, SUBSET, 1.0 - accuracy)) if accuracy < 1 else 0
+
+
+def may_succeed_from(spec: RunSpec) -> float:
+    """Share right of the first rows from which on the whole set may meet the success rule."""
+    return 1.0 - _rows_wrong(spec.success.accuracy) / SUBSET
+
+
 def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
     """One chunk for all slots; the whole pool only for slots with a good enough first part."""
     measured = slots.advance(active)
@@ -173,7 +187,11 @@ def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders
     part = min(SUBSET, n)
     correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)
     seen = np.full(slots.width, part)
-    chosen = [i for i in active if n > part and correct[i] >= orders.examine_from * part]
+    chosen = [
+        i
+        for i, (job, _) in active.items()
+        if n > part and correct[i] >= min(orders.examine_from, may_succeed_from(job.spec)) * part
+    ]
     if chosen:
         correct[chosen], mass[chosen] = slots.examine(chosen)
         seen[chosen] = n

@@ -110,7 +110,7 @@ def expand(params: Collapsed, spec: TransformerSpec) -> Transformer:
     return assemble(spec, leaves)
 
 
-def _projection(params: Collapsed) -> Float[Array, "k_1 H d"]:
+def projection(params: Collapsed) -> Float[Array, "k_1 H d"]:
     """W'^T = (C diag(gain) [W_V | W_K q scale])^T, the score last; q the query of [CLS]."""
     k, H, d = params.W_V.shape
     x = normalised(params.ln1, params.cls)
@@ -122,14 +122,14 @@ def _projection(params: Collapsed) -> Float[Array, "k_1 H d"]:
     return centred(W * params.ln1.gain[None, None, :])
 
 
-def _cls_row(params: Collapsed, W: Array) -> Float[Array, "k_1 H"]:
+def cls_row(params: Collapsed, W: Array) -> Float[Array, "k_1 H"]:
     """y_* of the [CLS] token: its values and, last, its scores (without the common constant)."""
     columns, H, d = W.shape
     y = matmul(W.reshape(columns * H, d), params.cls, 1, 0).reshape(columns, H)
     return y if params.ln1 is None else inverse_deviation(params.cls) * y
 
 
-def _value_constant(params: Collapsed) -> Float[Array, "d"]:
+def value_constant(params: Collapsed) -> Float[Array, "d"]:
     """bias^T W_V + b_V, which every value shares."""
     d, b_V = params.cls.shape[0], params.b_V.reshape(-1)
     if params.ln1 is None:
@@ -144,7 +144,7 @@ def _read_out(params: Collapsed, sums: Array, mu: Array, y_cls: Array) -> Float[
     w_cls = jnp.exp(y_cls[-1] - mu)
     base = (w_cls[None, :] * y_cls[:k])[None, :, :]
     heads = (sums[:, :k] + base) / (sums[:, k:] + w_cls[None, None, :])  # [m, k, H]
-    mixed = heads.reshape(-1, d) + _value_constant(params)[None, :]
+    mixed = heads.reshape(-1, d) + value_constant(params)[None, :]
     x = matmul(mixed, params.W_O.reshape(d, d), 1, 0)
     x = x + (params.b_O + params.cls)[None, :]
     hidden = matmul(normalised_rows(params.ln2, x), params.W_in, 1, 0) + params.b_in[None, :]
@@ -155,8 +155,8 @@ def _read_out(params: Collapsed, sums: Array, mu: Array, y_cls: Array) -> Float[
 
 def logits(params: Collapsed, design: Design) -> Float[Array, "m"]:
     """The logits of m examples given by their one-hot rows; differentiable in `params`."""
-    W = _projection(params)
-    y_cls = _cls_row(params, W)
+    W = projection(params)
+    y_cls = cls_row(params, W)
     g_cls = lax.stop_gradient(y_cls[-1])
     ln = params.ln1 is not None
     sums, mu = head_sums(params.position, params.embed, W, g_cls, design, ln)
@@ -174,8 +174,8 @@ class Tabulated(eqx.Module):
 
 def tabulate(params: Collapsed) -> Tabulated:
     """Build the table once, to read any number of examples from it."""
-    W = _projection(params)
-    y_cls = _cls_row(params, W)
+    W = projection(params)
+    y_cls = cls_row(params, W)
     ln = params.ln1 is not None
     S, mu, w = table(params.position, params.embed, W, y_cls[-1], ln=ln)
     return Tabulated(S=S, w=w, mu=mu, y_cls=y_cls)

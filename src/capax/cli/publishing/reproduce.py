@@ -19,7 +19,8 @@ def reproduce(
     scale: Annotated[
         str,
         typer.Option(
-            help="quick (minutes on a laptop), paper, beyond, or smoke (a trial of everything)."
+            help="quick (minutes on a laptop), published (the paper's own protocol, for a GPU), "
+            "grid, beyond, or smoke (a trial of everything)."
         ),
     ] = "quick",
     experiments: Annotated[

@@ -7,7 +7,6 @@ Both give the same numbers up to rounding (`tests/training/test_fused.py`).
 import functools
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from capax.training.together import one_launch
 
 _MAX_ROWS = 256  # examples per step: beyond, XLA's large products are as fast
 _lock = threading.Lock()
-_DRIVER = Path("/dev/nvidiactl")
+DRIVER = Path("/dev/nvidiactl")
 
 
 def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int) -> str | None:
@@ -36,25 +35,15 @@ def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: in
         return f"only d = {WIDTH}, {HEADS} heads, bits and an MLP of a multiple of 64 units"
     if not spec.layer_norm or spec.activation != "gelu":
         return "only with LayerNorm and gelu"
-    if rule.name == "sgd":
-        return "only Adam and AdamW"
+    if rule.name == "sgd" or rule.decay == "coupled":
+        return "only Adam and AdamW with decoupled decay"
+    if rule.clip is not None or rule.decayed != "all":
+        return "only without clipping, and with decay of all parameters"
     if rows > _MAX_ROWS:
         return f"more than {_MAX_ROWS} examples per step"
     if width < MANY:
         return f"fewer than {MANY} models at once"
     return None
-
-
-def compile_in_background(spec: TransformerSpec, rule: OptimiserSpec, rows: int) -> None:
-    """Start NVRTC now, where an NVIDIA driver is and the kernel may serve: it takes seconds, and
-    neither JAX's start nor the drawing of data has to wait for it. `why_not` tells of mistakes."""
-    if not_covered(spec, rule, rows, MANY) is None and _DRIVER.exists():
-        threading.Thread(target=_quietly, args=(spec, rule), daemon=True).start()
-
-
-def _quietly(spec: TransformerSpec, rule: OptimiserSpec) -> None:
-    with suppress(NvrtcError):
-        ptx(spec, rule)
 
 
 def has_hopper(device: jax.Device) -> bool:

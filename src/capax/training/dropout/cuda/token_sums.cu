@@ -1,0 +1,302 @@
+// Sums over tokens under dropout, and their gradient: three kernels.
+//
+//   forward        a warp is an example: pooled tokens, kept and whole weights, mu of each head
+//   backward_U     the same warps: gradient of U
+//   backward_table a warp is 16 positions, and goes through all examples: gradient of the table
+//
+// sizes: rows m of a model, T, words of symbols per row. `used`: the rows that are examples; the
+// others give zeros. Models are blockIdx.x. seeds: the two words of the key, and the step.
+#include "tokens.cuh"
+
+extern __shared__ uint4 memory[];
+
+#define OWN(from, each) ((from) + static_cast<long long>(blockIdx.x) * (each))
+
+__device__ __forceinline__ Run run_of(const unsigned* seeds) {
+  const unsigned* own = OWN(seeds, 3);
+  return Run{own[0], own[1], own[2]};
+}
+__device__ __forceinline__ bool zeros_instead(float* to, int example, int m, int used,
+                                              const Place& at) {
+  if (example < used || example >= m) return false;
+  for (int i = at.lane; i < H * D; i += 32) to[i] = 0.0f;
+  return true;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    forward(const uint4* table, const float* U, const unsigned* words, const int* used,
+            const unsigned* seeds, const int* sizes, float* pooled, float* kept, float* total,
+            float* mu) {
+  int m = sizes[0], T = sizes[1], W = sizes[2], n = used[blockIdx.x];
+  Place at;
+  int example = blockIdx.y * WARPS + at.warp;
+  long long place = static_cast<long long>(blockIdx.x) * m + example;
+  if (zeros_instead(pooled + place * H * D, example, m, n, at) && at.lane < H)
+    kept[place * H + at.lane] = total[place * H + at.lane] = mu[place * H + at.lane] = 0.0f;
+  if (blockIdx.y * WARPS >= n) return;
+  bool busy = example < n;
+  uint4* own = memory + CHUNKS_BYTES / 16 + at.warp * LEFT;
+  if (busy) put_left(own, U + place * H * D, at);
+  Run run = run_of(seeds);
+  Table rows{OWN(table, 2 * T * ROW), memory, T};
+  float acc[8][4], top[2], whole[2] = {}, some[2] = {};
+  top[0] = top[1] = __int_as_float(0xff800000);  // minus infinity
+  clear(acc);
+  over_tiles(rows, words + place * W, example, busy, run, at, [&](int t0, const Tokens& x) {
+    float s[2][4], r[2][2];
+    scores(s, own, x, at);
+    to_scores(r, x.r, at);
+    float new_top[2] = {top[0], top[1]};
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        int t = t0 + 8 * half + 2 * at.quad + (e & 1);
+        s[half][e] = t < T ? s[half][e] * r[half][e & 1] : __int_as_float(0xff800000);
+        new_top[e >> 1] = fmaxf(new_top[e >> 1], s[half][e]);
+      }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      new_top[i] = fmaxf(new_top[i], beside(new_top[i], 1));
+      new_top[i] = fmaxf(new_top[i], beside(new_top[i], 2));
+    }
+    if (any_lane(new_top[0] > top[0] || new_top[1] > top[1])) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        float shrink = __expf(top[i] - new_top[i]);
+        top[i] = new_top[i];
+        whole[i] *= shrink, some[i] *= shrink;
+#pragma unroll
+        for (int j = 0; j < 8; j++) acc[j][2 * i] *= shrink, acc[j][2 * i + 1] *= shrink;
+      }
+    }
+    unsigned gone[2];
+    dropped_weights(gone, t0, example, run, at);
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        float w = __expf(s[half][e] - top[e >> 1]);
+        float a = is_dropped(gone[half], e) ? 0.0f : w;
+        whole[e >> 1] += w, some[e >> 1] += a;
+        s[half][e] = a * r[half][e & 1];
+      }
+    pool(acc, s, x);
+  });
+  if (!busy) return;
+  write_heads(pooled + place * H * D, acc, at);
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    float all = over_quad(whole[i]), chosen = over_quad(some[i]);
+    long long head = place * H + at.group + 8 * i;
+    if (at.quad == 0) kept[head] = chosen, total[head] = all, mu[head] = top[i];
+  }
+}
+
+struct Slopes {  // gradients of kept and total weights, and mu, of heads group and group + 8
+  float kept[2], total[2], mu[2];
+  __device__ __forceinline__ Slopes(const float* d_kept, const float* d_total, const float* mu_,
+                                    long long place, const Place& at) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      long long head = place * H + at.group + 8 * i;
+      kept[i] = d_kept[head], total[i] = d_total[head], mu[i] = mu_[head];
+    }
+  }
+};
+
+// From raw scores and raw products with the gradient of `pooled` to a w and ds of every head and
+// position; r where scores lie.
+__device__ __forceinline__ void weight_slopes(float (&aw)[2][4], float (&ds)[2][4],
+                                              const float (&s)[2][4], const float (&dot)[2][4],
+                                              const float (&r)[2][2], const Slopes& slope,
+                                              const unsigned (&gone)[2], int t0, int T,
+                                              const Place& at) {
+#pragma unroll
+  for (int half = 0; half < 2; half++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int t = t0 + 8 * half + 2 * at.quad + (e & 1), i = e >> 1;
+      float rt = r[half][e & 1];
+      float w = t < T ? __expf(s[half][e] * rt - slope.mu[i]) : 0.0f;
+      bool out = is_dropped(gone[half], e);
+      aw[half][e] = out ? 0.0f : w;
+      ds[half][e] = w * ((out ? 0.0f : dot[half][e] * rt + slope.kept[i]) + slope.total[i]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    backward_U(const uint4* table, const float* U, const unsigned* words, const int* used,
+               const unsigned* seeds, const float* mu, const float* d_pooled, const float* d_kept,
+               const float* d_total, const int* sizes, float* d_U) {
+  int m = sizes[0], T = sizes[1], W = sizes[2], n = used[blockIdx.x];
+  Place at;
+  int example = blockIdx.y * WARPS + at.warp;
+  long long place = static_cast<long long>(blockIdx.x) * m + example;
+  zeros_instead(d_U + place * H * D, example, m, n, at);
+  if (blockIdx.y * WARPS >= n) return;
+  bool busy = example < n;
+  if (!busy) place = static_cast<long long>(blockIdx.x) * m;  // read, never used
+  uint4 *own = memory + CHUNKS_BYTES / 16 + at.warp * 2 * LEFT, *slopes = own + LEFT;
+  put_left(own, U + place * H * D, at);
+  put_left(slopes, d_pooled + place * H * D, at);
+  Slopes slope(d_kept, d_total, mu, place, at);
+  Run run = run_of(seeds);
+  Table rows{OWN(table, 2 * T * ROW), memory, T};
+  float acc[8][4];
+  clear(acc);
+  over_tiles(rows, words + place * W, example, busy, run, at, [&](int t0, const Tokens& x) {
+    float s[2][4], dot[2][4], r[2][2], aw[2][4], ds[2][4];
+    scores(s, own, x, at);
+    scores(dot, slopes, x, at);
+    to_scores(r, x.r, at);
+    unsigned gone[2];
+    dropped_weights(gone, t0, example, run, at);
+    weight_slopes(aw, ds, s, dot, r, slope, gone, t0, T, at);
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) ds[half][e] *= r[half][e & 1];
+    pool(acc, ds, x);
+  });
+  if (busy) write_heads(d_U + place * H * D, acc, at);
+}
+
+// A factor [16 heads x 64 columns] as the right one of a product over heads:
+// fragments[32 n + lane] = both words of the first piece, both of the rest
+constexpr int RIGHT = 8 * 32;  // uint4
+__device__ __forceinline__ uint4 right_piece(const float* U, int n, const Place& at) {
+  Split part[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const float* from = U + (2 * at.quad + 8 * i) * D + 8 * n + at.group;
+    part[i] = split(from[0], from[D]);
+  }
+  return make_uint4(part[0].first, part[1].first, part[0].rest, part[1].rest);
+}
+// coefficients [heads x positions] as the left factor [positions x heads]
+__device__ __forceinline__ void turned(unsigned (&first)[4], unsigned (&rest)[4],
+                                       const float (&c)[2][4]) {
+#pragma unroll
+  for (int half = 0; half < 2; half++)
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      Split both = split(c[half][2 * i], c[half][2 * i + 1]);
+      first[half + 2 * i] = transposed(both.first), rest[half + 2 * i] = transposed(both.rest);
+    }
+}
+__device__ __forceinline__ float over_groups(float x) {
+  x += beside(x, 4), x += beside(x, 8);
+  return x + beside(x, 16);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    backward_table(const uint4* table, const float* U, const unsigned* words, const int* used,
+                   const unsigned* seeds, const float* mu, const float* d_pooled,
+                   const float* d_kept, const float* d_total, const int* sizes, float* d_position,
+                   float* d_symbol) {
+  int m = sizes[0], T = sizes[1], W = sizes[2], n = used[blockIdx.x];
+  Place at;
+  Run run = run_of(seeds);
+  int t0 = (blockIdx.y * WARPS + at.warp) * TILE;
+  uint4* rows = memory + at.warp * 2 * TILE * PITCH;  // [symbol, position]
+  uint4* factors = memory + WARPS * 2 * TILE * PITCH;  // U, d_pooled; then as right factors
+  for (int item = at.lane; item < 2 * TILE * ROW; item += 32) {
+    int row = item / ROW, part = item % ROW, t = t0 + row % TILE;
+    t = t < T ? t : T - 1;  // past the end: any row, its weight is 0
+    const uint4* from = OWN(table, 2 * T * ROW) + (static_cast<long long>(row / TILE) * T + t) * ROW;
+    rows[row * PITCH + part] = from[part];
+  }
+  float acc[8][4], symbol_1[8][2] = {};
+  clear(acc);
+  for (int example = 0; example < n; example++) {
+    long long place = static_cast<long long>(blockIdx.x) * m + example;
+    const float* both[2] = {U + place * H * D, d_pooled + place * H * D};
+    __syncthreads();
+    {
+      int matrix = at.warp >> 2, k = at.warp & 3;  // 2 x 4 left pieces: one for each warp
+      const float* from = both[matrix];
+      factors[matrix * LEFT + k * 32 + at.lane] = left_piece(from, k, 0, at);
+      factors[matrix * LEFT + (4 + k) * 32 + at.lane] = left_piece(from, k, 1, at);
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        factors[2 * LEFT + matrix * RIGHT + (k + 4 * i) * 32 + at.lane] =
+            right_piece(from, k + 4 * i, at);
+    }
+    __syncthreads();
+    if (t0 >= T) continue;
+    unsigned symbols = words[place * W + t0 / 32] >> (t0 % 32);
+    Tokens x;
+    x.make([&](int half) {
+      int t = at.group + 8 * half;
+      return rows + ((symbols >> t & 1) * TILE + t) * PITCH;
+    }, t0, example, run, at);
+    Slopes slope(d_kept, d_total, mu, place, at);
+    float s[2][4], dot[2][4], r[2][2], aw[2][4], ds[2][4];
+    scores(s, factors, x, at);
+    scores(dot, factors + LEFT, x, at);
+    to_scores(r, x.r, at);
+    unsigned gone[2];
+    dropped_weights(gone, t0, example, run, at);
+    weight_slopes(aw, ds, s, dot, r, slope, gone, t0, T, at);
+    float kappa[2];  // dL/dr, first where scores lie, then where tokens do
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      float part[2];
+#pragma unroll
+      for (int e = 0; e < 2; e++)
+        part[e] = over_groups(aw[half][e] * dot[half][e] + ds[half][e] * s[half][e] +
+                              aw[half][e + 2] * dot[half][e + 2] + ds[half][e + 2] * s[half][e + 2]);
+      float even = shuffled(part[0], at.group >> 1), odd = shuffled(part[1], at.group >> 1);
+      kappa[half] = at.group & 1 ? odd : even;
+    }
+    unsigned aw_first[4], aw_rest[4], ds_first[4], ds_rest[4];
+    turned(aw_first, aw_rest, aw), turned(ds_first, ds_rest, ds);
+    float factor[2], one[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      factor[half] = x.r[half] * x.r[half] * x.r[half] * kappa[half] / D;
+      one[half] = symbols >> (at.group + 8 * half) & 1 ? 1.0f : 0.0f;
+    }
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      float v[4] = {};
+      uint4 u = factors[2 * LEFT + j * 32 + at.lane];
+      uint4 d = factors[2 * LEFT + RIGHT + j * 32 + at.lane];
+      mma(v, aw_rest, d.x, d.y), mma(v, ds_rest, u.x, u.y);
+      mma(v, aw_first, d.z, d.w), mma(v, ds_first, u.z, u.w);
+      mma(v, aw_first, d.x, d.y), mma(v, ds_first, u.x, u.y);
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        int half = e >> 1;
+        float moved = x.r[half] * v[e] - factor[half] * (x.value(half, j, e & 1) - x.mean[half]);
+        moved = x.kept(half, j, e & 1) ? moved : 0.0f;
+        acc[j][e] += moved;
+        symbol_1[j][e & 1] += one[half] * moved;
+      }
+    }
+  }
+  float* mine = OWN(d_position, D * T);
+#pragma unroll
+  for (int j = 0; j < 8; j++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int t = t0 + at.group + 8 * (e >> 1), column = 8 * j + 2 * at.quad + (e & 1);
+      if (t < T) mine[column * T + t] = acc[j][e];
+    }
+  __syncthreads();
+  float* sums = reinterpret_cast<float*>(memory);  // [warp, column]
+#pragma unroll
+  for (int j = 0; j < 8; j++)
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      float sum = over_groups(symbol_1[j][e]);
+      if (at.group == 0) sums[at.warp * D + 8 * j + 2 * at.quad + e] = sum;
+    }
+  __syncthreads();
+  if (threadIdx.x < D) {
+    float sum = 0.0f;
+    for (int i = 0; i < WARPS; i++) sum += sums[i * D + threadIdx.x];
+    d_symbol[(static_cast<long long>(blockIdx.x) * gridDim.y + blockIdx.y) * D + threadIdx.x] = sum;
+  }
+}

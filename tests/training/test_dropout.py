@@ -1,0 +1,368 @@
+"""Dropout: masks, the network against PyTorch with the same masks, and whole runs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from capax.attention.collapsed.design import one_hot
+from capax.attention.transformer import TransformerSpec, parameters
+from capax.data.task import TaskSpec
+from capax.errors import InputError
+from capax.training import OptimiserSpec, TrialSpec, train
+from capax.training.dropout.masks import EMBEDDING, OUTPUT, Masks, thresholds
+from capax.training.dropout.network import dropped_logits
+from capax.training.dropout.philox import philox
+from capax.training.objective import cross_entropy
+from capax.training.optimiser import transformation
+from capax.training.parametrisation import Parametrisation
+from capax.training.paths import CollapsedPath
+from capax.training.record import Record
+from capax.training.seeds import seed_for, training_for
+from capax.training.shape import program_of
+from capax.training.specs import DropoutSpec, SuccessRule
+from capax.training.worker import may_succeed_from
+from plain_programs import plain_jit
+
+VALIDATION = 601  # as `trial_of` has it
+T, D, HEADS, ROWS = 11, 6, 3, 5
+ALL = DropoutSpec(attention=0.2, embedding=0.1, output=0.3)
+
+
+def masks_of(step=4, key=(123, 456)):
+    return Masks(jnp.array(key, jnp.uint32), jnp.int32(step))
+
+
+def test_philox_gives_the_published_words():
+    """Known answers of Random123, ten rounds."""
+    pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0)
+    cases = [
+        ((0,) * 4, (0,) * 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((2**32 - 1,) * 4, (2**32 - 1,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (*pi, (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    ]
+    for counter, key, wanted in cases:
+        words = philox(
+            tuple(jnp.uint32(x) for x in counter), tuple(jnp.uint32(x) for x in key), rounds=10
+        )
+        assert tuple(int(word) for word in words) == wanted
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.003, 0.47])
+def test_rates_of_masks(rate):
+    masks, m, n = masks_of(), 40, 333
+    places = jnp.arange(n, dtype=jnp.int32)
+
+    @plain_jit
+    @jax.vmap
+    def both(i):
+        return masks.columns(EMBEDDING, rate, i, places, 80), masks.heads(rate, i, n, 35)
+
+    for kept in map(np.asarray, both(jnp.arange(m))):
+        assert kept.shape[0] == m
+        deviation = np.sqrt(rate * (1 - rate) / kept.size)
+        assert abs((~kept).mean() - rate) < 5 * deviation
+        for axis in range(3):  # no column, head or position is dropped more than others
+            others = tuple(i for i in range(3) if i != axis)
+            number = kept.size // kept.shape[axis]
+            worst = np.abs((~kept).mean(axis=others) - rate).max()
+            assert worst < 6 * np.sqrt(rate * (1 - rate) / number)
+
+
+def test_the_rate_is_exact_not_a_multiple_of_1_in_256():
+    for rate in (0.0, 0.1, 0.5, 0.999):
+        whole, part = thresholds(rate)
+        assert abs((whole + part / 2**32) / 256 - rate) < 2**-39
+
+
+def test_masks_differ_by_run_step_example_and_use_and_by_nothing_else():
+    places = jnp.arange(9, dtype=jnp.int32)
+    one = np.asarray(masks_of().columns(EMBEDDING, 0.5, jnp.int32(3), places, 64))
+    assert np.array_equal(
+        one[2:5], masks_of().columns(EMBEDDING, 0.5, jnp.int32(3), places[2:5], 64)
+    )
+    others = [
+        masks_of(step=5).columns(EMBEDDING, 0.5, jnp.int32(3), places, 64),
+        masks_of(key=(123, 457)).columns(EMBEDDING, 0.5, jnp.int32(3), places, 64),
+        masks_of().columns(EMBEDDING, 0.5, jnp.int32(4), places, 64),
+        masks_of().columns(OUTPUT, 0.5, jnp.int32(3), places, 64),
+    ]
+    for other in others:
+        assert 0.4 < (one == np.asarray(other)).mean() < 0.6
+    whole = np.asarray(masks_of().heads(0.5, jnp.int32(1), 40, 19))
+    np.testing.assert_array_equal(whole[:, 39], masks_of().heads_at(0.5, 39, 3, 19)[1])
+
+
+# ---------------------------------------------------------------- against PyTorch
+
+
+def arrays(seed=0):
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, (ROWS, T)).astype(np.uint8)
+    return bits, rng.integers(0, 2, ROWS).astype(np.float64)
+
+
+def network(seed=1, layer_norm=True):
+    """Parameters away from their special initial values, in float64."""
+    spec = TransformerSpec(T=T, d=D, heads=HEADS, mlp_width=7, layer_norm=layer_norm)
+    path = CollapsedPath(spec, trained=Parametrisation(True, False, True))
+    params = path.init(jax.random.key(seed))
+    leaves, tree = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    leaves = [
+        (x + 0.4 * jax.random.normal(key, x.shape, x.dtype)).astype(jnp.float64)
+        for x, key in zip(leaves, keys, strict=True)
+    ]
+    return path, jax.tree.unflatten(tree, leaves)
+
+
+def torch_masks(dropout, masks):
+    """The same masks as minGPT would hold them: token by token, head by head."""
+    places = jnp.arange(T + 1, dtype=jnp.int32)
+
+    @plain_jit
+    @jax.vmap
+    def made(i):
+        return (
+            masks.columns(EMBEDDING, dropout.embedding, i, places, D),
+            masks.heads(dropout.attention, i, T + 1, HEADS),
+            masks.columns(OUTPUT, dropout.output, i, places[:2], D),
+        )
+
+    return [np.array(x) for x in made(jnp.arange(ROWS))]
+
+
+class TorchBlock:
+    """minGPT's GPT with one block, written out; two logits, no bias of the head."""
+
+    def __init__(self, path, params):
+        import torch
+
+        model = path.model(params)
+        named = {k: np.asarray(v) for k, v in parameters(model).items()}
+        named |= {"cls": np.asarray(params.network.cls), "w": np.asarray(params.network.w)}
+        named |= {"w_0": np.asarray(params.w_0), "cls_position": np.asarray(params.cls_position)}
+        del named["b"]
+        self.p = {
+            k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in named.items()
+        }
+
+    def ln(self, name, x):
+        import torch
+
+        if f"{name}.gain" not in self.p:
+            return x
+        return torch.nn.functional.layer_norm(
+            x, (D,), self.p[f"{name}.gain"], self.p[f"{name}.bias"], 1e-5
+        )
+
+    def two_logits(self, bits, dropout, masks):
+        import torch
+
+        p, block = self.p, "blocks.0."
+        embedding, attention, output = (torch.tensor(x) for x in masks)
+        tokens = p["embed"][torch.tensor(bits.astype(np.int64))] + p["position"]
+        cls = (p["cls"] + p["cls_position"]).expand(len(bits), 1, D)
+        x = torch.cat([tokens, cls], 1) * embedding / (1 - dropout.embedding)
+        n = self.ln(block + "ln1", x)
+        q, k, v = (
+            torch.einsum("btd,hdk->bhtk", n, p[f"{block}W_{i}"]) + p[f"{block}b_{i}"][None, :, None]
+            for i in "QKV"
+        )
+        att = torch.softmax(q @ k.transpose(-1, -2) / np.sqrt(D // HEADS), -1)
+        att = att * attention[:, :, None, :] / (1 - dropout.attention)
+        y = torch.einsum("bhtk,hkd->btd", att @ v, p[block + "W_O"]) + p[block + "b_O"]
+        keep = output[:, :, None, :] / (1 - dropout.output)
+        x = x + y * keep[:, 0]
+        h = torch.nn.functional.gelu(
+            self.ln(block + "ln2", x) @ p[block + "W_in"] + p[block + "b_in"]
+        )
+        x = x + (h @ p[block + "W_out"] + p[block + "b_out"]) * keep[:, 1]
+        x = self.ln("ln_final", x)[:, -1]
+        return torch.stack([x @ p["w_0"], x @ p["w"]], 1)
+
+
+def leaf_of(params, name):
+    """The array of ours that PyTorch's parameter is, in PyTorch's order of axes."""
+    if name in ("w_0", "cls_position"):
+        return np.asarray(getattr(params, name))
+    net = params.network
+    if name == "position":
+        return np.asarray(net.position).T
+    short = name.removeprefix("blocks.0.")
+    if "ln" in short:
+        ln, part = short.split(".")
+        return np.asarray(getattr(getattr(net, ln), part))
+    x = np.asarray(getattr(net, short))
+    if short in ("W_Q", "W_K", "W_V"):
+        return np.moveaxis(x, 0, 2)
+    if short in ("b_Q", "b_K", "b_V", "W_out"):
+        return x.T
+    return np.swapaxes(x, 0, 1) if short == "W_O" else x
+
+
+@pytest.mark.parametrize(
+    ("dropout", "layer_norm"),
+    [
+        (ALL, True),
+        (ALL, False),
+        (DropoutSpec(attention=0.2), True),
+        (DropoutSpec(output=0.3), True),
+    ],
+)
+def test_logits_gradients_and_steps_are_those_of_pytorch(dropout, layer_norm):
+    import torch
+
+    bits, y = arrays()
+    path, params = network(layer_norm=layer_norm)
+    masks = masks_of()
+    theirs = TorchBlock(path, params)
+    both = theirs.two_logits(bits, dropout, torch_masks(dropout, masks))
+
+    @plain_jit
+    def loss_and_gradient(params):
+        def loss(params):
+            values = dropped_logits(path.network(params), jnp.asarray(bits), masks, dropout)
+            return cross_entropy(values, jnp.asarray(y), jnp.ones(ROWS)), values
+
+        return jax.grad(loss, has_aux=True)(params)
+
+    gradient, ours = loss_and_gradient(params)
+    np.testing.assert_allclose(ours, (both[:, 1] - both[:, 0]).detach().numpy(), atol=1e-7)
+    torch.nn.functional.cross_entropy(both, torch.tensor(y.astype(np.int64))).backward()
+    for name, tensor in theirs.p.items():
+        np.testing.assert_allclose(leaf_of(gradient, name), tensor.grad, atol=1e-7, err_msg=name)
+    if dropout != ALL:
+        return
+    rule = OptimiserSpec(name="adam", lr=0.1, weight_decay=0.3, decay="coupled", clip=0.05)
+    for ours_rule, optimiser in (
+        (rule, torch.optim.Adam(theirs.p.values(), lr=0.1, weight_decay=0.3)),
+        (
+            OptimiserSpec(name="adamw", lr=0.1, weight_decay=0.3, clip=0.05),
+            torch.optim.AdamW(theirs.p.values(), lr=0.1, weight_decay=0.3),
+        ),
+    ):
+        before = {name: tensor.detach().clone() for name, tensor in theirs.p.items()}
+        grads = {name: tensor.grad.clone() for name, tensor in theirs.p.items()}
+        assert torch.nn.utils.clip_grad_norm_(theirs.p.values(), 0.05) > 0.05
+        optimiser.step()
+        update = transformation(ours_rule, 0.1, 0.3, 1.0)
+        with jax.numpy_dtype_promotion("standard"):
+            change, _ = update.update(gradient, update.init(params), params)
+        for name, tensor in theirs.p.items():
+            moved = (tensor.detach() - before[name]).numpy()
+            np.testing.assert_allclose(leaf_of(change, name), moved, atol=1e-5, err_msg=name)
+            with torch.no_grad():
+                tensor.copy_(before[name])
+                tensor.grad.copy_(grads[name])
+
+
+# ---------------------------------------------------------------- specs and whole runs
+
+
+def test_default_specs_keep_the_identities_they_had_before_there_was_a_choice():
+    trial = TrialSpec(task=TaskSpec(T=300, m=70), model=TransformerSpec(T=300))
+    assert trial.trial_id == "9b756009b2d83b046cd473c9899a7329ffadbb6d261143ac7dc0ba814323e777"
+    assert trial.run(2).run_id == "45da10dccfbc12f13225c7a587c8762829d8b687877e2fff902a0e07cabd1534"
+    assert not set(trial.later) & set(trial.model_dump())
+    other = trial.model_copy(update={"dropout": DropoutSpec(output=0.1)})
+    assert other.trial_id != trial.trial_id
+    assert TrialSpec(**other.model_dump()) == other
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dropout": {"embedding": 1.0}}, "dropout.embedding: wanted a chance in .0, 1., got 1.0"),
+        ({"dropout": {"output": -0.1}}, "dropout.output: wanted a chance"),
+        ({"optimiser": {"decay": "coupled"}}, "decay: wanted decoupled, or coupled with name"),
+        ({"optimiser": {"name": "sgd", "decay": "coupled"}}, "got .*sgd"),
+        ({"optimiser": {"clip": 0.0}}, "clip: .*greater than 0"),
+        ({"success": {"accuracy": 1.01}}, "success.accuracy: wanted a share .* got 1.01"),
+        ({"success": {"accuracy": 0.2}}, "success.accuracy: wanted"),
+        ({"model": {"layers": 2}, "dropout": {"output": 0.1}}, "dropout: wanted a one-layer"),
+        ({"model": {"normalizer": "sparsemax"}, "two_logits": True}, "two_logits: wanted a one-l"),
+    ],
+)
+def test_a_protocol_that_makes_no_sense_is_refused_in_one_line(trial_of, changes, words):
+    with pytest.raises(InputError, match=words) as caught:
+        trial_of(0, **changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "shares", "solved"),
+    [
+        (SuccessRule(), [0.5, 1.0, 0.9], 20),
+        (SuccessRule(accuracy=0.9), [0.5, 0.9, 0.91], 30),
+        (SuccessRule(accuracy=0.9, when="end"), [0.95, 0.5, 0.95], None),
+        (SuccessRule(accuracy=0.9, when="end"), [0.5, 0.5, 0.95, 0.95], 40),
+    ],
+)
+def test_a_run_is_solved_by_its_rule(trial_of, rule, shares, solved):
+    record = Record(trial_of(0, success=rule).run(0))
+    for share in shares:
+        record.add(0.1, 1.0, share, VALIDATION, 0.0)
+    assert record.solved_step == solved
+
+
+def test_no_run_that_may_succeed_is_spared_the_whole_validation_set(trial_of):
+    """Among 512 rows of a set with 99 % right, more wrong ones are never seen."""
+    run = trial_of(0, success={"accuracy": 0.99}).run(0)
+    allowed = round((1 - may_succeed_from(run)) * 512)
+    assert 5.12 < allowed < 40
+    assert binom.sf(allowed, 512, 0.01) < 1e-12
+    assert may_succeed_from(trial_of(0).run(0)) == 1.0
+
+
+PROTOCOL = {
+    "dropout": ALL,
+    "two_logits": True,
+    "head_bias": False,
+    "cls_position": True,
+    "success": SuccessRule(accuracy=0.7),
+    "optimiser": {"name": "adam", "decay": "coupled", "decayed": "weights", "clip": 1.0},
+}
+
+
+def test_runs_with_dropout_do_not_depend_on_their_neighbours(trial_of, one_by_one, four_slots):
+    trials = [trial_of(seed, m=20 + seed, steps=20, **PROTOCOL) for seed in range(4)]
+    alone = {r.trial_id: r.runs for r in train(trials, hardware=one_by_one, max_m=24, keep="final")}
+    together = train(trials[::-1], hardware=four_slots, max_m=24, keep="final")
+    for result in together:
+        for a, b in zip(result.runs, alone[result.trial_id], strict=True):
+            assert a.outcome == b.outcome
+            for name, values in a.evals.items():
+                np.testing.assert_array_equal(values, b.evals[name])
+            for x, y in zip(*(jax.tree.leaves(r.parameters) for r in (a, b)), strict=True):
+                np.testing.assert_array_equal(x, y)
+            assert float(a.parameters.b) == 0.0
+
+
+def test_restarts_have_other_masks_and_evaluation_has_none(trial_of, one_by_one):
+    trial = trial_of(0, restarts=2, **PROTOCOL)
+    program = program_of(trial, one_by_one)
+    keys = [seed_for(trial.run(i), training_for(trial.run(0)), program)[0].key for i in (0, 1)]
+    assert not np.array_equal(*keys)
+    path, params = network()
+    bits = jnp.asarray(arrays()[0])
+    X = one_hot(bits, 2, jnp.float64)
+    still = dropped_logits(path.network(params), bits, masks_of(), DropoutSpec())
+    np.testing.assert_allclose(still, path.logits(params, X), atol=1e-9)
+
+
+def test_which_parameters_decay():
+    _, params = network()
+    for which, moves in (("all", True), ("weights", False)):
+        rule = OptimiserSpec(name="adamw", decayed=which)
+        update = transformation(rule, 0.1, 0.5, 1.0)
+        with jax.numpy_dtype_promotion("standard"):
+            zeros = jax.tree.map(jnp.zeros_like, params)
+            change, _ = update.update(zeros, update.init(params), params)
+        for name in ("W_Q", "W_out", "w"):
+            new, old = getattr(change.network, name), getattr(params.network, name)
+            np.testing.assert_allclose(new, -0.05 * old, rtol=1e-6)
+        np.testing.assert_allclose(change.w_0, -0.05 * params.w_0, rtol=1e-6)
+        for x in (change.network.embed, change.network.b_in, change.network.ln1.gain):
+            assert bool(jnp.any(x != 0)) == moves

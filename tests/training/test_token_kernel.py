@@ -1,0 +1,183 @@
+"""The kernels of dropout against `token_sums`: everywhere by emulation of their warps, where there
+is a C++ compiler; and themselves where there is a GPU they are written for."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from importlib import resources
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from capax.attention.collapsed.one_layer_table import centred
+from capax.attention.transformer import TransformerSpec
+from capax.training.dropout import token_kernel
+from capax.training.dropout.masks import Masks
+from capax.training.dropout.token_sums import token_sums
+from capax.training.fused.step import pack
+from capax.training.specs import DropoutSpec
+from plain_programs import plain_jit
+
+SPREAD = 20  # nats, of the emulated kernels
+RATES = DropoutSpec(attention=0.2, embedding=0.1)
+EMULATED = Path(__file__).parent / "emulated"
+
+
+def has_hopper():
+    return any(getattr(d, "compute_capability", "") == "9.0" for d in jax.devices())
+
+
+on_hopper = pytest.mark.skipif("not has_hopper()", reason="needs a GPU of compute capability 9.0")
+
+
+def sources():
+    folder = resources.files("capax.training.dropout") / "cuda"
+    return {entry.name: entry.read_text() for entry in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory):
+    """`token_kernel._call` on a CPU: the sources of the kernels, each thread a fiber."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs a C++ compiler")
+    folder = tmp_path_factory.mktemp("emulated")
+    for name, text in sources().items():
+        (folder / name).write_text(text)
+    for file in EMULATED.iterdir():  # its warp.cuh takes the place of the real one
+        shutil.copy(file, folder)
+    library = folder / "kernels.so"
+    options = ["-O1", "-std=c++17", "-shared", "-fPIC", "-w", *token_kernel.macros_of(RATES)]
+    subprocess.run([compiler, *options, "-o", library, folder / "blocks.cpp"], check=True)
+    launch = ctypes.CDLL(str(library)).launch
+
+    def call(_source, name, grid, _shared, shapes, arguments):
+        given = [np.ascontiguousarray(x) for x in arguments]
+        out = [np.full(shape, np.nan, np.float32) for shape in shapes]
+        pointers = (ctypes.c_void_p * (len(given) + len(out)))(
+            *(x.ctypes.data for x in (*given, *out))
+        )
+        launch(name.encode(), *grid, pointers)
+        return [jnp.asarray(x) for x in out]
+
+    return call
+
+
+def problem(B, m, T, spread, seed):
+    """B models with scores spread over about `spread` nats, and slopes of all outputs."""
+    keys = jax.random.split(jax.random.key(seed), 9)
+    normal = lambda i, *shape: jax.random.normal(keys[i], shape, jnp.float32)  # noqa: E731
+    position, embed = 0.3 * normal(0, B, 64, T), 0.3 * normal(1, B, 2, 64)
+    U = centred(normal(2, B, m, 16, 64)) * spread / 24
+    bits = jax.random.bernoulli(keys[3], 0.5, (B, m, T)).astype(jnp.uint8)
+    seeds = jax.random.bits(keys[4], (B, 3), jnp.uint32) & jnp.uint32(0xFFFF)
+    slopes = normal(5, B, m, 16, 64), normal(6, B, m, 16), normal(7, B, m, 16)
+    used = jnp.arange(m - B + 1, m + 1, dtype=jnp.int32)  # the first model has a row less
+    return position, embed, U, bits, seeds, slopes, used
+
+
+def wanted(position, embed, U, bits, seeds, slopes, used):
+    """Values and gradients by JAX, model after model."""
+
+    def one(position, embed, U, bits, seeds, slopes, used):
+        masks = Masks(seeds[:2], seeds[2].astype(jnp.int32))
+        real = jnp.arange(len(U), dtype=jnp.int32) < used
+
+        def inner(position, embed, U):
+            found = token_sums(position, embed, U, bits, masks, RATES, True)
+            parts = found[:3]
+            return sum(
+                jnp.sum(jnp.where(real.reshape(-1, *(1,) * (x.ndim - 1)), x * s, 0.0))
+                for x, s in zip(parts, slopes, strict=True)
+            ), found
+
+        gradient, found = jax.grad(inner, argnums=(0, 1, 2), has_aux=True)(position, embed, U)
+        return found, gradient
+
+    return plain_jit(jax.vmap(one))(position, embed, U, bits, seeds, slopes, used)
+
+
+def compare(found, gradient, to, used, spread):
+    """Numbers of 16 bits give scores to `spread` times 2^-16, and weights to as much."""
+    (values, slopes), share = to, 2e-5 * (5 + spread)
+    for model, n in enumerate(used):
+        for a, b in zip((*found, gradient[2]), (*values, slopes[2]), strict=True):
+            a, b = np.asarray(a)[model], np.asarray(b)[model]
+            size = np.abs(b[:n]).max(axis=tuple(range(2, b.ndim)), keepdims=True) + 1e-6
+            assert np.all(np.abs(a[:n] - b[:n]) < share * size)
+            assert not a[n:].any()
+        for a, b in zip(gradient[:2], slopes[:2], strict=True):
+            a, b = np.asarray(a)[model], np.asarray(b)[model]
+            assert np.abs(a - b).max() < share * np.abs(b).max()
+
+
+def by_kernels(call, position, embed, U, bits, seeds, slopes, used, monkeypatch):
+    monkeypatch.setattr(token_kernel, "_call", call)
+    table = jax.vmap(token_kernel.packed_table)(position, embed)
+    fixed = (table, U, jax.vmap(pack)(bits), used, seeds)
+    found = token_kernel._forward("", *fixed)
+    (d_U,) = token_kernel._backward_U("", *fixed, found[3], *slopes)
+    d_position, d_symbol = token_kernel._backward_table("", *fixed, found[3], *slopes)
+    one = d_symbol.sum(axis=1)
+    d_embed = jnp.stack([d_position.sum(axis=2) - one, one], axis=1)
+    return found, (d_position, d_embed, d_U)
+
+
+def test_emulated_kernels_give_sums_and_gradients(emulated, monkeypatch):
+    given = problem(2, m=9, T=131, spread=SPREAD, seed=9)
+    compare(
+        *by_kernels(emulated, *given, monkeypatch), wanted(*given), np.asarray(given[-1]), SPREAD
+    )
+
+
+def test_every_macro_of_the_source_is_given():
+    listed = re.search(r"Macros: (.*?)\n//\n", sources()["tokens.cuh"], re.DOTALL)
+    assert listed is not None
+    names = [macro.split("=")[0].removeprefix("-D") for macro in token_kernel.macros_of(RATES)]
+    assert sorted(names) == sorted(re.findall(r"[A-Z]{3,}[A-Z_]*", listed[1]))
+
+
+@pytest.mark.parametrize(
+    ("model", "dropout", "part"),
+    [
+        ({"d": 32}, {"embedding": 0.1}, "d = 64"),
+        ({"layer_norm": False}, {"embedding": 0.1}, "LayerNorm"),
+        ({}, {"embedding": 0.5}, "below"),
+        ({}, {"output": 0.1}, "attention or embedding"),
+    ],
+)
+def test_what_the_kernels_do_not_cover_is_said(model, dropout, part):
+    spec = TransformerSpec(**{"T": 30, **model})
+    assert part in str(token_kernel.not_covered(spec, DropoutSpec(**dropout)))
+    assert token_kernel.not_covered(TransformerSpec(T=30), RATES) is None
+    assert "9.0" in str(token_kernel.why_not(TransformerSpec(T=30), RATES, jax.devices("cpu")[0]))
+
+
+@on_hopper
+@pytest.mark.parametrize(
+    ("m", "T", "spread"), [(9, 35, 1), (3, 130, 20), (60, 300, 1), (100, 801, 30), (17, 15, 1)]
+)
+def test_the_kernels_give_sums_and_gradients(m, T, spread):
+    given = problem(3, m, T, spread, seed=m)
+
+    def one(position, embed, U, bits, seeds, slopes, used):
+        sums = token_kernel.kernel_sums(jnp.arange(len(U), dtype=jnp.int32) < used)
+        masks = Masks(seeds[:2], seeds[2].astype(jnp.int32))
+
+        def inner(position, embed, U):
+            found = sums(position, embed, U, bits, masks, RATES, True)
+            return sum(jnp.sum(x * s) for x, s in zip(found[:3], slopes, strict=True)), found
+
+        gradient, found = jax.grad(inner, argnums=(0, 1, 2), has_aux=True)(position, embed, U)
+        return found, gradient
+
+    found, gradient = jax.jit(jax.vmap(one))(*given)
+    compare(found, gradient, wanted(*given), np.asarray(given[-1]), spread)
+    order = np.array([2, 0, 1])
+    moved = jax.jit(jax.vmap(one))(*jax.tree.map(lambda x: x[order], given))
+    for a, b in zip(jax.tree.leaves((found, gradient)), jax.tree.leaves(moved), strict=True):
+        np.testing.assert_array_equal(np.asarray(a)[order], np.asarray(b))
