@@ -28,6 +28,7 @@ from capax.training.hardware import MANY, MAX_SLOTS
 from capax.training.kernel_choice import compile_in_background, is_written_for
 
 _AT_ONCE = 256  # models that the kernel trains side by side: two on every multiprocessor, nearly
+_WITH_DROPOUT = 128  # the same with dropout, where a model alone keeps many multiprocessors busy
 _SET_BY_THE_SWEEP = {
     "task": ("T", "m", "seed"),
     "model": ("T",),
@@ -126,7 +127,8 @@ def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
 
     Where the kernel serves, models run side by side, and as many as the GPU has room for take as
     long as one: slots for the trials of a round with all their restarts, which idle slots train
-    ahead of time. In a program that XLA compiles a slot costs the same busy or idle: a quarter as
+    ahead of time. With dropout a step costs in proportion to the models in it, so none is trained
+    ahead of need. In a program that XLA compiles a slot costs the same busy or idle: a quarter as
     many as a small round has trials, which keeps them busy until the end, and half of a large one.
     """
     found = Hardware()
@@ -135,6 +137,8 @@ def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
     whole = (panel.search.round_size - 1).bit_length()
     half, quarter = 1 << max(3, whole - 1), 1 << max(3, whole - 2)
     every = min(_AT_ONCE, 1 << ((panel.search.round_size * panel.restarts).bit_length() - 1))
+    if spec.dropout.is_used and is_written_for(spec, every):
+        return Hardware(slots=min(_WITH_DROPOUT, every), ahead=False)
     if is_written_for(spec, every):
         return Hardware(slots=every)
     return Hardware(slots=min(MAX_SLOTS, half if half >= MANY else quarter))
