@@ -115,11 +115,11 @@ def all_memory(device: jax.Device) -> int:
 
 
 def dropout_bytes(path: Path, rows: int) -> int:
-    """Bytes that a run with dropout needs besides: about 16 arrays of a vector per example and
+    """Bytes that a run with dropout needs besides: about 20 arrays of a vector per example and
     head, and 12 of the tokens of one example."""
     spec = path.spec
     assert isinstance(spec, TransformerSpec), "specs with dropout are Transformers"
-    return _FLOAT * spec.d * (16 * rows * spec.heads + 12 * spec.T)
+    return _FLOAT * spec.d * (20 * rows * spec.heads + 12 * spec.T)
 
 
 def plan(

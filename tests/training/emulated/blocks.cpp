@@ -52,9 +52,12 @@ extern "C" void launch(const char* name, int grid_x, int grid_y, void** argument
   if (!std::strcmp(name, "forward"))
     job = [] { forward(COMMON, at<int>(5), F(6), F(7), F(8), F(9)); };
   else if (!std::strcmp(name, "backward_U"))
-    job = [] { backward_U(COMMON, F(5), F(6), F(7), F(8), at<int>(9), F(10)); };
+    job = [] { backward_U(COMMON, F(5), F(6), F(7), F(8), at<int>(9), F(10), at<uint4>(11)); };
   else
-    job = [] { backward_table(COMMON, F(5), F(6), F(7), F(8), at<int>(9), F(10), F(11)); };
+    job = [] {
+      backward_table(at<uint4>(0), at<uint4>(1), at<unsigned>(2), at<int>(3), at<unsigned>(4), F(5),
+                     F(6), F(7), at<int>(8), F(9), F(10));
+    };
   gridDim = {grid_x, grid_y, 1};
   for (int x = 0; x < grid_x; x++)
     for (int y = 0; y < grid_y; y++) blockIdx = {x, y, 0}, run_block();

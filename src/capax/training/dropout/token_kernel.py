@@ -24,7 +24,7 @@ from capax.training.specs import DropoutSpec
 from capax.training.together import one_launch
 
 _WIDTH, _HEADS = 64, 16  # the sizes that the kernels are written for
-_WARPS, _TILE, _ROW_BYTES = 8, 16, 320  # `tokens.cuh`: PITCH times 16 bytes
+_WARPS, _TILE, _ROW_BYTES = 8, 16, 256  # `tokens.cuh`: warps of a block, positions, a table's row
 _FACTOR_BYTES = 4096  # a factor of a product in pieces
 _MOST_DROPPED = 0.5  # thresholds of bytes are compared in seven bits
 
@@ -120,9 +120,10 @@ def _sums_forward(source: str, position: Array, embed: Array, U: Array, fixed: _
 
 def _sums_backward(source: str, kept: Any, slopes: Any) -> Any:
     table, U, fixed, mu = kept
-    arguments = (table, U, *fixed, mu, *slopes[:3])  # no gradient flows through mu
-    (d_U,) = _batched(_backward_U, source)(*arguments)
-    d_position, d_symbol = _batched(_backward_table, source)(*arguments)
+    d_pooled, d_kept, d_total, _ = slopes  # no gradient flows through mu
+    d_U, factors = _batched(_backward_U, source)(table, U, *fixed, mu, d_pooled, d_kept, d_total)
+    rest = (*fixed, mu, d_kept, d_total)
+    d_position, d_symbol = _batched(_backward_table, source)(table, factors, *rest)
     one = jnp.sum(d_symbol, axis=0)
     d_embed = jnp.stack([jnp.sum(d_position, axis=1) - one, one])
     return d_position, d_embed, d_U, None
@@ -164,14 +165,16 @@ def _backward_U(source: str, table: Array, U: Array, *rest: Array) -> Any:
     B, m, _, _ = U.shape
     shared = _chunks_bytes() + 2 * _WARPS * _FACTOR_BYTES
     arguments = (table, U, *rest, _sizes(table, rest[0]))
-    return _call(source, "backward_U", (B, -(-m // _WARPS)), shared, [U.shape], arguments)
+    shapes = [U.shape, (B, m, _FACTOR_BYTES)]  # four factors of 4-byte words
+    return _call(source, "backward_U", (B, -(-m // _WARPS)), shared, shapes, arguments)
 
 
-def _backward_table(source: str, table: Array, U: Array, *rest: Array) -> Any:
+def _backward_table(source: str, table: Array, factors: Array, *rest: Array) -> Any:
     B, _, T, d = table.shape
     blocks = -(-T // (_WARPS * _TILE))
-    shared = _WARPS * 2 * _TILE * _ROW_BYTES + 4 * _FACTOR_BYTES
-    arguments = (table, U, *rest, _sizes(table, rest[0]))
+    sums = 32 * _WARPS * d  # 16 numbers of four bytes for every thread
+    shared = _WARPS * 2 * _TILE * _ROW_BYTES + 2 * 4 * _FACTOR_BYTES + sums
+    arguments = (table, factors, *rest, _sizes(table, rest[0]))
     shapes = [(B, d, T), (B, blocks, d)]
     return _call(source, "backward_table", (B, blocks), shared, shapes, arguments)
 

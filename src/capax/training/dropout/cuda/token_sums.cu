@@ -1,7 +1,7 @@
 // Sums over tokens under dropout, and their gradient: three kernels.
 //
 //   forward        a warp is an example: pooled tokens, kept and whole weights, mu of each head
-//   backward_U     the same warps: gradient of U
+//   backward_U     the same warps: gradient of U, and what the third kernel reads of each example
 //   backward_table a warp is 16 positions, and goes through all examples: gradient of the table
 //
 // sizes: rows m of a model, T, words of symbols per row. `used`: the rows that are examples; the
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     kept[place * H + at.lane] = total[place * H + at.lane] = mu[place * H + at.lane] = 0.0f;
   if (blockIdx.y * WARPS >= n) return;
   bool busy = example < n;
-  uint4* own = memory + CHUNKS_BYTES / 16 + at.warp * LEFT;
+  uint4* own = memory + CHUNKS + at.warp * LEFT;
   if (busy) put_left(own, U + place * H * D, at);
   Run run = run_of(seeds);
   Table rows{OWN(table, 2 * T * ROW), memory, T};
@@ -125,10 +125,38 @@ __device__ __forceinline__ void weight_slopes(float (&aw)[2][4], float (&ds)[2][
     }
 }
 
+// A factor [16 heads x 64 columns] as the right one of a product over heads:
+// fragments[32 n + lane] = both words of the first piece, both of the rest
+constexpr int RIGHT = 8 * 32;  // uint4
+__device__ __forceinline__ uint4 right_piece(const float* U, int n, const Place& at) {
+  Split part[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const float* from = U + (2 * at.quad + 8 * i) * D + 8 * n + at.group;
+    part[i] = split(from[0], from[D]);
+  }
+  return make_uint4(part[0].first, part[1].first, part[0].rest, part[1].rest);
+}
+// All that backward_table reads of an example: U and the slopes, as left and as right factors.
+constexpr int FACTORS = 2 * (LEFT + RIGHT);  // uint4
+__device__ __forceinline__ void put_factors(uint4* to, const uint4* left_U, const uint4* left_slopes,
+                                            const float* U, const float* slopes, const Place& at) {
+#pragma unroll
+  for (int i = 0; i < LEFT; i += 32) {
+    to[i + at.lane] = left_U[i + at.lane];
+    to[LEFT + i + at.lane] = left_slopes[i + at.lane];
+  }
+#pragma unroll
+  for (int n = 0; n < 8; n++) {
+    to[2 * LEFT + n * 32 + at.lane] = right_piece(U, n, at);
+    to[2 * LEFT + RIGHT + n * 32 + at.lane] = right_piece(slopes, n, at);
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     backward_U(const uint4* table, const float* U, const unsigned* words, const int* used,
                const unsigned* seeds, const float* mu, const float* d_pooled, const float* d_kept,
-               const float* d_total, const int* sizes, float* d_U) {
+               const float* d_total, const int* sizes, float* d_U, uint4* factors) {
   int m = sizes[0], T = sizes[1], W = sizes[2], n = used[blockIdx.x];
   Place at;
   int example = blockIdx.y * WARPS + at.warp;
@@ -137,9 +165,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   if (blockIdx.y * WARPS >= n) return;
   bool busy = example < n;
   if (!busy) place = static_cast<long long>(blockIdx.x) * m;  // read, never used
-  uint4 *own = memory + CHUNKS_BYTES / 16 + at.warp * 2 * LEFT, *slopes = own + LEFT;
+  uint4 *own = memory + CHUNKS + at.warp * 2 * LEFT, *slopes = own + LEFT;
   put_left(own, U + place * H * D, at);
   put_left(slopes, d_pooled + place * H * D, at);
+  if (busy)
+    put_factors(factors + place * FACTORS, own, slopes, U + place * H * D,
+                d_pooled + place * H * D, at);
   Slopes slope(d_kept, d_total, mu, place, at);
   Run run = run_of(seeds);
   Table rows{OWN(table, 2 * T * ROW), memory, T};
@@ -162,18 +193,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   if (busy) write_heads(d_U + place * H * D, acc, at);
 }
 
-// A factor [16 heads x 64 columns] as the right one of a product over heads:
-// fragments[32 n + lane] = both words of the first piece, both of the rest
-constexpr int RIGHT = 8 * 32;  // uint4
-__device__ __forceinline__ uint4 right_piece(const float* U, int n, const Place& at) {
-  Split part[2];
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const float* from = U + (2 * at.quad + 8 * i) * D + 8 * n + at.group;
-    part[i] = split(from[0], from[D]);
-  }
-  return make_uint4(part[0].first, part[1].first, part[0].rest, part[1].rest);
-}
 // coefficients [heads x positions] as the left factor [positions x heads]
 __device__ __forceinline__ void turned(unsigned (&first)[4], unsigned (&rest)[4],
                                        const float (&c)[2][4]) {
@@ -190,91 +209,108 @@ __device__ __forceinline__ float over_groups(float x) {
   return x + beside(x, 16);
 }
 
+// one example and 16 positions: adds to the gradient of the table
+__device__ __forceinline__ void learn_from(float (&acc)[8][4], float* symbol_1,
+                                           const uint4* factors, const uint4* rows,
+                                           unsigned symbols, int t0, int T, int example,
+                                           const Run& run, const Slopes& slope, const Place& at) {
+  Tokens x;
+  x.make([&](int half) {
+    int t = at.group + 8 * half;
+    return rows + ((symbols >> t & 1) * TILE + t) * ROW;
+  }, t0, example, run, at);
+  float s[2][4], dot[2][4], r[2][2], aw[2][4], ds[2][4];
+  scores(s, factors, x, at);
+  scores(dot, factors + LEFT, x, at);
+  to_scores(r, x.r, at);
+  unsigned gone[2];
+  dropped_weights(gone, t0, example, run, at);
+  weight_slopes(aw, ds, s, dot, r, slope, gone, t0, T, at);
+  float kappa[2];  // dL/dr, first where scores lie, then where tokens do
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    float part[2];
+#pragma unroll
+    for (int e = 0; e < 2; e++)
+      part[e] = over_groups(aw[half][e] * dot[half][e] + ds[half][e] * s[half][e] +
+                            aw[half][e + 2] * dot[half][e + 2] + ds[half][e + 2] * s[half][e + 2]);
+    float even = shuffled(part[0], at.group >> 1), odd = shuffled(part[1], at.group >> 1);
+    kappa[half] = at.group & 1 ? odd : even;
+  }
+  unsigned aw_first[4], aw_rest[4], ds_first[4], ds_rest[4];
+  turned(aw_first, aw_rest, aw), turned(ds_first, ds_rest, ds);
+  float factor[2], one[2];
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    factor[half] = x.r[half] * x.r[half] * x.r[half] * kappa[half] / D;
+    one[half] = symbols >> (at.group + 8 * half) & 1 ? 1.0f : 0.0f;
+  }
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    float v[4] = {}, change[2] = {};
+    uint4 u = factors[2 * LEFT + j * 32 + at.lane];
+    uint4 d = factors[2 * LEFT + RIGHT + j * 32 + at.lane];
+    mma(v, aw_rest, d.x, d.y), mma(v, ds_rest, u.x, u.y);
+    mma(v, aw_first, d.z, d.w), mma(v, ds_first, u.z, u.w);
+    mma(v, aw_first, d.x, d.y), mma(v, ds_first, u.x, u.y);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int half = e >> 1;
+      float moved = x.r[half] * v[e] - factor[half] * (x.value(half, j, e & 1) - x.mean[half]);
+      moved = x.kept(half, j, e & 1) ? moved : 0.0f;
+      acc[j][e] += moved;
+      change[e & 1] += one[half] * moved;
+    }
+    symbol_1[2 * j * THREADS] += change[0], symbol_1[(2 * j + 1) * THREADS] += change[1];
+  }
+}
+
+// the factors of an example, from device to shared memory
+__device__ __forceinline__ void fetch_factors(uint4* to, const uint4* from) {
+#pragma unroll
+  for (int i = threadIdx.x; i < FACTORS; i += THREADS) copy_16(to + i, from + i);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    backward_table(const uint4* table, const float* U, const unsigned* words, const int* used,
-                   const unsigned* seeds, const float* mu, const float* d_pooled,
-                   const float* d_kept, const float* d_total, const int* sizes, float* d_position,
-                   float* d_symbol) {
+    backward_table(const uint4* table, const uint4* all_factors, const unsigned* words,
+                   const int* used, const unsigned* seeds, const float* mu, const float* d_kept,
+                   const float* d_total, const int* sizes, float* d_position, float* d_symbol) {
   int m = sizes[0], T = sizes[1], W = sizes[2], n = used[blockIdx.x];
   Place at;
   Run run = run_of(seeds);
   int t0 = (blockIdx.y * WARPS + at.warp) * TILE;
-  uint4* rows = memory + at.warp * 2 * TILE * PITCH;  // [symbol, position]
-  uint4* factors = memory + WARPS * 2 * TILE * PITCH;  // U, d_pooled; then as right factors
+  uint4* rows = memory + at.warp * 2 * TILE * ROW;  // [symbol, position]
+  uint4* two_factors = memory + WARPS * 2 * TILE * ROW;  // of this example and of the next
+  // sums of a lane's 16 columns over positions and examples with symbol 1, number by number
+  float* symbol_1 = reinterpret_cast<float*>(two_factors + 2 * FACTORS) + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < 16; i++) symbol_1[i * THREADS] = 0.0f;
+  const uint4* mine_from = OWN(table, 2 * T * ROW);
   for (int item = at.lane; item < 2 * TILE * ROW; item += 32) {
     int row = item / ROW, part = item % ROW, t = t0 + row % TILE;
     t = t < T ? t : T - 1;  // past the end: any row, its weight is 0
-    const uint4* from = OWN(table, 2 * T * ROW) + (static_cast<long long>(row / TILE) * T + t) * ROW;
-    rows[row * PITCH + part] = from[part];
+    rows[row * ROW + (part ^ swapped(row))] =
+        mine_from[(static_cast<long long>(row / TILE) * T + t) * ROW + part];
   }
-  float acc[8][4], symbol_1[8][2] = {};
+  float acc[8][4];
   clear(acc);
+  const uint4* own_factors = OWN(all_factors, static_cast<long long>(m) * FACTORS);
+  if (n) fetch_factors(two_factors, own_factors);
+  commit();
   for (int example = 0; example < n; example++) {
     long long place = static_cast<long long>(blockIdx.x) * m + example;
-    const float* both[2] = {U + place * H * D, d_pooled + place * H * D};
+    uint4* factors = two_factors + (example & 1) * FACTORS;
+    if (example + 1 < n)
+      fetch_factors(two_factors + (~example & 1) * FACTORS,
+                    own_factors + static_cast<long long>(example + 1) * FACTORS);
+    commit();
+    wait<1>();
     __syncthreads();
-    {
-      int matrix = at.warp >> 2, k = at.warp & 3;  // 2 x 4 left pieces: one for each warp
-      const float* from = both[matrix];
-      factors[matrix * LEFT + k * 32 + at.lane] = left_piece(from, k, 0, at);
-      factors[matrix * LEFT + (4 + k) * 32 + at.lane] = left_piece(from, k, 1, at);
-#pragma unroll
-      for (int i = 0; i < 2; i++)
-        factors[2 * LEFT + matrix * RIGHT + (k + 4 * i) * 32 + at.lane] =
-            right_piece(from, k + 4 * i, at);
+    if (t0 < T) {
+      learn_from(acc, symbol_1, factors, rows, words[place * W + t0 / 32] >> (t0 % 32), t0, T,
+                 example, run, Slopes(d_kept, d_total, mu, place, at), at);
     }
     __syncthreads();
-    if (t0 >= T) continue;
-    unsigned symbols = words[place * W + t0 / 32] >> (t0 % 32);
-    Tokens x;
-    x.make([&](int half) {
-      int t = at.group + 8 * half;
-      return rows + ((symbols >> t & 1) * TILE + t) * PITCH;
-    }, t0, example, run, at);
-    Slopes slope(d_kept, d_total, mu, place, at);
-    float s[2][4], dot[2][4], r[2][2], aw[2][4], ds[2][4];
-    scores(s, factors, x, at);
-    scores(dot, factors + LEFT, x, at);
-    to_scores(r, x.r, at);
-    unsigned gone[2];
-    dropped_weights(gone, t0, example, run, at);
-    weight_slopes(aw, ds, s, dot, r, slope, gone, t0, T, at);
-    float kappa[2];  // dL/dr, first where scores lie, then where tokens do
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      float part[2];
-#pragma unroll
-      for (int e = 0; e < 2; e++)
-        part[e] = over_groups(aw[half][e] * dot[half][e] + ds[half][e] * s[half][e] +
-                              aw[half][e + 2] * dot[half][e + 2] + ds[half][e + 2] * s[half][e + 2]);
-      float even = shuffled(part[0], at.group >> 1), odd = shuffled(part[1], at.group >> 1);
-      kappa[half] = at.group & 1 ? odd : even;
-    }
-    unsigned aw_first[4], aw_rest[4], ds_first[4], ds_rest[4];
-    turned(aw_first, aw_rest, aw), turned(ds_first, ds_rest, ds);
-    float factor[2], one[2];
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      factor[half] = x.r[half] * x.r[half] * x.r[half] * kappa[half] / D;
-      one[half] = symbols >> (at.group + 8 * half) & 1 ? 1.0f : 0.0f;
-    }
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-      float v[4] = {};
-      uint4 u = factors[2 * LEFT + j * 32 + at.lane];
-      uint4 d = factors[2 * LEFT + RIGHT + j * 32 + at.lane];
-      mma(v, aw_rest, d.x, d.y), mma(v, ds_rest, u.x, u.y);
-      mma(v, aw_first, d.z, d.w), mma(v, ds_first, u.z, u.w);
-      mma(v, aw_first, d.x, d.y), mma(v, ds_first, u.x, u.y);
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        int half = e >> 1;
-        float moved = x.r[half] * v[e] - factor[half] * (x.value(half, j, e & 1) - x.mean[half]);
-        moved = x.kept(half, j, e & 1) ? moved : 0.0f;
-        acc[j][e] += moved;
-        symbol_1[j][e & 1] += one[half] * moved;
-      }
-    }
   }
   float* mine = OWN(d_position, D * T);
 #pragma unroll
@@ -285,12 +321,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
       if (t < T) mine[column * T + t] = acc[j][e];
     }
   __syncthreads();
-  float* sums = reinterpret_cast<float*>(memory);  // [warp, column]
+  float* sums = reinterpret_cast<float*>(memory);  // [warp, column]; nobody reads rows any more
 #pragma unroll
   for (int j = 0; j < 8; j++)
 #pragma unroll
     for (int e = 0; e < 2; e++) {
-      float sum = over_groups(symbol_1[j][e]);
+      float sum = over_groups(symbol_1[(2 * j + e) * THREADS]);
       if (at.group == 0) sums[at.warp * D + 8 * j + 2 * at.quad + e] = sum;
     }
   __syncthreads();

@@ -11,9 +11,9 @@
 constexpr int D = 64, H = 16;              // width, heads
 constexpr int WARPS = 8, THREADS = 32 * WARPS;
 constexpr int TILE = 16;                   // positions of a tile
-constexpr int PITCH = 20;                  // uint4 per row of the table in shared memory: 16 and 4
-                                           // more, so that neighbouring rows lie in other banks
-constexpr int ROW = 16;                    // the same in device memory
+constexpr int ROW = 16;                    // uint4 per row of the table. In shared memory the parts
+                                           // of odd positions are swapped in pairs: neighbouring
+                                           // rows are then read from other banks.
 constexpr unsigned EMBEDDING = 0, ATTENTION = 1;
 
 struct Place {
@@ -84,13 +84,14 @@ struct Tokens {
       unsigned below = threshold(w, EMBEDDING_WHOLE, EMBEDDING_PART);
       unsigned words[4] = {w.x, w.y, w.z, w.w};
       const uint4* from = row(half) + at.quad;
+      int swap = at.group & 1;
       float sum = 0.0f, squares = 0.0f;
       gone[half] = 0;
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         unsigned bits = dropped(words[i], below);
         gone[half] |= bits >> i;
-        uint4 e = from[4 * i];
+        uint4 e = from[4 * (i ^ swap)];
         unsigned a = ~spread<0>(bits), b = ~spread<1>(bits);
         first[half][2 * i] = e.x & a, rest[half][2 * i] = e.y & a;
         first[half][2 * i + 1] = e.z & b, rest[half][2 * i + 1] = e.w & b;
@@ -214,6 +215,11 @@ __device__ __forceinline__ void write_heads(float* to, const float (&acc)[8][4],
     }
 }
 
+// what is added to the number of a part (without carry) where it lies in shared memory
+__device__ __forceinline__ int swapped(int t) {
+  return (t & 1) * 4;
+}
+
 // The table passes by in chunks of 32 positions, for eight examples at a time.
 constexpr int CHUNK = 32, CHUNK_ROWS = 2 * CHUNK;
 struct Table {
@@ -224,16 +230,16 @@ struct Table {
     for (int item = threadIdx.x; item < CHUNK_ROWS * ROW; item += THREADS) {
       int row = item / ROW, part = item % ROW, symbol = row / CHUNK, t = t0 + row % CHUNK;
       if (t < T)
-        copy_16(here + (turn * CHUNK_ROWS + row) * PITCH + part,
+        copy_16(here + (turn * CHUNK_ROWS + row) * ROW + (part ^ swapped(t)),
                 rows + (static_cast<long long>(symbol) * T + t) * ROW + part);
     }
     commit();
   }
   __device__ __forceinline__ const uint4* row(int symbol, int t, int turn) const {
-    return here + (turn * CHUNK_ROWS + symbol * CHUNK + t) * PITCH;
+    return here + (turn * CHUNK_ROWS + symbol * CHUNK + t) * ROW;
   }
 };
-constexpr int CHUNKS_BYTES = 2 * CHUNK_ROWS * PITCH * 16;
+constexpr int CHUNKS = 2 * CHUNK_ROWS * ROW;  // uint4
 
 // tile(t0, x) for every tile of 16 positions of an example, by all warps of a block together
 template <class F>
@@ -253,7 +259,7 @@ __device__ __forceinline__ void over_tiles(const Table& table, const unsigned* w
         x.make(
             [&](int half) {
               int t = i + at.group + 8 * half;
-              t = t0 + t < table.T ? t : i;  // past the end: any row, its weight is 0
+              t = t0 + t < table.T ? t : i + (at.group & 1);  // past the end: its weight is 0
               return table.row(symbols >> t & 1, t, turn);
             },
             t0 + i, example, run, at);
