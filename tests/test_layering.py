@@ -36,7 +36,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
 }
 ORDER = [(layer, folder) for layer, folders in LAYERS.items() for folder in folders]
 # Folders that hold one part of their layer and stand in no order to the files beside them.
-UNORDERED = {"training": {"fused", "recurrent"}, "learners": {"zoo"}}
+UNORDERED = {"training": {"dropout", "fused", "recurrent"}, "learners": {"zoo"}}
 ROOT_MODULES = {
     "array_files",
     "callable_packages",
