@@ -16,6 +16,7 @@ COMMANDS = (
     "theory.bound",
     "networks.audit",
     "theory.theorems",
+    "theory.shatter",
     "networks.train",
     "experiments.sweep",
     "experiments.thresholds",

@@ -29,6 +29,7 @@ from capax.capacity.network.sample_points import Sample
 from capax.compiler.proof.enclosed import exp_bounds
 from capax.errors import require
 from capax.rounding import LIBRARY, gamma
+from capax.statements.printed_bounds import corollary_4_5_printed
 
 MAX_T = 1 << 22
 """32 MB for an array of T numbers."""
@@ -111,10 +112,16 @@ def sign_patterns(T: int) -> Bool[np.ndarray, "T inputs"]:
 
 
 def corollary_at(T: int, norm: float, eps: float) -> float:
-    """ln N of Corollary 4.5 for heads of this norm on these inputs; below a margin, >= ln T."""
+    """ln N of Corollary 4.5, ours: at this norm three parameters are the cheaper count."""
     inputs = Inputs(B_X=math.sqrt(2), B_z=1.0)
     made = linear_head(norm, 1.0, B_phi=0.5, inputs=inputs, d=3, one_query=True)
     return made.cover(Sample(T.bit_length() - 1, T), eps).value
+
+
+def corollary_by_norms(T: int, norm: float, eps: float) -> float:
+    """The paper's form of the same (corrected, constant 1): it grows as norm^2 and log T only."""
+    sizes = {"d": 3, "m": T.bit_length() - 1, "T": T}
+    return corollary_4_5_printed(1.0, 1.0, norm, eps, B_X=math.sqrt(2), **sizes)
 
 
 def _weights(T: int, norm: float) -> tuple[np.ndarray, np.ndarray]:
