@@ -69,27 +69,14 @@ def log_cover_vector(
     return K * math.log(2 * N + 1) if internal else log_delannoy_bound(N, K)
 
 
-def log_cover_matrix_weighted(
-    B_p: float | int, b: float | int, eps: float | int, N: int, k: int
-) -> float:
-    """ln N_inf^ext of {x -> Wx : sum_i ||w_i||^2 / p_i <= B_p^2}, W with k rows, fixed weights p_i.
-
-    ln D(kN, K), K < (b B_p / eps)^2. Ours: if ||(W - W_t) x_n|| > eps then some row i has
-    |delta_i . x_n| > eps sqrt(p_i); a step eps sqrt(p_i)/b^2 on it lowers sum ||delta_i||^2/p_i by
-    more than eps^2/b^2. For known row norms beta_i the best p_i is proportional to beta_i, and
-    B_p becomes sum_i beta_i: this is where the (2,1) norm of Lemma 4.6 comes from.
-    """
-    _check_class(B_p, b, eps, N)
-    check_count("k", k)
-    return log_delannoy_bound(k * N, num_updates(B_p, b, eps))
-
-
 def log_cover_matrix_frobenius(
     B_F: float | int, b: float | int, eps: float | int, N: int, k: int
 ) -> float:
-    """ln N_inf^ext of {x -> Wx : ||W||_F <= B_F}: equal weights p_i = 1/k, so B_p = sqrt(k) B_F.
+    """ln N_inf^ext of {x -> Wx : ||W||_F <= B_F}, W with k rows: ln D(kN, K), K < k (b B_F/eps)^2.
 
-    0 if b B_F <= eps: then W = 0 alone is a cover.
+    Ours: if ||(W - W_t) x_n|| > eps then some row i has |delta_i . x_n| > eps/sqrt(k); a step
+    eps/(sqrt(k) b^2) on it lowers ||W - W_t||_F^2 by more than eps^2/(k b^2). 0 if b B_F <= eps:
+    then W = 0 alone is a cover.
     """
     _check_class(B_F, b, eps, N)
     check_count("k", k)
