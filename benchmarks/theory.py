@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from capax.boolean import parse, survivors
-from capax.capacity.covers.cover_curve import covering_curve
+from capax.capacity.covers.covering_curve import covering_curve
 from capax.capacity.covers.covering_sets import greedy_cover
 from capax.capacity.covers.metrics import space_from_points
 from capax.capacity.network.sample_points import Sample

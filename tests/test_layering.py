@@ -112,8 +112,8 @@ def test_imports_only_leftwards():
     [
         (("data", "."), "from capax.sweep.storage.store import Store", {"sweep.storage.store"}),
         (("data", "."), "import capax.boolean", set()),
-        (("capacity", "covers"), "from capax.capacity.linear.pieces import Piece",
-         {"capacity.linear.pieces"}),
+        (("capacity", "covers"), "from capax.capacity.linear.cover_pieces import Piece",
+         {"capacity.linear.cover_pieces"}),
         (("capacity", "covers"), "from capax.capacity import linear", {"capacity.linear"}),
         (("capacity", "."), "from capax.capacity.covers.metrics import FiniteSpace",
          {"capacity.covers.metrics"}),

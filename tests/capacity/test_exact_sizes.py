@@ -14,8 +14,8 @@ from scipy.stats import binom
 from capax.capacity.certificates.linear_readout import linear_complexity, linear_readout_bound
 from capax.capacity.certificates.margin_bounds import ramp_loss
 from capax.capacity.complexity.rademacher import rademacher_exact, rademacher_monte_carlo
+from capax.capacity.linear.cover_pieces import closed_form
 from capax.capacity.linear.linear_classes import log_cover_matrix_frobenius, num_levels
-from capax.capacity.linear.pieces import closed_form
 from capax.capacity.network.head_bounds import scalar_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.sample_points import Sample

@@ -15,7 +15,8 @@ from capax.attention.readout import ClsScalar
 from capax.capacity.certificates import model_files
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
-from capax.cli.theory import bound, theorems
+from capax.cli.theory import bound_command as bound
+from capax.cli.theory import theorems
 from capax.errors import InputError
 from capax.figures.theory.bound_curves import conjunction_curves, selection_head
 from capax.figures.theory.slack_waterfall import waterfall_steps
@@ -165,7 +166,7 @@ BAD = [
     (("--norms", "W_QK=1,v=1", "--layers", 0), "layers: wanted"),
     (("--norms", "W_QK=1,v=1", "--plot", "x.gif"), "out: wanted a file name"),
     ((), "bound: wanted a model file or --norms"),
-    (("missing.safetensors",), "missing.safetensors: wanted a safetensors file"),
+    (("missing.safetensors",), "missing.safetensors: file not found (wanted a safetensors file)"),
     (("missing.safetensors", "--plot", "x.png"), "--plot: wanted --norms"),
     (("--norms", "W_QK=1,v=1", "--waterfall", "x.png"), "--waterfall: wanted neither"),
 ]

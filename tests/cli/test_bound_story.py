@@ -25,7 +25,7 @@ from capax.attention import (
 )
 from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.weights.model_bounds import measure
-from capax.cli.theory import bound
+from capax.cli.theory import bound_command as bound
 from capax.errors import InputError
 
 app = typer.Typer()

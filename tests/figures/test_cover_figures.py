@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Circle, Polygon, Rectangle
 
-from capax.capacity.covers.cover_curve import covering_curve
+from capax.capacity.covers.covering_curve import covering_curve
 from capax.capacity.covers.covering_sets import covering_number
 from capax.capacity.covers.metrics import space_from_distances, space_from_points
 from capax.errors import InputError

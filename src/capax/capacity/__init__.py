@@ -39,11 +39,11 @@ from capax.capacity.complexity.rademacher import rademacher_exact as rademacher_
 from capax.capacity.complexity.rademacher import rademacher_monte_carlo as rademacher_monte_carlo
 from capax.capacity.complexity.vc import growth_function as growth_function
 from capax.capacity.complexity.vc import vc_dimension as vc_dimension
-from capax.capacity.covers.cover_curve import covering_curve as covering_curve
 from capax.capacity.covers.covering_classes import cover_of_parameters as cover_of_parameters
 from capax.capacity.covers.covering_classes import cover_of_sampled_class as cover_of_sampled_class
 from capax.capacity.covers.covering_classes import cover_on_sample as cover_on_sample
 from capax.capacity.covers.covering_classes import cover_worst_case as cover_worst_case
+from capax.capacity.covers.covering_curve import covering_curve as covering_curve
 from capax.capacity.covers.covering_sets import covering_number as covering_number
 from capax.capacity.covers.covering_sets import greedy_cover as greedy_cover
 from capax.capacity.covers.metrics import space_from_distances as space_from_distances

@@ -12,8 +12,8 @@ from capax.errors import CapaxError
 COMMANDS = (
     "theory.function",
     "experiments.data",
-    "theory.cover",
-    "theory.bound",
+    "theory.cover_command",
+    "theory.bound_command",
     "networks.audit",
     "theory.theorems",
     "theory.shatter",

@@ -26,7 +26,7 @@ ROUTES = {
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ExactShare:
     """Share of `n` inputs with `equal` answers, and its exact interval."""
 
     value: float
@@ -55,8 +55,8 @@ class Decompiled:
     table: TruthTable
     missed: Missed
     influences: tuple[Influence, ...]
-    agreement: Agreement
-    training: Agreement | None
+    agreement: ExactShare
+    training: ExactShare | None
     all_inputs: AllInputs
     certificate: ErrorCertificate | None
     queries: int
@@ -174,7 +174,7 @@ class Decompiled:
         return f"<table>{rows}</table>"
 
 
-def _share(agreement: Agreement, of: str) -> str:
+def _share(agreement: ExactShare, of: str) -> str:
     return (
         f"{agreement.equal} of {agreement.n} {of}: {agreement.value:.4%} "
         f"(at least {agreement.low:.3%})"

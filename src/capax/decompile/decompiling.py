@@ -12,7 +12,7 @@ from capax.capacity.certificates.portfolio import draws_of
 from capax.capacity.certificates.tails import binomial_lower, binomial_upper
 from capax.decompile.bounds.input_law import check_bits, stated_probability
 from capax.decompile.bounds.network_certificate import network_certificate
-from capax.decompile.decompiled import Agreement, Decompiled
+from capax.decompile.decompiled import Decompiled, ExactShare
 from capax.decompile.proof.all_inputs import AllInputs, on_all_inputs
 from capax.decompile.reading.formula import shortest_formula
 from capax.decompile.reading.influence import (
@@ -99,7 +99,7 @@ def decompile(
     dropped = influences(asked, rng, left_out, p=chance, n=effort.pairs) if left_out else ()
     whole = _on_all_inputs(asked, f, rng, chance, effort.cells)
     agreement = _agreement(asked, f, rng, effort.fresh, chance, delta)
-    training: Agreement | None = None
+    training: ExactShare | None = None
     certificate: ErrorCertificate | None = None
     if evidence is not None and evidence.data is not None:
         data = evidence.data
@@ -202,7 +202,7 @@ def _on_all_inputs(
 
 def _agreement(
     asked: Oracle, f: SparseFunction, rng: np.random.Generator, fresh: int, p: float, delta: float
-) -> Agreement:
+) -> ExactShare:
     """How often formula and network decide alike on fresh inputs."""
     n = max(1, min(fresh, 64 * CELLS // asked.T))
     block, equal = max(1, CELLS // asked.T), 0
@@ -212,9 +212,9 @@ def _agreement(
     return agreement_of(equal, n, delta)
 
 
-def agreement_of(equal: int, n: int, delta: float) -> Agreement:
+def agreement_of(equal: int, n: int, delta: float) -> ExactShare:
     """Share of equal answers with its exact two-sided interval (Clopper and Pearson)."""
     log_half = float(np.log(delta / 2))
     low = binomial_lower(equal, n, log_half)
     high = binomial_upper(equal, n, log_half)
-    return Agreement(equal / n, low, high, n, equal)
+    return ExactShare(equal / n, low, high, n, equal)

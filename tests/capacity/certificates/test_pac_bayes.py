@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulated_sets import ALL, T
 
 from capax.boolean.parser import parse
+from capax.capacity.certificates.best_placements import best_placements
 from capax.capacity.certificates.linear_readout import linear_complexity, linear_readout_bound
 from capax.capacity.certificates.pac_bayes import (
     GibbsErrors,
@@ -18,7 +19,6 @@ from capax.capacity.certificates.pac_bayes import (
     pac_bayes_bound,
     version_space_bound,
 )
-from capax.capacity.certificates.placements import best_placements
 from capax.capacity.complexity.chaining import rademacher_from_cover
 from capax.capacity.complexity.rademacher import rademacher_exact
 from capax.capacity.complexity.tail_inversion import kl

@@ -25,10 +25,10 @@ from simulated_sets import (
     true_error,
 )
 
+from capax.capacity.certificates.best_placements import best_placements
 from capax.capacity.certificates.linear_readout import linear_readout_bound
 from capax.capacity.certificates.margin_routes import margin_routes
 from capax.capacity.certificates.pac_bayes import GibbsErrors, gaussian_pac_bayes_bound
-from capax.capacity.certificates.placements import best_placements
 from capax.capacity.certificates.tails import (
     holdout_bound,
     occam_tail_bound,

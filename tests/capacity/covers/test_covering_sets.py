@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.capacity.covers.cover_curve import covering_curve, farthest_first
+from capax.capacity.covers.covering_curve import covering_curve, farthest_first
 from capax.capacity.covers.covering_sets import (
     covering_number,
     greedy_cover,

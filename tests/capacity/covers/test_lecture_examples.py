@@ -7,7 +7,7 @@ import pytest
 
 from capax.capacity.complexity.chaining import rademacher_closed_form
 from capax.capacity.complexity.vc import log_sauer, log_sauer_power
-from capax.capacity.covers.cover_curve import covering_curve
+from capax.capacity.covers.covering_curve import covering_curve
 from capax.capacity.covers.covering_sets import covering_number
 from capax.capacity.covers.metrics import space_from_points
 from capax.errors import InputError

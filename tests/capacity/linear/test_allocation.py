@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from capax.capacity.linear.allocation import allocate, allocate_by_parameters
-from capax.capacity.linear.linear_classes import log_cover_matrix_21, log_cover_vector
-from capax.capacity.linear.piece_terms import terms_of
-from capax.capacity.linear.pieces import (
+from capax.capacity.linear.cover_pieces import (
     Piece,
     closed_form,
     parameter_count_cover,
     total_cover,
 )
+from capax.capacity.linear.linear_classes import log_cover_matrix_21, log_cover_vector
+from capax.capacity.linear.piece_terms import terms_of
 from capax.errors import InputError
 
 sizes = st.lists(st.tuples(st.floats(0.01, 100.0), st.floats(0.05, 20.0)), min_size=1, max_size=4)

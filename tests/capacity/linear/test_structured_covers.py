@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.capacity.covers.delannoy import log_delannoy
+from capax.capacity.linear.cover_pieces import Piece, total_cover
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.linear.piece_terms import terms_of
-from capax.capacity.linear.pieces import Piece, total_cover
 from capax.capacity.linear.structured_covers import (
     log_cover_entries,
     log_cover_rank,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.attention import normalizers
+from capax.capacity.linear.cover_pieces import closed_form
 from capax.capacity.linear.norms import MatrixNorms, spread
-from capax.capacity.linear.pieces import closed_form
 from capax.capacity.network.head_bounds import attention_head, linear_head, scalar_head
 from capax.capacity.network.head_lipschitz import head_distance, theorem_4_2
 from capax.capacity.network.layer_pieces import Inputs

@@ -21,8 +21,8 @@ from capax.attention import (
     TransformerSpec,
 )
 from capax.attention.normalizers import ScaledSigmoid
+from capax.capacity.linear.cover_pieces import total_cover
 from capax.capacity.linear.norms import MatrixNorms
-from capax.capacity.linear.pieces import total_cover
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.network_bounds import ResidualBlock, residual_network
 from capax.capacity.network.sample_points import Sample

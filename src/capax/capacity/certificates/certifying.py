@@ -18,7 +18,7 @@ from capax.capacity.certificates.margins import margins_of, rounding_assumption
 from capax.capacity.certificates.portfolio import Draws, Route, assemble, holdout_route
 from capax.capacity.certificates.tails import occam_tail_bound
 from capax.capacity.weights.a_posteriori import GRID
-from capax.capacity.weights.measured import Measured
+from capax.capacity.weights.measured import MeasuredModel
 from capax.capacity.weights.model_bounds import measure
 
 
@@ -64,7 +64,7 @@ def norm_routes(
 
 
 def certify_margins(
-    measured: Measured,
+    measured: MeasuredModel,
     margins: Margins,
     *,
     delta: float = 0.05,

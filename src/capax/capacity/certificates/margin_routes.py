@@ -12,7 +12,7 @@ from capax.capacity.certificates.portfolio import Answer, Route
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.a_posteriori import GRID, round_up
-from capax.capacity.weights.measured import Measured
+from capax.capacity.weights.measured import MeasuredModel
 from capax.errors import require
 
 QUANTILES = (0.0, 0.1, 0.5, 1.0)
@@ -23,7 +23,7 @@ Margins = Sequence[float] | Float[np.ndarray, "m"]
 class _Observed:
     """Training margins with their counts, and the settings both norm routes share."""
 
-    measured: Measured
+    measured: MeasuredModel
     margins: Float[np.ndarray, "k"]
     counts: Num[np.ndarray, "k"]
     g: float
@@ -36,7 +36,7 @@ class _Observed:
 
 
 def margin_routes(
-    measured: Measured,
+    measured: MeasuredModel,
     margins: Margins,
     *,
     counts: Num[np.ndarray, "k"] | None = None,
@@ -69,7 +69,9 @@ def margin_routes(
     )
 
 
-def _class_at(measured: Measured, margin: float, g: float) -> tuple[FunctionClass, float, float]:
+def _class_at(
+    measured: MeasuredModel, margin: float, g: float
+) -> tuple[FunctionClass, float, float]:
     """The class on its grid, the margin on its grid (rounded down), and the cost of both."""
     cls, grid = measured.rounded(g)
     inverse = round_up({"1/margin": (1 + 1e-9) / margin}, g=g)

@@ -25,7 +25,7 @@ from capax.capacity.weights.checkpoint_norms import (
     read_tensors,
     whole_network,
 )
-from capax.capacity.weights.measured import Measured
+from capax.capacity.weights.measured import MeasuredModel
 from capax.capacity.weights.model_bounds import measure
 from capax.errors import InputError, require
 
@@ -51,7 +51,7 @@ def module_certificate(
     delta: float = 0.05,
     target: float | None = None,
     evidence: Evidence = Evidence(),
-) -> tuple[ErrorCertificate | Bound, Measured, Sample]:
+) -> tuple[ErrorCertificate | Bound, MeasuredModel, Sample]:
     """The certificate of a module: with data from its true margins, else for an assumed margin.
 
     T, B_X: context length and token length, where the module has no encoding that fixes them. A
@@ -83,7 +83,7 @@ def module_certificate(
 _ONE_NUMBER = "a model with one number per sequence"
 
 
-def measured_module(module: Any, B_X: float | None) -> Measured:
+def measured_module(module: Any, B_X: float | None) -> MeasuredModel:
     """`measure`, with the token length asked for exactly where the module does not fix it."""
     open_ended = isinstance(module, AttentionLayer | Head)
     if not open_ended:

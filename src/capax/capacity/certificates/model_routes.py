@@ -18,6 +18,7 @@ from capax.attention.stack import PaperStack
 from capax.attention.transformer import Transformer
 from capax.boolean.parser import parse
 from capax.capacity.bound import Assumption, Bound
+from capax.capacity.certificates.best_placements import best_placements
 from capax.capacity.certificates.decision import threshold_of
 from capax.capacity.certificates.evidence import Evidence
 from capax.capacity.certificates.gibbs import distance_squared, gibbs_errors
@@ -31,7 +32,6 @@ from capax.capacity.certificates.pac_bayes import (
     gaussian_pac_bayes_bound,
     pac_bayes_bound,
 )
-from capax.capacity.certificates.placements import best_placements
 from capax.capacity.certificates.portfolio import Route, holdout_route
 from capax.data.examples import Examples
 from capax.errors import InputError, require

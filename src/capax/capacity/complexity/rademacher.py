@@ -11,8 +11,8 @@ from jaxtyping import Float
 
 from capax.capacity.arguments import check_count, check_finite, check_probability
 from capax.capacity.complexity.chaining import massart, rademacher_from_log_cover
-from capax.capacity.covers.cover_curve import covering_curve
 from capax.capacity.covers.covering_classes import function_space
+from capax.capacity.covers.covering_curve import covering_curve
 from capax.capacity.covers.metrics import as_floats
 from capax.errors import InfeasibleError, require
 

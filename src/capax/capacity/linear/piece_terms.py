@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from capax.capacity.bound import Term
-from capax.capacity.linear.pieces import Piece, Total, Way
+from capax.capacity.linear.cover_pieces import Piece, Total, Way
 from capax.capacity.linear.structured_covers import log_rank_count, log_volume_count
 from capax.capacity.magnitude import safe_log, shown, shown_latex
 

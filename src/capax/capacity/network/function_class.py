@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from capax.capacity.arguments import check_positive
 from capax.capacity.bound import Assumption, Bound, Status
-from capax.capacity.linear.piece_terms import terms_of
-from capax.capacity.linear.pieces import (
+from capax.capacity.linear.cover_pieces import (
     SHARES,
     Piece,
     Total,
@@ -15,6 +14,7 @@ from capax.capacity.linear.pieces import (
     no_cover,
     total_cover,
 )
+from capax.capacity.linear.piece_terms import terms_of
 from capax.capacity.magnitude import log_sum, shown
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.network.weighting import Weighting

@@ -16,8 +16,8 @@ the number, and the exact Delannoy counts at the optimal split replace the close
 import math
 
 from capax.capacity.bound import Assumption
+from capax.capacity.linear.cover_pieces import Piece
 from capax.capacity.linear.norms import MatrixNorms
-from capax.capacity.linear.pieces import Piece
 from capax.capacity.magnitude import safe_exp
 from capax.capacity.network.function_class import FunctionClass, check_norms
 from capax.capacity.network.layer_pieces import (

@@ -6,8 +6,8 @@ Scales and amplifications are added up as logarithms: a norm of 1e200 squared fi
 import math
 from dataclasses import dataclass
 
+from capax.capacity.linear.cover_pieces import Piece
 from capax.capacity.linear.norms import MatrixNorms
-from capax.capacity.linear.pieces import Piece
 from capax.capacity.linear.structured_covers import rank_parameters
 from capax.capacity.magnitude import safe_log
 from capax.capacity.network.function_class import check_norms

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capax.capacity.linear.cover_pieces import Piece
 from capax.capacity.linear.norms import MatrixNorms
-from capax.capacity.linear.pieces import Piece
 from capax.capacity.magnitude import safe_log
 from capax.capacity.network.function_class import FunctionClass, check_norms
 from capax.capacity.network.head_bounds import INDEPENDENT

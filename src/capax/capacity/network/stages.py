@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capax.capacity.linear.pieces import Piece
+from capax.capacity.linear.cover_pieces import Piece
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ ALMOST_ZERO = 1e-12
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredModel:
     """What was measured on a model: quantities by name, and how they make a class.
 
     build: the class of all models whose quantities are at most these. T: context length (None when

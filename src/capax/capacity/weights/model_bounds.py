@@ -36,7 +36,7 @@ from capax.capacity.network.multi_head_bounds import ResidualHead, mlp_head, mul
 from capax.capacity.network.paper_network import PaperLayer, paper_network
 from capax.capacity.weights.assumptions import inputs_for, weighting_of
 from capax.capacity.weights.measured import (
-    Measured,
+    MeasuredModel,
     Quantities,
     matrix_of,
     matrix_quantities,
@@ -51,7 +51,7 @@ SUPPORTED = "ClsScalar, ClsMLP, AttentionLayer, Head, PaperStack, Transformer"
 
 
 @singledispatch
-def measure(module: Any, *, B_X: float = 1.0) -> Measured:
+def measure(module: Any, *, B_X: float = 1.0) -> MeasuredModel:
     """The quantities of a module and its class. B_X: token length where the module has no encoding.
 
     Raises InputError for a type without a statement, NaN weights, or a normalizer that is not
@@ -97,7 +97,7 @@ def _num_features(model: ClsScalar | ClsMLP, features: Features) -> int:
 
 
 @measure.register
-def _(model: ClsScalar, *, B_X: float = 1.0) -> Measured:
+def _(model: ClsScalar, *, B_X: float = 1.0) -> MeasuredModel:
     del B_X
     features = token_features(model.encoding)
     known: dict[str, Any] = {
@@ -127,11 +127,11 @@ def _(model: ClsScalar, *, B_X: float = 1.0) -> Measured:
                 L_sigma=slope, B_phi=q["B_phi"], one_query=True, **known,
             )  # fmt: skip
 
-    return Measured("ClsScalar", quantities, build, model.T, features.alphabet, model.norm)
+    return MeasuredModel("ClsScalar", quantities, build, model.T, features.alphabet, model.norm)
 
 
 @measure.register
-def _(model: ClsMLP, *, B_X: float = 1.0) -> Measured:
+def _(model: ClsMLP, *, B_X: float = 1.0) -> MeasuredModel:
     del B_X
     features = token_features(model.encoding)
     known: dict[str, Any] = {
@@ -157,7 +157,7 @@ def _(model: ClsMLP, *, B_X: float = 1.0) -> Measured:
             b_2=q.get("b_2"), one_query=True, **known,
         )  # fmt: skip
 
-    return Measured("ClsMLP", quantities, build, model.T, features.alphabet, model.norm)
+    return MeasuredModel("ClsMLP", quantities, build, model.T, features.alphabet, model.norm)
 
 
 def _nonzero_quantities(name: str, norms: MatrixNorms) -> Quantities:
@@ -166,7 +166,7 @@ def _nonzero_quantities(name: str, norms: MatrixNorms) -> Quantities:
 
 
 @measure.register
-def _(layer: AttentionLayer, *, B_X: float = 1.0) -> Measured:
+def _(layer: AttentionLayer, *, B_X: float = 1.0) -> MeasuredModel:
     """A full layer of H heads on tokens of length B_X."""
     require(
         layer.activation == "identity",
@@ -191,7 +191,7 @@ def _(layer: AttentionLayer, *, B_X: float = 1.0) -> Measured:
         cls = multi_head(rows, d=d, d_out=d_out, inputs=inputs, full=True)
         return _on_tokens(cls, B_X)
 
-    return Measured("AttentionLayer", quantities, build, norm=layer.norm, B_X=B_X)
+    return MeasuredModel("AttentionLayer", quantities, build, norm=layer.norm, B_X=B_X)
 
 
 def _on_tokens(cls: FunctionClass, B_X: float) -> FunctionClass:
@@ -200,7 +200,7 @@ def _on_tokens(cls: FunctionClass, B_X: float) -> FunctionClass:
 
 
 @measure.register
-def _(head: Head, *, B_X: float = 1.0) -> Measured:
+def _(head: Head, *, B_X: float = 1.0) -> MeasuredModel:
     """A head built from Linear maps, all of them trained: f = (W_V W_out)^T sum_t a_t x_t."""
     linear = isinstance(head.phi_in, Linear) and isinstance(head.phi_out, Linear)
     require(linear, "phi_in, phi_out", "Linear maps (others have no known constants)", "a function")
@@ -218,7 +218,7 @@ def _(head: Head, *, B_X: float = 1.0) -> Measured:
         row = ResidualHead(matrix_of(q, "W_QK", qk.rank), matrix_of(q, "W_VO", vo.rank))
         return _on_tokens(multi_head([row], d=d, d_z=d_z, d_out=d_out, inputs=inputs), B_X)
 
-    return Measured("Head", quantities, build, norm=head.norm, B_X=B_X)
+    return MeasuredModel("Head", quantities, build, norm=head.norm, B_X=B_X)
 
 
 def _score_norms(score: Any) -> tuple[MatrixNorms, tuple[int, int]]:
@@ -234,7 +234,7 @@ def _score_norms(score: Any) -> tuple[MatrixNorms, tuple[int, int]]:
 
 
 @measure.register
-def _(stack: PaperStack, *, B_X: float = 1.0) -> Measured:
+def _(stack: PaperStack, *, B_X: float = 1.0) -> MeasuredModel:
     del B_X
     features = token_features(stack.encoding)
     require(
@@ -252,7 +252,7 @@ def _(stack: PaperStack, *, B_X: float = 1.0) -> Measured:
         layers = [_paper_layer(block, q, f"L{i} ") for i, block in enumerate(stack.blocks)]
         return paper_network(layers, q["w_2"], B_X=features.B_X)
 
-    return Measured("PaperStack", quantities, build, stack.T, 2, stack.blocks[0].norm)
+    return MeasuredModel("PaperStack", quantities, build, stack.T, 2, stack.blocks[0].norm)
 
 
 def _paper_layer(block: PaperBlock, q: Quantities, label: str) -> PaperLayer:
@@ -270,6 +270,6 @@ def _paper_layer(block: PaperBlock, q: Quantities, label: str) -> PaperLayer:
 
 
 @measure.register
-def _(model: Transformer, *, B_X: float = 1.0) -> Measured:
+def _(model: Transformer, *, B_X: float = 1.0) -> MeasuredModel:
     del B_X
     return measure_transformer(model)

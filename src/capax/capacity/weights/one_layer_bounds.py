@@ -14,8 +14,8 @@ from jaxtyping import Float
 from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import Transformer
+from capax.capacity.linear.cover_pieces import Piece
 from capax.capacity.linear.norms import matrix_norms
-from capax.capacity.linear.pieces import Piece
 from capax.capacity.magnitude import log_sum
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.head_bounds import INDEPENDENT

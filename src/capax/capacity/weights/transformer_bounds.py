@@ -25,7 +25,7 @@ from capax.capacity.weights.assumptions import weighting_of
 from capax.capacity.weights.block_norms import BlockWeights, Fold, block_norms, folded
 from capax.capacity.weights.measured import (
     ALMOST_ZERO,
-    Measured,
+    MeasuredModel,
     Quantities,
     matrix_of,
     matrix_quantities,
@@ -36,7 +36,7 @@ from capax.errors import require
 Array = Float[np.ndarray, "..."]
 
 
-def measure_transformer(model: Transformer) -> Measured:
+def measure_transformer(model: Transformer) -> MeasuredModel:
     """The quantities of a Transformer: matrix norms, and tables too where it has one layer."""
     finite_matrix(model.embed, "embed")
     finite_matrix(model.position, "position")
@@ -58,7 +58,7 @@ def measure_transformer(model: Transformer) -> Measured:
 
     spec = model.spec
     name = f"Transformer ({len(blocks)} layer{'' if one else 's'})"
-    return Measured(name, quantities, build, spec.T, spec.alphabet, model.blocks[0].norm)
+    return MeasuredModel(name, quantities, build, spec.T, spec.alphabet, model.blocks[0].norm)
 
 
 def _fold(ln: LayerNorm | None) -> Fold:

@@ -21,8 +21,8 @@ from fractions import Fraction
 from capax.boolean.best_possible.disagreement import log_num_placements
 from capax.boolean.functions import SparseFunction
 from capax.capacity.bound import MODEL, Assumption, Bound, Term, share_of
+from capax.capacity.certificates.best_placements import best_placements
 from capax.capacity.certificates.pac_bayes import LEAST_EXAMPLES, version_space_bound
-from capax.capacity.certificates.placements import best_placements
 from capax.capacity.certificates.portfolio import Route
 from capax.capacity.certificates.tails import binomial_upper, occam_tail_bound
 from capax.data.examples import Examples

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from capax.capacity.covers.cover_curve import CoverCurve, covering_curve
+from capax.capacity.covers.covering_curve import CoverCurve, covering_curve
 from capax.capacity.covers.metrics import FiniteSpace
 from capax.figures.style import Palette, styled
 

@@ -21,21 +21,23 @@ from capax.figures.style import Palette, styled
 
 
 @dataclass(frozen=True)
-class Stage:
+class CoverStage:
     """One number of the waterfall: its name and ln N."""
 
     name: str
     log_cover: float
 
 
-def linear_stages(a: float | int, b: float | int, eps: float | int, N: int) -> tuple[Stage, ...]:
+def linear_stages(
+    a: float | int, b: float | int, eps: float | int, N: int
+) -> tuple[CoverStage, ...]:
     """The chain of inequalities for the linear class at one radius, smallest first."""
     return (
-        Stage("packing of orthogonal points\n(lower bound)", log_cover_lower(a, b, eps, N)),
-        Stage("Perceptron cover, external", log_cover_vector(a, b, eps, N)),
-        Stage("Perceptron cover, internal", log_cover_vector(a, b, eps, N, internal=True)),
-        Stage("C / ε², for every ε", quadratic_constant_vector(a, b, N) / eps**2),
-        Stage("Zhang's theorem (constant 36)", zhang_bound(a, b, eps, N)),
+        CoverStage("packing of orthogonal points\n(lower bound)", log_cover_lower(a, b, eps, N)),
+        CoverStage("Perceptron cover, external", log_cover_vector(a, b, eps, N)),
+        CoverStage("Perceptron cover, internal", log_cover_vector(a, b, eps, N, internal=True)),
+        CoverStage("C / ε², for every ε", quadratic_constant_vector(a, b, N) / eps**2),
+        CoverStage("Zhang's theorem (constant 36)", zhang_bound(a, b, eps, N)),
     )
 
 
@@ -55,7 +57,7 @@ def draw_slack(
     return figure
 
 
-def _draw_dots(axes: Axes, stages: tuple[Stage, ...], palette: Palette) -> None:
+def _draw_dots(axes: Axes, stages: tuple[CoverStage, ...], palette: Palette) -> None:
     left = stages[0].log_cover / 2
     for row, stage in enumerate(stages):
         color = palette.series[1] if row == 0 else palette.series[0]
@@ -80,7 +82,7 @@ def _draw_dots(axes: Axes, stages: tuple[Stage, ...], palette: Palette) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _caption(stages: tuple[Stage, ...], row: int) -> str:
+def _caption(stages: tuple[CoverStage, ...], row: int) -> str:
     value = f"{stages[row].log_cover:,.0f}"
     if row == 0:
         return value

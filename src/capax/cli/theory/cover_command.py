@@ -11,7 +11,7 @@ from capax.errors import require
 from capax.terminal import Terminal
 
 if TYPE_CHECKING:
-    from capax.capacity.covers.cover_curve import CoverCurve
+    from capax.capacity.covers.covering_curve import CoverCurve
     from capax.capacity.covers.covering_sets import Cover
     from capax.capacity.covers.metrics import FiniteSpace
 
@@ -112,7 +112,7 @@ def _cover_fields(space: "FiniteSpace", best: "Cover", time_limit: float) -> dic
 
 
 def _whole_curve(space: "FiniteSpace", time_limit: float) -> "CoverCurve":
-    from capax.capacity.covers.cover_curve import covering_curve
+    from capax.capacity.covers.covering_curve import covering_curve
 
     whole = covering_curve(space, time_limit=time_limit)
     if not whole.exact:
