@@ -4,11 +4,13 @@
     python benchmarks/verdicts.py steps 100         # coverage for curves that rise at once
     python benchmarks/verdicts.py laws 50           # wrong verdicts for every law and shape
     python benchmarks/verdicts.py quick 30          # power of figure2's quick scale
+    python benchmarks/verdicts.py exponents 1000 0 8  # exponent and verdict, 8 processes
 
 The number is that of simulated sweeps per line; another one behind it, the first seed (0), gives
 other dice. Nothing is trained.
 """
 
+import itertools
 import sys
 from collections import Counter
 
@@ -16,6 +18,7 @@ import numpy as np
 
 from capax.analysis.positions import positions
 from capax.analysis.scaling import Scaling, fit_scaling
+from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import threshold_of
 from capax.sweep.counts import Counts
 from capax.sweep.search import AdaptiveSearch
@@ -139,6 +142,83 @@ def quick(repeats: int, first: int) -> None:
     print(f"ruled out, of {repeats}: {dict(out)}")
 
 
+TRUTHS = {
+    "log": (SimulatedSpec(threshold=4.5, growth=10.9), 0.0),
+    "sqrt": (SimulatedSpec(threshold=20.0, growth=1.5, exponent=0.5), 0.5),
+    "linear": (SimulatedSpec(threshold=40.0, growth=0.06, exponent=1.0), 1.0),
+}
+PLATEAUS = {"flat 0.98": (0.98, 0.98), "flat 0.90": (0.9, 0.9), "falls 1 to 0.81": (1.0, 0.81)}
+DESIGNS = {
+    "5 T, 8 m, 12 trials": (TS, SIZES, 12),
+    "7 T, 10 m, 40 trials": (
+        (50, 100, 200, 300, 400, 600, 800),
+        GRIDS["40 trials, 10 sizes"][0],
+        40,
+    ),
+}
+
+
+def simulated_sweep(truth: str, plateau: str, design: str, seed: int) -> Answer:
+    """One sweep of a known law, analysed as `capax thresholds` does it."""
+    base, _ = TRUTHS[truth]
+    (first, last), (lengths, sizes, trials) = PLATEAUS[plateau], DESIGNS[design]
+    random = np.random.default_rng([seed, *map(ord, truth + plateau)])
+    reach = np.log(lengths[-1] / lengths[0])
+    if truth == "linear" and design.startswith("7"):
+        base = base.model_copy(update={"growth": 0.09})
+    found = []
+    for T in lengths:
+        level = first + (last - first) * np.log(T / lengths[0]) / reach
+        learner = base.model_copy(update={"lapse": float(1 - level)})
+        found.append(threshold_of("p", T, drawn(learner, sizes, trials, T, random)))
+    return answer(tuple(found))
+
+
+def judged(job: tuple[str, str, str, int]) -> Counter[str]:
+    """What is right and wrong about one simulated sweep."""
+    said, (_, c) = simulated_sweep(*job), TRUTHS[job[0]]
+    scaling = said.scaling
+    if scaling is None:
+        return Counter({"no law": 1})
+    own = scaling.fit("power").parameters[2]
+    name = {"sqrt": "power"}.get(job[0], job[0])
+    covered = (
+        (-np.inf if own.low is None else own.low) <= c <= (np.inf if own.high is None else own.high)
+    )
+    return Counter(
+        {
+            "covered": int(covered),
+            "ruled out": int(name in scaling.ruled_out),
+            "other named": int(scaling.law not in (None, name)),
+            "named": int(scaling.law == name),
+            "sweeps": 1,
+        }
+    )
+
+
+def exponents(repeats: int, first: int, processes: int = 1) -> None:
+    """Coverage of the exponent's interval and wrong verdicts, plateaus flat and falling with T."""
+    from multiprocessing import Pool
+
+    columns = ("exponent covered", "true law ruled out", "other law named", "true law named")
+    print(f"| trials | truth | plateau | sweeps | {' | '.join(columns)} |")
+    print("|---|---|---|---|---|---|---|---|")
+    with Pool(processes) as pool:
+        for design, truth, plateau in itertools.product(DESIGNS, TRUTHS, PLATEAUS):
+            jobs = [(truth, plateau, design, seed) for seed in range(first, first + repeats)]
+            total = sum(pool.imap_unordered(judged, jobs, chunksize=8), Counter())
+            n = max(1, total["sweeps"])
+            shares = (total[k] / n for k in ("covered", "ruled out", "other named", "named"))
+            cells = " | ".join(f"{100 * share:.1f} %" for share in shares)
+            print(f"| {design} | {truth} | {plateau} | {total['sweeps']} | {cells} |", flush=True)
+
+
 if __name__ == "__main__":
-    COMMANDS = {"intervals": intervals, "steps": steps, "laws": laws, "quick": quick}
-    COMMANDS[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    COMMANDS = {
+        "intervals": intervals,
+        "steps": steps,
+        "laws": laws,
+        "quick": quick,
+        "exponents": exponents,
+    }
+    COMMANDS[sys.argv[1]](int(sys.argv[2]), *map(int, sys.argv[3:] or ["0"]))

@@ -11,6 +11,7 @@ import json
 import math
 import stat
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,27 @@ def existing(path: Path | str, what: str = "a file") -> Path:
 
 
 def existing_store(path: Path | str) -> Path:
-    """`path`, if a file is there; what it holds is not looked at."""
+    """`path`, if a file is there, or the reference of that name; what it holds is not looked at."""
     file = Path(path)
-    if not file.is_file():
-        raise InputError(f"{file}: wanted a store made by `capax sweep`, got no such file")
-    return file
+    if file.is_file():
+        return file
+    if str(path) == file.name and not file.suffix:  # a plain word may name a reference
+        for folder in reference_folders():
+            named = folder / f"{file.name}.sqlite"
+            if named.is_file():
+                return named
+    raise InputError(f"{file}: wanted a store made by `capax sweep`, got no such file")
+
+
+def reference_folders() -> tuple[Path, Path]:
+    """Where references lie: those of the package, and the user's own."""
+    from platformdirs import user_data_path
+
+    shipped = Path(__file__).parent / "reference"
+    with suppress(RuntimeError):  # a user without a home has none of their own
+        own = user_data_path("capax", appauthor=False) / "reference"
+        return shipped, own if own.is_absolute() else shipped
+    return shipped, shipped
 
 
 def check_size(file: Path, limit: int) -> None:

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from capax.analysis.agreement import PUBLISHED, Interval, agree
-from capax.analysis.curves import threshold_curves
+from capax.analysis.intervals import Interval, agree
 from capax.analysis.reference import add_reference, reference, references
 from capax.analysis.threshold import thresholds
+from capax.analysis.threshold_curves import threshold_curves
 from capax.errors import InputError
 from capax.figures.experiments.reference_band import context_of
 from capax.identity import digest
@@ -95,8 +95,8 @@ def test_the_same_experiment_agrees_also_between_its_T(folder, tmp_path):
     assert said is not None and said.reference.name == "paper"
     assert [row.T for row in said.rows] == [100, 300, 500] and all(r.agrees for r in said.rows)
     assert "Agrees with the reference paper (800 trials" in found.verdict
-    assert said.published.T == 300 and said.published.other == PUBLISHED and said.published.agrees
-    assert "The paper reports about 70 at T = 300" in found.verdict
+    assert [row.T for row in said.published.rows] == [100, 300, 500]
+    assert "from the paper's Figure 2 at 3 T: our intervals agree at" in found.verdict
     band = context_of(said).band
     assert band.name == "reference paper" and {T for T, _ in band.points} <= set(LENGTHS)
     assert np.all(band.low <= band.m) and np.all(band.m <= band.high)
@@ -107,7 +107,8 @@ def test_another_result_differs_and_is_told_where(folder, tmp_path):
     rows = found.agreement.rows
     assert len(rows) == 5 and sum(not row.agrees for row in rows) >= 4
     assert "Differs from the reference paper" in found.verdict and " against " in found.verdict
-    assert not found.agreement.published.agrees and "does not agree" in found.verdict
+    assert not found.agreement.published.agrees
+    assert "Differs from the paper's Figure 2 at 4 T" in found.verdict
     # what is shown as ours is ours alone
     assert [row["m_star"] for row in found.to_json()["thresholds"]] == [r.mine.m for r in rows]
 

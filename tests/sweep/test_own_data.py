@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from capax.analysis.curves import threshold_curves
+from capax.analysis.threshold_curves import threshold_curves
 from capax.boolean.parser import parse
 from capax.errors import InputError
 from capax.sweep.families import check_experiment

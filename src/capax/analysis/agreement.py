@@ -1,23 +1,23 @@
-"""Do new thresholds agree with a reference, and with the number the paper published?
+"""Do new thresholds agree with a reference, and with the points that the paper published?
 
 A reference is compared only where it is the same experiment: task, model and protocol, field by
 field, defaults written out. At a T that both have measured, the two intervals are compared; at
-another T inside the reference's range, the interval with the band of the reference's law. On the
-log scale the difference of two estimates has the variance s1² + s2², with s = log(high/low)/(2 z);
-they differ when it exceeds the normal quantile at level 5% shared among the T (Bonferroni). A side
-that is open counts only where it leaves the other interval on the wrong side.
+another T inside the reference's range, the interval with the band of the reference's law.
+
+The published points are compared where the question is the paper's: a one-layer Transformer on
+balanced 3-bit ANDs, whatever its training. A difference then says what the training changes.
 """
 
-import math
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from capax.analysis.reference import FOLDER, Reference, references
+from capax.analysis.intervals import Interval, agree
+from capax.analysis.published import PublishedAgreement, beside_published
+from capax.analysis.reference import Reference, references
 from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import searches_for_threshold, thresholds
 from capax.errors import CapaxError
@@ -25,39 +25,7 @@ from capax.sweep.families import family_of
 from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
 
-_Z = NormalDist().inv_cdf(0.975)
 _NOT_IDENTITY = {"task": ("T", "m", "seed", "max_tries"), "model": ("T",)}
-
-
-@dataclass(frozen=True)
-class Interval:
-    """m* with its 95% interval; `None` where it is open.
-
-    log_width: log(high / low) before the ends were moved to m that were tried, where they were: two
-    estimates on the same m err alike between them.
-    """
-
-    m: float | None
-    low: float | None
-    high: float | None
-    log_width: float | None = None
-
-    def __str__(self) -> str:
-        sides = ("open" if side is None else f"{side:.0f}" for side in (self.low, self.high))
-        return f"{'no m*' if self.m is None else f'{self.m:.0f}'} [{', '.join(sides)}]"
-
-    @property
-    def error(self) -> float | None:
-        """Standard error of log m*; `None` unless both sides are closed."""
-        if not self.low or not self.high:
-            return None
-        width = math.log(self.high / self.low) if self.log_width is None else self.log_width
-        return width / (2 * _Z)
-
-
-PUBLISHED_T = 300
-PUBLISHED = Interval(70.0, 63.0, 77.0)
-"""The paper's Figure 3: "the threshold at T = 300 is about 70"; about is read as within 10%."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +39,13 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Thresholds beside a reference (`None` where no reference fits) and the published number."""
+class ReferenceAgreement:
+    """Thresholds beside a reference (`None` where no reference fits) and the published points."""
 
     reference: Reference | None
     answer: Answer | None
     rows: tuple[Compared, ...]
-    published: Compared | None
+    published: PublishedAgreement | None
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
@@ -88,15 +56,21 @@ class Agreement:
             "command": chosen.command if chosen else None,
             "device": chosen.device if chosen else None,
             "rows": [asdict(row) for row in self.rows],
-            "published": asdict(self.published) if self.published else None,
+            "published": _published_json(self.published),
             "verdict": self.verdict,
         }
 
 
-def agreement_with(panel: Panel, said: Answer, *, folder: Path = FOLDER) -> Agreement | None:
-    """Compare with the reference that covers most of our T; `None` where nothing compares."""
+def agreement_with(
+    panel: Panel, said: Answer, *, folder: Path | None = None, but_not: Path | None = None
+) -> ReferenceAgreement | None:
+    """Compare with the reference that covers most of our T; `None` where nothing compares.
+
+    but_not: the store that the thresholds come from, which may be a reference itself.
+    """
     lengths = [t.T for t in said.thresholds]
-    found = [(entry, other) for entry in references(folder) if (other := _same(entry, panel))]
+    others = [entry for entry in references(folder) if entry.path != but_not]
+    found = [(entry, other) for entry in others if (other := _same(entry, panel))]
     rows: tuple[Compared, ...] = ()
     chosen, theirs = None, None
     for entry, other in found:
@@ -107,8 +81,8 @@ def agreement_with(panel: Panel, said: Answer, *, folder: Path = FOLDER) -> Agre
     if chosen is None and published is None:
         return None
     words = [_about_reference(chosen, rows)] if chosen else []
-    words += [_about_published(published)] if published else []
-    return Agreement(chosen, theirs, rows, published, " ".join(words))
+    words += [published.verdict] if published else []
+    return ReferenceAgreement(chosen, theirs, rows, published, " ".join(words))
 
 
 def protocol(panel: Panel) -> dict[str, Any] | None:
@@ -172,27 +146,20 @@ def _interval(t: Any) -> Interval:
     return Interval(*ends, log_width=t.log_width)
 
 
-def agree(mine: Interval, other: Interval, *, comparisons: int = 1) -> bool:
-    """No difference beyond chance, at level 5% shared among `comparisons`."""
-    one, two = mine.error, other.error
-    if mine.m and other.m and one is not None and two is not None:
-        limit = NormalDist().inv_cdf(1 - 0.025 / comparisons)
-        return abs(math.log(mine.m / other.m)) <= limit * math.hypot(one, two)
-    below = mine.high is not None and other.low is not None and mine.high < other.low
-    above = mine.low is not None and other.high is not None and mine.low > other.high
-    return not (below or above)
-
-
-def _published(panel: Panel, said: Answer) -> Compared | None:
-    """The paper's own number, where the question is the paper's: 3-bit AND, one layer."""
+def _published(panel: Panel, said: Answer) -> PublishedAgreement | None:
+    """The paper's points, where the question is the paper's: balanced 3-bit AND, one layer."""
     asked = panel.family == "transformer" and panel.task.get("function", "and3") == "and3"
-    asked = asked and "data" not in panel.task
-    if not asked or panel.model.get("layers", 1) != 1 or panel.task.get("p", "balanced") == 0.5:
+    asked = asked and panel.task.get("support", "random") == "random" and "data" not in panel.task
+    asked = asked and panel.task.get("p", "balanced") == "balanced" and not panel.task.get("noise")
+    if not asked or panel.model.get("layers", 1) != 1:
         return None
-    mine = at(said, PUBLISHED_T)
-    if mine is None:
+    return beside_published(said.thresholds)
+
+
+def _published_json(said: PublishedAgreement | None) -> dict[str, Any] | None:
+    if said is None:
         return None
-    return Compared(PUBLISHED_T, mine, PUBLISHED, agree(mine, PUBLISHED))
+    return {**asdict(said), "agrees": said.agrees, "verdict": said.verdict}
 
 
 def _about_reference(chosen: Reference, rows: tuple[Compared, ...]) -> str:
@@ -204,8 +171,3 @@ def _about_reference(chosen: Reference, rows: tuple[Compared, ...]) -> str:
         return f"Agrees with the reference {chosen} at {where}."
     named = "; ".join(f"T = {row.T}: {row.mine} against {row.other}" for row in wrong)
     return f"Differs from the reference {chosen} at {len(wrong)} of {len(rows)} T: {named}."
-
-
-def _about_published(row: Compared) -> str:
-    how = "agrees" if row.agrees else "does not agree"
-    return f"The paper reports about 70 at T = {row.T}: {row.mine} {how}."

@@ -96,7 +96,6 @@ class Floor:
     label: str
 
 
-@lru_cache(maxsize=256)
 def floor(
     function: str,
     T: int,
@@ -114,16 +113,32 @@ def floor(
     f = parse(function).relevant()
     if protocol.supports == "fixed" or not must_identify(f, T, p, protocol):
         return None
-    supports: Literal["random", "contiguous"] = protocol.supports
+    rules = (protocol.guesses, protocol.noise, protocol.supports)
+    around = _chances_around(function, T, p, target, draws, *rules)
+    return None if around is None else _read(*around, target, protocol)
+
+
+@lru_cache(maxsize=256)
+def _chances_around(
+    function: str,
+    T: int,
+    p: float,
+    target: float,
+    draws: int,
+    guesses: int,
+    noise: float,
+    supports: Literal["random", "contiguous"],
+) -> tuple[Float[ndarray, "draws sizes"], int] | None:
+    """Samples of c(m) around the floor, and the first m; `None` where it cannot be simulated."""
+    f = parse(function).relevant()
     try:
-        high = union_sample_size(f, T, 1 - target, p, noise=protocol.noise)
-        low = counting_sample_size(f, T, target, guesses=protocol.guesses, supports=supports)
-        rules = {"guesses": protocol.guesses, "noise": protocol.noise, "supports": supports}
+        high = union_sample_size(f, T, 1 - target, p, noise=noise)
+        low = counting_sample_size(f, T, target, guesses=guesses, supports=supports)
+        rules = {"guesses": guesses, "noise": noise, "supports": supports}
         simulate = partial(_simulated, function, T, p, **rules)
-        found, first = _around_crossing(simulate, max(0, min(low, high) - 1), high, target, draws)
+        return _around_crossing(simulate, max(0, min(low, high) - 1), high, target, draws)
     except InfeasibleError:
         return None
-    return _read(found, first, target, protocol)
 
 
 def must_identify(f: SparseFunction, T: int, p: float, protocol: Protocol) -> bool:

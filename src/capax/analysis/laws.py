@@ -48,6 +48,7 @@ _CHI2 = float(chi2.isf(0.05, 1))
 _KEPT = 12.0  # a zoom keeps what lies this far in 2ℓ below the best
 _CELLS, _CELLS_BEYOND = 24, 8
 _ZOOMS = 4
+_FINE = 37  # exponents of the last look at the power law
 
 
 @dataclass(frozen=True)
@@ -164,16 +165,21 @@ class _Found:
 
 
 def _search_exponents(positions: tuple[Position, ...]) -> _Found:
-    """The power law: first all exponents from -1 to 2, then those that are left, finely."""
+    """The power law: first all exponents from -1 to 2, then those that are left, finely.
+
+    0 and 1 are among them: whether the interval holds log and linear growth is not left to the
+    points beside them.
+    """
     coarse = np.linspace(*_EXPONENTS, 25)
     found = _search("power", positions, coarse)
     near = 2 * (found.log_likelihood.max() - found.log_likelihood) <= _KEPT
     low, high = _around(coarse, np.isin(coarse, found.c[near]))
-    return _search("power", positions, np.linspace(low, high, 37))
+    named = [c for c in (0.0, 1.0) if low <= c <= high]
+    return _search("power", positions, np.union1d(np.linspace(low, high, _FINE), named))
 
 
 def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray, " e"]) -> _Found:
-    """Zoom in on the (log A, log B) that 2ℓ leaves within 12 of the best, for all exponents."""
+    """Zoom in on the (log A, log B) that 2ℓ leaves within 12 of the best of their exponent."""
     T = np.array([p.T for p in positions], dtype=np.float64)
     low = min(float(p.theta[0]) for p in positions)
     high = max(float(p.theta[-1]) for p in positions)
@@ -184,30 +190,37 @@ def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray,
     log_A = _values(low, high, 0.0 if flat else _beyond(1 - np.array(shares)))
     log_B = log_A[:1] if flat else _values(low, high, _beyond(np.array(shares)))
     top_A, top_B = log_A[-1], log_B[-1]
+    log_A, log_B = (np.tile(values, (len(exponents), 1)) for values in (log_A, log_B))
     total = _on_grid(positions, shares, log_A, log_B)
     for _ in range(_ZOOMS - 1):
-        near = 2 * (total.max() - total) <= _KEPT
-        log_A = np.linspace(*_around(log_A, near.any(axis=(0, 2))), _CELLS + 1)
+        near = 2 * (total.max(axis=(1, 2), keepdims=True) - total) <= _KEPT
+        log_A = _zoomed(log_A, near.any(axis=2))
         if not flat:
-            log_B = np.linspace(*_around(log_B, near.any(axis=(0, 1))), _CELLS + 1)
+            log_B = _zoomed(log_B, near.any(axis=1))
         total = _on_grid(positions, shares, log_A, log_B)
-    A, B = np.exp(log_A)[:, None], np.exp(log_B)[None, :]
+    A, B = np.exp(log_A)[:, :, None], np.exp(log_B)[:, None, :]
     rise = (0.0 if flat else B - A) / width[:, None, None]
     at_A = np.isclose(log_A, low) | np.isclose(log_A, top_A)
     at_B = np.isclose(log_B, low) | np.isclose(log_B, top_B)
-    edge = at_A[:, None] | (at_B[None, :] & (not flat))
+    edge = at_A[:, :, None] | (at_B[:, None, :] & (not flat))
     parts = (A - rise * first[:, None, None], rise, exponents[:, None, None], total, edge)
     return _Found(*(np.broadcast_to(part, total.shape).ravel() for part in parts))
+
+
+def _zoomed(values: Float[ndarray, "e n"], near: ndarray) -> Float[ndarray, "e k"]:
+    """For every exponent a finer grid over the values marked `near`, one cell wider."""
+    ends = [_around(row, marked) for row, marked in zip(values, near, strict=True)]
+    return np.array([np.linspace(low, high, _CELLS + 1) for low, high in ends])
 
 
 def _on_grid(
     positions: tuple[Position, ...],
     shares: list[Float[ndarray, " e"]],
-    log_A: Float[ndarray, " i"],
-    log_B: Float[ndarray, " j"],
+    log_A: Float[ndarray, "e i"],
+    log_B: Float[ndarray, "e j"],
 ) -> Float[ndarray, "e i j"]:
     """sum_T ℓ_T at m* = A + (B - A) share, for every exponent, A and B."""
-    A, B = np.exp(log_A)[:, None], np.exp(log_B)[None, :]
+    A, B = np.exp(log_A)[:, :, None], np.exp(log_B)[:, None, :]
     values = [
         p.at(np.log(A + (B - A) * share[:, None, None]))
         for p, share in zip(positions, shares, strict=True)

@@ -9,17 +9,17 @@ import sqlite3
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from capax.errors import InputError, require
 from capax.files import write_atomically
 from capax.foreign import printable
+from capax.reading import reference_folders
 from capax.sweep.spec import nearest
 from capax.sweep.storage.file import address, explained
 from capax.sweep.storage.store import Store
 
-FOLDER = Path(str(files("capax") / "reference"))
+FOLDER, OWN_FOLDER = reference_folders()
 _ID_LENGTH = 16
 """Characters kept of a trial's hash: enough to tell trials apart and to find one again."""
 
@@ -47,12 +47,19 @@ class Reference:
         return f"{self.name} ({self.trials} trials on {self.device})"
 
 
-def references(folder: Path = FOLDER) -> tuple[Reference, ...]:
-    """All references in a folder, in the order of their names."""
-    return tuple(_described(path) for path in sorted(folder.glob("*.sqlite")))
+def references(folder: Path | None = None) -> tuple[Reference, ...]:
+    """All references in a folder, in the order of their names.
+
+    By default those of the package and the user's own; of two with one name the package's.
+    """
+    paths: dict[str, Path] = {}
+    for where in (FOLDER, OWN_FOLDER) if folder is None else (folder,):
+        for path in where.glob("*.sqlite"):
+            paths.setdefault(path.stem, path)
+    return tuple(_described(paths[name]) for name in sorted(paths))
 
 
-def reference(name: str, folder: Path = FOLDER) -> Reference:
+def reference(name: str, folder: Path | None = None) -> Reference:
     """The reference called `name`. Raises `InputError` with the nearest known name."""
     known = {found.name: found for found in references(folder)}
     if name not in known:
@@ -61,14 +68,17 @@ def reference(name: str, folder: Path = FOLDER) -> Reference:
 
 
 def add_reference(
-    store: Path, name: str, *, command: str | None = None, folder: Path = FOLDER
+    store: Path, name: str, *, command: str | None = None, folder: Path = OWN_FOLDER
 ) -> Reference:
     """Distil a finished store into the reference `name`; replaces one of that name, whole or not.
 
-    Raises `InputError` for a name that is no plain word, or a store with an unfinished T.
+    Raises `InputError` for a name that is no plain word or taken by the package, or a store with
+    an unfinished T.
     """
     plain = name and all(c.isalnum() or c in "-_" for c in name)
     require(plain, "name", "letters, digits, - and _", name)
+    taken = name == "published" or (folder == OWN_FOLDER and (FOLDER / f"{name}.sqlite").is_file())
+    require(not taken, "name", "a name that no reference of the package has", name)
     with Store.read(store) as opened:
         left = opened.unfinished()
         experiment = opened.experiment

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from capax.analysis.agreement import Agreement
-from capax.analysis.curves import Curve, threshold_curves, threshold_panels
+from capax.analysis.agreement import ReferenceAgreement
 from capax.analysis.formulas import failed_runs
+from capax.analysis.threshold_curves import ThresholdCurve, threshold_curves, threshold_panels
 from capax.errors import require
 from capax.figures.experiments.parity_transition import ParityTransition
 from capax.figures.experiments.threshold_comparison import NamedCurve
@@ -93,7 +93,7 @@ def build_page(
 class ShownCurve:
     """A curve of the page: its numbers, its figure, and the store its trials are in."""
 
-    curve: Curve
+    curve: ThresholdCurve
     data: ThresholdScaling
 
     @property
@@ -189,10 +189,10 @@ def _threshold_findings(curves: list[ShownCurve]) -> list[Finding]:
     return findings
 
 
-def _agreement_finding(name: str, agreement: Agreement) -> Finding:
+def _agreement_finding(name: str, agreement: ReferenceAgreement) -> Finding:
     """Whether the curve agrees with what others found; what they found is never shown as ours."""
     compared = (*agreement.rows, *([agreement.published] if agreement.published else []))
-    agrees = all(row.agrees for row in compared)
+    agrees = all(one.agrees for one in compared)
     value = "agrees" if agrees and compared else "not compared" if not compared else "differs"
     return Finding(value, f"{name}{agreement.verdict}")
 

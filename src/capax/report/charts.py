@@ -111,15 +111,17 @@ def comparison_chart(curves: list[tuple[str, ThresholdScaling, Chart]], *, id: s
 
 
 def _context(context: Context) -> list[Chart]:
-    """What is not ours, named so: the reference's band and the published number."""
+    """What is not ours, named so: the reference's band and the published points."""
     series, band = [], context.band
     if band is not None and band.m.size:
         color = f"series-{COLOR + 1}"
         options = {"low": band.low, "high": band.high, "line": True, "dash": "2 3"}
         series.append(_series(band.name, band.T, band.m, color, **options))
-    if context.published is not None:
-        T, m = context.published
-        series.append(_series("the paper, about", [T], [m], "ink", marks=True, radius=6))
+    if context.published:
+        points = context.published
+        bars = {"low": [q.low for q in points], "high": [q.high for q in points]}
+        T, m = [q.T for q in points], [q.m_star for q in points]
+        series.append(_series("published (one deviation)", T, m, "ink", marks=True, **bars))
     return series
 
 

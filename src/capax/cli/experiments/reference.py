@@ -9,7 +9,9 @@ import typer
 from capax.cli.speaking.output import JsonFlag, emit
 
 if TYPE_CHECKING:
+    from capax.analysis.published import Published
     from capax.analysis.reference import Reference
+    from capax.analysis.threshold_curves import ThresholdCurve
     from capax.terminal import Terminal
 
 app = typer.Typer(rich_markup_mode="markdown", invoke_without_command=True)
@@ -20,7 +22,7 @@ def listed(context: typer.Context, as_json: JsonFlag = False) -> None:
     """List the reference results: what was run, on what, and the command that makes it again.
 
     `capax reproduce`, `capax figure 2` and `capax report` lay your thresholds over them where task,
-    model and protocol are the same.
+    model and protocol are the same. `published` are the points of the paper's own figures.
 
     Example: `capax reference`
     """
@@ -29,8 +31,36 @@ def listed(context: typer.Context, as_json: JsonFlag = False) -> None:
     from capax.analysis.reference import references
 
     found = references()
-    payload = {"references": [asdict(entry) for entry in found]}
+    payload = {"references": [asdict(entry) for entry in found], "published": "figures 2, 3, 4"}
     emit(payload, as_json, lambda console: _show(console, found))
+
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="Name of a reference, or `published`.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """What a reference says: its thresholds with intervals, or the points that the paper published.
+
+    `published` are the points of Figures 2, 3 and 4, read off the figures of the paper.
+
+    Example: `capax reference show published --json`
+    """
+    from capax.analysis.published import NAME, published
+
+    if name == NAME:
+        found = published()
+        emit(asdict(found), as_json, lambda console: _show_published(console, found))
+        return
+    from capax.analysis.reference import reference
+    from capax.analysis.threshold_curves import threshold_curves
+    from capax.sweep.storage.store import Store
+
+    entry = reference(name)
+    with Store.read(entry.path) as store:
+        curves = threshold_curves([store])
+    payload = {"reference": asdict(entry), "curves": [curve.to_json() for curve in curves]}
+    emit(payload, as_json, lambda console: _show_reference(console, entry, curves))
 
 
 @app.command("add")
@@ -41,19 +71,47 @@ def add(
         str | None, typer.Option(help="The command that made it; from the store by default.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Where to; into the package by default.")
+        Path | None, typer.Option(help="Where to; into your own data folder by default.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Distil a store into a reference: every trial with its seed and outcome, without its runs.
 
-    Example: `capax reference add out/figure2-paper.sqlite --name paper`
+    Example: `capax reference add out/figure2-paper.sqlite --name mine`
     """
-    from capax.analysis.reference import FOLDER, add_reference
+    from capax.analysis.reference import OWN_FOLDER, add_reference
 
-    made = add_reference(store, name, command=command, folder=folder or FOLDER)
+    made = add_reference(store, name, command=command, folder=folder or OWN_FOLDER)
     text = f"{made.path}: {made.trials} trials, {made.path.stat().st_size / 1000:.0f} kB"
     emit(asdict(made), as_json, lambda console: console.print(text))
+
+
+def _show_published(console: "Terminal", found: "Published") -> None:
+    console.print(f"{found.paper}; {found.provenance}.")
+    rows = [(q.T, f"{q.m_star:g}", f"{q.low:g} - {q.high:g}") for q in found.figure2]
+    head = ("T", "m*", "one deviation")
+    title = f"Figure 2: {found.figure2_estimator}"
+    console.table(rows, head=head, align="rrl", title=title)
+    of = found.figure3["replicates"]
+    for m, solved in found.figure3["solved"].items():
+        where = f"T = {found.figure3['T']}, m = {m}"
+        console.print(f"Figure 3, {where}: {solved} of {of} replicates solved")
+    for T, steps in found.figure4["steps"].items():
+        where = f"T = {T}, steps until the loss is below {found.figure4['loss']}"
+        console.print(f"Figure 4, {where}: {', '.join(map(str, steps))}")
+
+
+def _show_reference(
+    console: "Terminal", entry: "Reference", curves: "tuple[ThresholdCurve, ...]"
+) -> None:
+    _show(console, (entry,))
+    for curve in curves:
+        rows = []
+        for t in curve.answer.thresholds:
+            known = f"{t.low} - {t.high}" if t.status == "closed" else t.status
+            rows.append((t.T, "-" if t.m_star is None else t.m_star, known, t.trials))
+        console.table(rows, head=("T", "m*", "95% interval", "trials"), align="rrlr")
+        console.print(curve.verdict)
 
 
 def _show(console: "Terminal", found: "tuple[Reference, ...]") -> None:

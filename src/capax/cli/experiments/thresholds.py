@@ -1,21 +1,26 @@
 """`capax thresholds`: m*(T) of a store with intervals, and the law behind it."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit, note
-from capax.cli.speaking.shared_options import StoreFiles
 
 if TYPE_CHECKING:
     from capax.terminal import Terminal
 
 
 def thresholds(
-    stores: StoreFiles,
+    stores: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Stores made by `capax sweep`, or names of references."),
+    ] = None,
     panel: Annotated[
         str | None, typer.Option(help="Only the panels of this name; all that search over m.")
     ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the table as .csv.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Also write the table as .tex.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """The smallest m with success probability 0.8 at every T, with 95% intervals, and how it grows.
@@ -23,28 +28,41 @@ def thresholds(
     m* is a number only where the trials speak for one. The interval says "> 993" or "<= 16" where
     they bound one side, and that success "does not reach 80 % for any m tried" where it does not.
     The column of the best learner names the protocol it stands for. Several stores and panels are
-    several named curves in one table.
+    several named curves in one table. Without a store: the results that come with the package.
 
     Example: `capax thresholds out/figure2.sqlite out/heads.sqlite`
     """
     from contextlib import ExitStack
 
+    from capax.files import check_writable
     from capax.reading import existing_store
 
-    for store in stores:
-        existing_store(store)
-    from capax.analysis.curves import threshold_curves
+    paths = [existing_store(store) for store in stores or (Path("paper"),)]
+    for out in filter(None, (csv, latex)):
+        check_writable(out)
+    from capax.analysis.threshold_curves import threshold_curves
     from capax.sweep.storage.store import Store
     from capax.sweep.storage.troubles import trouble_lines, troubles
 
     with ExitStack() as stack:
-        opened = [stack.enter_context(Store.read(path)) for path in stores]
+        opened = [stack.enter_context(Store.read(path)) for path in paths]
         curves = [curve.to_json() for curve in threshold_curves(opened, panel)]
         for store in opened:
             for line in trouble_lines(t for t in troubles(store) if panel in (None, t.panel)):
                 note(line)
+    _write_tables(curves, csv, latex)
     payload = {"curves": curves}
     emit(payload, as_json, lambda console: _show(console, payload))
+
+
+def _write_tables(curves: list[dict[str, Any]], csv: Path | None, latex: Path | None) -> None:
+    from capax.analysis.threshold_tables import as_csv, as_latex
+    from capax.files import write_atomically
+
+    for out, made in ((csv, as_csv), (latex, as_latex)):
+        if out is not None:
+            text = made(curves).encode()
+            write_atomically(out, lambda file, text=text: file.write(text))
 
 
 def _show(console: "Terminal", payload: dict[str, Any]) -> None:

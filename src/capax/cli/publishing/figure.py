@@ -46,7 +46,9 @@ def figure(
     out: Annotated[Path, typer.Option(help="File to write: .png, .svg or .pdf.")],
     store: Annotated[
         list[Path] | None,
-        typer.Option(help="Results to draw from; for Figure 2 again for every further curve."),
+        typer.Option(
+            help="Store or name of a reference; for Figure 2 again for every further curve."
+        ),
     ] = None,
     panel: Annotated[
         str | None, typer.Option(help="Figure 2: only the panels of this name.")
@@ -65,7 +67,8 @@ def figure(
 
     Figure 1 is drawn from actual modules on actual bits: the darkness of an edge is a computed
     attention weight; --function compiles your own formula into its [CLS] panel. Figures 2 to 4 are
-    drawn from a store. With --json the numbers in the picture are printed.
+    drawn from a store, Figure 2 by default from the results that come with the package (`capax
+    reference`). With --json the numbers in the picture are printed.
 
     Example: `capax figure 1 --function "maj(x0,x2,x5)" --bits 101101 --out fig1.png`
     """

@@ -1,4 +1,4 @@
-"""Somebody else's results behind one's own: a reference's band and the paper's published number.
+"""Somebody else's results behind one's own: a reference's band and the paper's published points.
 
 They are drawn in a colour of their own, behind everything, and named as what they are.
 """
@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from numpy import ndarray
 
-from capax.analysis.agreement import PUBLISHED, PUBLISHED_T, Agreement
+from capax.analysis.agreement import ReferenceAgreement
+from capax.analysis.published import PublishedPoint, published
 from capax.figures.labels import EndLabel
 from capax.figures.style import Palette
 
@@ -35,19 +36,19 @@ class Context:
     """What stands behind the points of a figure, and whether they agree with it."""
 
     band: ReferenceBand | None
-    published: tuple[int, float] | None
+    published: tuple[PublishedPoint, ...]
     verdict: str
 
 
-def context_of(agreement: Agreement | None) -> Context | None:
+def context_of(agreement: ReferenceAgreement | None) -> Context | None:
     """What to draw of a comparison; `None` where nothing compares."""
     if agreement is None:
         return None
-    published = (PUBLISHED_T, float(PUBLISHED.m or 0)) if agreement.published else None
-    return Context(_band(agreement), published, agreement.verdict)
+    points = published().figure2 if agreement.published else ()
+    return Context(_band(agreement), points, agreement.verdict)
 
 
-def _band(agreement: Agreement) -> ReferenceBand | None:
+def _band(agreement: ReferenceAgreement) -> ReferenceBand | None:
     said, reference = agreement.answer, agreement.reference
     if said is None or reference is None:
         return None
@@ -62,7 +63,7 @@ def _band(agreement: Agreement) -> ReferenceBand | None:
 
 
 def draw_context(axes: Axes, context: Context, palette: Palette) -> list[EndLabel]:
-    """The band, its points and the published number; the labels for the ends of lines."""
+    """The band, its points and the published points; the labels for the ends of lines."""
     color, labels = palette.series[COLOR], []
     band = context.band
     if band is not None:
@@ -71,17 +72,35 @@ def draw_context(axes: Axes, context: Context, palette: Palette) -> list[EndLabe
         if band.m.size:
             axes.plot(band.T, band.m, color=color, linewidth=0.9, linestyle=(0, (1, 1.5)))
             labels.append(EndLabel(float(band.m[-1]), band.name, color))
-    if context.published is not None:
-        T, m = context.published
-        axes.plot(T, m, "*", color=palette.ink, markersize=9, zorder=5)
-        axes.annotate(
-            "paper",
-            (T, m),
-            xytext=(5, -9),
-            textcoords="offset points",
-            fontsize="x-small",
-            color=palette.ink,
-            zorder=6,  # legible also on the lines of laws
-            path_effects=[withStroke(linewidth=2.5, foreground=palette.background)],
-        )
+    if context.published:
+        _draw_published(axes, context.published, palette)
     return labels
+
+
+def _draw_published(axes: Axes, points: tuple[PublishedPoint, ...], palette: Palette) -> None:
+    """Points and bars of one deviation, as the paper draws them."""
+    T, m = [q.T for q in points], [q.m_star for q in points]
+    axes.errorbar(
+        T,
+        m,
+        yerr=[q.deviation for q in points],
+        fmt="D",
+        color=palette.ink,
+        markersize=2.6,
+        elinewidth=0.7,
+        capsize=1.8,
+        alpha=0.75,
+        zorder=3,
+    )
+    highest = max(points, key=lambda q: q.high)
+    axes.annotate(
+        "paper",
+        (highest.T, highest.high),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize="x-small",
+        color=palette.ink,
+        zorder=6,  # legible also on the lines of laws
+        path_effects=[withStroke(linewidth=2.5, foreground=palette.background)],
+    )

@@ -256,7 +256,7 @@ def _write_verdict(
     trials = sum(point.trials for point in data.points)
     how = "Dots: area by trials. Bars and band: 95% intervals."
     if data.context is not None:
-        how += " Squares, dotted, star: not from these trials."
+        how += " Squares, dotted, diamonds: not from these trials."
     setting = f"{describe_setting(data)}; {trials} trials. {how}"
     figure.text(0.012, top, "\n".join(words), va="top", linespacing=1.35)
     figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from capax.analysis.curves import threshold_curves
+from capax.analysis.threshold_curves import threshold_curves
 from capax.errors import InputError
 from capax.figures.experiments.curves_and_attention import draw_curves_and_attention
 from capax.figures.experiments.learning_curves import draw_learning_curves
@@ -24,12 +24,17 @@ from capax.sweep.storage.store import Store
 
 Numbers = dict[str, Any]
 Stores = Sequence[Path]
+DEFAULT = Path("paper")
+"""The reference that Figure 2 is drawn from where no store is given."""
 
 
 def figure_2(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figure, Numbers]:
-    """Thresholds against T; several stores or panels are several named curves in one picture."""
+    """Thresholds against T; several stores or panels are several named curves in one picture.
+
+    Without a store the results that come with the package are drawn.
+    """
     with ExitStack() as stack:
-        opened = [stack.enter_context(_opened((store,))) for store in stores or (None,)]
+        opened = [stack.enter_context(_opened((store,))) for store in stores or (DEFAULT,)]
         curves = threshold_curves(opened, panel)
     named = [NamedCurve(curve.name, curve_scaling(curve)) for curve in curves]
     if len(named) == 1:
@@ -66,7 +71,10 @@ def _attention_numbers(maps: tuple[AttentionMap, ...]) -> Numbers:
 
 def _opened(stores: Sequence[Path | None]) -> Store:
     if not stores or stores[0] is None:
-        raise InputError("--store: wanted a store made by `capax sweep`, got none")
+        raise InputError(
+            "--store: wanted a store made by `capax sweep`, got none; the references that come "
+            "with the package hold outcomes (Figure 2), but no curves"
+        )
     if len(stores) > 1:
         raise InputError(f"--store: wanted one store for this figure, got {len(stores)}")
     return Store.read(stores[0])

@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from capax.analysis.curves import Curve, threshold_curves
 from capax.analysis.laws import Fit
 from capax.analysis.scaling import Scaling
 from capax.analysis.threshold import Threshold, panel_task, threshold_panel
+from capax.analysis.threshold_curves import ThresholdCurve, threshold_curves
 from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.best_possible.one_rule_left import probability_one_left
 from capax.boolean.parser import parse
@@ -46,7 +46,7 @@ def threshold_scaling(store: Store, panel: str | None = None) -> ThresholdScalin
     return curve_scaling(threshold_curves([store], chosen.name)[0])
 
 
-def curve_scaling(curve: Curve) -> ThresholdScaling:
+def curve_scaling(curve: ThresholdCurve) -> ThresholdScaling:
     """Figure 2 of a curve."""
     said = curve.answer
     found = said.thresholds

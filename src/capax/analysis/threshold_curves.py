@@ -6,10 +6,10 @@ this list, so a curve has the same name, the same numbers and the same verdict i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from capax.analysis.agreement import Agreement, agreement_with
-from capax.analysis.reference import FOLDER
+from capax.analysis.agreement import ReferenceAgreement, agreement_with
 from capax.analysis.summary import Answer, answer, floor_ratio, summarised
 from capax.analysis.threshold import Threshold, searches_for_threshold, thresholds
 from capax.errors import InputError
@@ -31,7 +31,7 @@ def about_floor(found: tuple[Threshold, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ThresholdCurve:
     """One m*(T): what was found, what is unfinished, and whether it agrees with a reference."""
 
     name: str
@@ -41,7 +41,7 @@ class Curve:
     scale: str
     answer: Answer
     unfinished: tuple[Unfinished, ...]
-    agreement: Agreement | None
+    agreement: ReferenceAgreement | None
 
     @property
     def verdict(self) -> str:
@@ -85,14 +85,14 @@ def threshold_curves(
     panel: str | None = None,
     *,
     names: Sequence[str] | None = None,
-    references: Any = FOLDER,
-) -> tuple[Curve, ...]:
+    references: Path | None = None,
+) -> tuple[ThresholdCurve, ...]:
     """All curves of the stores, or those of the panels called `panel`; none twice.
 
     Raises `InputError` when there is none, naming the panels that exist.
     """
     stems = list(names) if names is not None else told_apart([s.path.stem for s in stores])
-    found: list[Curve] = []
+    found: list[ThresholdCurve] = []
     for store, stem in zip(stores, stems, strict=True):
         panels = [p for p in threshold_panels(store) if panel in (None, p.name)]
         lone = panel is not None or len(panels) == 1
@@ -108,10 +108,12 @@ def threshold_curves(
     return tuple(found)
 
 
-def _curve(store: Store, stem: str, panel: Panel, name: str, references: Any) -> Curve:
+def _curve(
+    store: Store, stem: str, panel: Panel, name: str, references: Path | None
+) -> ThresholdCurve:
     said = answer(thresholds(store, panel.name))
     experiment = store.experiment
-    return Curve(
+    return ThresholdCurve(
         name=name,
         store=stem,
         panel=panel,
@@ -119,7 +121,7 @@ def _curve(store: Store, stem: str, panel: Panel, name: str, references: Any) ->
         scale=experiment.scale,
         answer=said,
         unfinished=tuple(job for job in store.unfinished() if job.panel == panel.name),
-        agreement=agreement_with(panel, said, folder=references),
+        agreement=agreement_with(panel, said, folder=references, but_not=store.path),
     )
 
 

@@ -1,0 +1,71 @@
+"""Thresholds as a table for a spreadsheet or a paper: one row for each curve and T."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+COLUMNS = (
+    *("curve", "T", "m_star", "low", "high", "status", "floor", "floor_is_reference", "ratio"),
+    "trials",
+)
+
+
+def threshold_rows(curves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of curves given as plain data (`ThresholdCurve.to_json`).
+
+    `floor` is what the best learner needs; `floor_is_reference` where the trials redraw ambiguous
+    samples, so that it is no floor under them.
+    """
+    rows = []
+    for curve in curves:
+        for row in curve["thresholds"]:
+            best = row["floor"] or {}
+            fields = {
+                **row,
+                "curve": curve["name"] or curve["store"],
+                "floor": best.get("m"),
+                "floor_is_reference": None if not best else not best["is_floor"],
+            }
+            rows.append({name: fields[name] for name in COLUMNS})
+    return rows
+
+
+def as_csv(curves: Sequence[dict[str, Any]]) -> str:
+    """Comma-separated, with a head; an empty cell where nothing is known."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(threshold_rows(curves))
+    return text.getvalue()
+
+
+def as_latex(curves: Sequence[dict[str, Any]]) -> str:
+    """A `tabular` with rules of booktabs; the verdict of every curve as a comment below."""
+    rows = threshold_rows(curves)
+    several = len({row["curve"] for row in rows}) > 1
+    head = [*(["curve"] if several else []), "$T$", "$m^*$", "95\\,\\% interval", "best learner"]
+    lines = [
+        rf"\begin{{tabular}}{{{'l' if several else ''}rrcrr}}",
+        r"\toprule",
+        rf"{' & '.join([*head, 'trials'])} \\",
+        r"\midrule",
+    ]
+    for row in rows:
+        known = f"{row['low']}--{row['high']}" if row["status"] == "closed" else row["status"]
+        cells = [*([row["curve"]] if several else []), row["T"], row["m_star"], known, row["floor"]]
+        shown = [*cells, row["trials"]]
+        lines.append(rf"{' & '.join('--' if c is None else _escaped(str(c)) for c in shown)} \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [f"% {curve['name'] or curve['store']}: {curve['verdict']}" for curve in curves]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Text that TeX prints as it is."""
+    for mark, written in (("<= ", r"$\le$ "), (">= ", r"$\ge$ "), ("> ", "$>$ ")):
+        if text.startswith(mark):
+            return written + _escaped(text[len(mark) :])
+    special = {c: rf"\{c}" for c in "%&_#${}"}
+    special |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
+    return "".join(special.get(c, c) for c in text)
