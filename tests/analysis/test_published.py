@@ -1,5 +1,6 @@
 """The published points: what was read off the figures, and how thresholds compare with them."""
 
+import json
 import math
 
 import numpy as np
@@ -16,9 +17,12 @@ from capax.analysis.published import (
     resampled_threshold,
 )
 from capax.analysis.threshold import threshold_of
+from capax.analysis.threshold_tables import as_csv, as_latex
 from capax.errors import InputError
+from capax.reading import existing_store
 from capax.sweep.counts import Counts
 from capax.sweep.simulated import SimulatedSpec
+from typed_command import typed
 
 SIZES = tuple(range(50, 201, 10))
 
@@ -155,3 +159,46 @@ def test_times_by_ranks():
 def test_where_a_loss_crosses():
     step, loss = np.array([10.0, 20, 30]), np.array([0.7, 0.35, 0.34])
     assert crossing_step(step, loss) == 30 and crossing_step(step, loss, 0.1) is None
+
+
+def test_the_points_by_their_command():
+    shown = json.loads(typed("reference", "show", "published", "--json").stdout)
+    assert shown["figure2"][4] == {"T": 300, "m_star": 69.2, "low": 61.6, "high": 76.8}
+    assert (
+        shown["figure4"]["steps"]["10"][0] == 155 and "read off the figure" in shown["provenance"]
+    )
+    assert "24 of 40 replicates solved" in typed("reference", "show", "published").stdout
+    refused = typed("reference", "show", "publishd")
+    assert refused.returncode == 2 and "did you mean" in refused.stderr
+
+
+def test_a_reference_is_a_store_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert existing_store("paper").name == "paper.sqlite"
+    (tmp_path / "paper").write_text("a file of the user comes first")
+    assert existing_store("paper").resolve() == tmp_path / "paper"
+    for name in ("papper", "paper.sqlite", "../reference/paper", ""):
+        with pytest.raises(InputError, match="got no such file"):
+            existing_store(name)
+
+
+def test_tables_for_a_spreadsheet_and_for_a_paper():
+    best = {"m": 24, "is_floor": False}
+    row = {"T": 100, "m_star": 56, "low": 51, "high": 70, "status": "closed", "floor": best,
+           "ratio": 56 / 24, "trials": 400}  # fmt: skip
+    open_row = {**row, "T": 200, "m_star": None, "high": None, "status": "> 150", "floor": None,
+                "ratio": None}  # fmt: skip
+    curve = {
+        "name": "50 % & more",
+        "store": "s",
+        "verdict": "Too few T.",
+        "thresholds": [row, open_row],
+    }
+    head, first, second = as_csv([curve]).splitlines()
+    assert head.split(",")[:6] == ["curve", "T", "m_star", "low", "high", "status"]
+    assert first.split(",")[1:8] == ["100", "56", "51", "70", "closed", "24", "True"]
+    assert second.split(",")[1:] == ["200", "", "51", "", "> 150", "", "", "", "400"]
+    text = as_latex([curve, {**curve, "name": "two"}])
+    assert text.count(r"\\") == 5 and r"{50 \% \& more} & 100 & 56 & 51--70 & 24 & 400" in text
+    assert "200 & -- & $>$ 150 & -- & 400" in text and "% two: Too few T." in text
+    assert as_latex([curve]).startswith(r"\begin{tabular}{rrcrr}")

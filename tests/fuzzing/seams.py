@@ -61,6 +61,7 @@ def seams() -> Iterator[None]:
             (capax.training.speed.benchmark, "benchmark", _stopped),
             (capax.cards.answers.reference, "write_reference", _nothing),
             (capax.analysis.reference, "FOLDER", Path("references")),
+            (capax.analysis.reference, "OWN_FOLDER", Path("references")),
             (capax.cli.machine.doctor, "EXTRAS", {}),
         ):
             stack.enter_context(patch.object(owner, name, value))

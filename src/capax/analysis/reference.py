@@ -63,7 +63,7 @@ def reference(name: str, folder: Path | None = None) -> Reference:
     """The reference called `name`. Raises `InputError` with the nearest known name."""
     known = {found.name: found for found in references(folder)}
     if name not in known:
-        raise InputError(f"reference: unknown {name!r}{nearest(name, tuple(known) or ('none',))}")
+        raise InputError(f"reference: unknown {name!r}{nearest(name, (*known, 'published'))}")
     return known[name]
 
 

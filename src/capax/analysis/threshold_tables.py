@@ -5,6 +5,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from capax.foreign import latex_text
+
 COLUMNS = (
     *("curve", "T", "m_star", "low", "high", "status", "floor", "floor_is_reference", "ratio"),
     "trials",
@@ -52,20 +54,21 @@ def as_latex(curves: Sequence[dict[str, Any]]) -> str:
         r"\midrule",
     ]
     for row in rows:
-        known = f"{row['low']}--{row['high']}" if row["status"] == "closed" else row["status"]
-        cells = [*([row["curve"]] if several else []), row["T"], row["m_star"], known, row["floor"]]
-        shown = [*cells, row["trials"]]
-        lines.append(rf"{' & '.join('--' if c is None else _escaped(str(c)) for c in shown)} \\")
+        closed = row["status"] == "closed"
+        known = f"{row['low']}--{row['high']}" if closed else _cell(row["status"])
+        cells = [_cell(row[name]) for name in (*(["curve"] if several else []), "T", "m_star")]
+        cells += [known, _cell(row["floor"]), _cell(row["trials"])]
+        lines.append(rf"{' & '.join(cells)} \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [f"% {curve['name'] or curve['store']}: {curve['verdict']}" for curve in curves]
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
-    """Text that TeX prints as it is."""
-    for mark, written in (("<= ", r"$\le$ "), (">= ", r"$\ge$ "), ("> ", "$>$ ")):
-        if text.startswith(mark):
-            return written + _escaped(text[len(mark) :])
-    special = {c: rf"\{c}" for c in "%&_#${}"}
-    special |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
-    return "".join(special.get(c, c) for c in text)
+def _cell(value: object) -> str:
+    """A number as it is, text so that TeX prints it as it is."""
+    if not isinstance(value, str):
+        return "--" if value is None else str(value)
+    for mark, written in (("<= ", r"$\le$ "), ("> ", "$>$ ")):
+        if value.startswith(mark):
+            return written + value[len(mark) :]
+    return latex_text(value)
