@@ -11,7 +11,7 @@ from capax.analysis.threshold import panel_floor
 from capax.boolean.best_possible.best_learner import chances, version_space_sizes
 from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.best_possible.limits import counting_sample_size, fano
-from capax.boolean.best_possible.placements import all_placements, num_placements, refuted_at
+from capax.boolean.best_possible.listed_placements import all_placements, num_placements, refuted_at
 from capax.boolean.parser import parse
 from capax.errors import InfeasibleError, InputError
 from capax.sweep.spec import build_experiment

@@ -17,14 +17,19 @@ where the plateau misses the target). Goodness of fit of a law with k parameters
 
     D = 2 (ℓ(free) - ℓ(law)),  compared with χ² of n - k degrees of freedom;
 
-a law inside the power law is also compared with that one, by χ² of 3 - k degrees.
+a law inside the power law is also compared with that one, by χ² of 3 - k degrees. The steepness
+that the curves share is estimated from the same trials and searches stop when an interval is
+narrow, so deviances come out a little larger than χ² says: all are divided by `INFLATION`, a factor
+found by simulation (`benchmarks/verdicts.py exponents`), under which intervals cover and laws are
+ruled out at their stated levels, with plateaus that are flat and with plateaus that fall with T.
 
 A law is searched by its values A and B at the smallest and the largest T, in between
 A + (B - A) w with w the rising part scaled to [0, 1]: a grid over (log A, log B) that zooms in on
 what the likelihood does not rule out. Where every trial failed, m* may lie any distance above all m
 tried: ℓ_T is constant there, but A and B are not, so the grid goes on until the T in between lie
 above all m tried as well (B up to the largest θ divided by the smallest w). 95% intervals and bands
-are read off the points with 2 (ℓ(law) - ℓ) <= 3.84.
+are read off the points with 2 (ℓ(law) - ℓ) <= 3.84 `INFLATION`; the ends of the exponent's interval
+lie between two exponents, where the best deviance of each crosses that value.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +49,8 @@ FORMULAS = {
     "power": "m* = a + b (T^c - 1)/c",
 }
 _EXPONENTS = (-1.0, 2.0)
-_CHI2 = float(chi2.isf(0.05, 1))
+INFLATION = 1.5
+_CRITICAL = INFLATION * float(chi2.isf(0.05, 1))
 _KEPT = 12.0  # a zoom keeps what lies this far in 2ℓ below the best
 _CELLS, _CELLS_BEYOND = 24, 8
 _ZOOMS = 4
@@ -120,12 +126,14 @@ def fit_law(law: str, positions: tuple[Position, ...]) -> Fit:
     """The best parameters of one law, their intervals, and its goodness of fit."""
     found = _search_exponents(positions) if law == "power" else _search(law, positions, np.ones(1))
     best = int(np.argmax(found.log_likelihood))
-    keep = 2 * (found.log_likelihood[best] - found.log_likelihood) <= _CHI2
+    keep = 2 * (found.log_likelihood[best] - found.log_likelihood) <= _CRITICAL
     names = {"constant": "a", "power": "abc"}.get(law, "ab")
     columns = {"a": found.a, "b": found.b, "c": found.c}
     at_edge = bool(found.edge[keep].any())
     parameters = tuple(
-        _parameter(name, columns[name][best], columns[name][keep], open_ends=at_edge)
+        _exponent(found, best)
+        if name == "c"
+        else _parameter(name, columns[name][best], columns[name][keep], open_ends=at_edge)
         for name in names
     )
     top = float(found.log_likelihood[best])
@@ -137,20 +145,44 @@ def fit_law(law: str, positions: tuple[Position, ...]) -> Fit:
         parameters=parameters,
         log_likelihood=top,
         deviance=deviance,
-        p_fit=float(chi2.sf(deviance, freedom)) if freedom > 0 else None,
+        p_fit=p_value(deviance, freedom) if freedom > 0 else None,
         accepted=(found.a[keep], found.b[keep], found.c[keep]),
     )
+
+
+def p_value(deviance: float, freedom: int) -> float:
+    """Chance of so large a deviance under the law, by χ² and the factor found by simulation."""
+    return float(chi2.sf(deviance / INFLATION, freedom))
 
 
 def _parameter(
     name: str, value: float, kept: Float[ndarray, " k"], *, open_ends: bool
 ) -> Parameter:
-    low, high = float(kept.min()), float(kept.max())
-    if name == "c":
-        ends = (low <= _EXPONENTS[0] + 1e-9, high >= _EXPONENTS[1] - 1e-9)
-    else:
-        ends = (open_ends, open_ends)
-    return Parameter(name, float(value), None if ends[0] else low, None if ends[1] else high)
+    ends = (None, None) if open_ends else (float(kept.min()), float(kept.max()))
+    return Parameter(name, float(value), *ends)
+
+
+def _exponent(found: "_Found", best: int) -> Parameter:
+    """The exponent with its interval, from the best point of every exponent."""
+    exponents = np.unique(found.c)
+    tops = np.array([found.log_likelihood[found.c == c].max() for c in exponents])
+    deviance = 2 * (found.log_likelihood[best] - tops)
+    inside = np.flatnonzero(deviance <= _CRITICAL)
+    low = _crossing(exponents, deviance, int(inside[0]), -1)
+    high = _crossing(exponents, deviance, int(inside[-1]), 1)
+    at = (low <= _EXPONENTS[0] + 1e-9, high >= _EXPONENTS[1] - 1e-9)
+    return Parameter("c", float(found.c[best]), None if at[0] else low, None if at[1] else high)
+
+
+def _crossing(
+    values: Float[ndarray, " e"], deviance: Float[ndarray, " e"], inside: int, step: int
+) -> float:
+    """Where the deviance reaches the critical value, between a value inside and the next one."""
+    outside = inside + step
+    if not 0 <= outside < len(values):
+        return float(values[inside])
+    share = (_CRITICAL - deviance[inside]) / (deviance[outside] - deviance[inside])
+    return float(values[inside] + share * (values[outside] - values[inside]))
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """How does the threshold grow with T? Four laws, weighed and tested on all trials at once.
 
-A law is ruled out when its fit is refuted (level 0.001), or when a power law with a free exponent
-fits clearly better (level 0.005). The levels are low because trials that stop once an interval is
-narrow are a little less certain than they look (simulated). Of constant, log and linear,
+The power law m* = a + b (T^c - 1)/c holds log growth (c = 0) and linear growth (c = 1) inside it,
+and a constant (b = 0). One level, 5 %, decides everything that is said: a law is ruled out when the
+power law fits better than chance allows, which for log and linear growth means that the 95%
+interval of c leaves them out. Of constant, log and linear,
 
-    one is left         settled; by name if the free exponent comes within 0.4 of its own (95%)
-    none is left        a power of T, or "none of these laws fits" if that is refuted too
+    one is left         settled; by name if the interval of c ends within 0.4 of its own
+    none is left        a power of T
     several are left    not settled
+
+Where even the best of all laws does not fit (level 1 %), none of these laws fits.
 
 A constant lies inside every other law, so it can never be the only one left. It is settled when it
 is not ruled out and the log law changes by less than a quarter over the range of T (95%).
@@ -17,16 +20,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import chi2
 
-from capax.analysis.laws import LAWS, Fit, Parameter, fit_law
+from capax.analysis.laws import LAWS, Fit, Parameter, fit_law, p_value
 from capax.analysis.positions import Position
 from capax.errors import require
 from capax.html import html_table
 
 NAMED = ("constant", "log", "linear")
-REFUTED = 0.001
-BEATEN = 0.005
+LEVEL = 0.05
+"""A law is ruled out when the power law that holds it fits better at this level."""
+REFUTED = 0.01
+"""None of these laws fits when the goodness of fit of every one of them is below this."""
 LEAST_LENGTHS = 3
 _NEAR = 0.4
 
@@ -93,7 +97,7 @@ def fit_scaling(positions: tuple[Position, ...]) -> Scaling:
     ordered = tuple(sorted(weighed, key=lambda fit: fit.aic))
     by_law = {fit.law: fit for fit in ordered}
     status, left, by_name = judge(by_law, (min(lengths), max(lengths)))
-    out = tuple(name for name in LAWS if ruled_out(by_law[name]))
+    out = tuple(name for name in LAWS if status == "none fits" or ruled_out(by_law[name]))
     words = verdict(by_law, status, left, by_name=by_name)
     return Scaling(ordered, status, left if by_name else None, left, out, words)
 
@@ -102,27 +106,26 @@ def _against(power: Fit, fit: Fit) -> float | None:
     """p-value of a law inside the power law."""
     more = len(power.parameters) - len(fit.parameters)
     gain = max(0.0, 2 * (power.log_likelihood - fit.log_likelihood))
-    return float(chi2.sf(gain, more)) if more else None
+    return p_value(gain, more) if more else None
 
 
 def ruled_out(fit: Fit) -> bool:
-    """Refuted by its own fit, or by the power law that holds it."""
-    refuted = fit.p_fit is not None and fit.p_fit < REFUTED
-    return refuted or (fit.p_power is not None and fit.p_power < BEATEN)
+    """Beaten by the power law that holds it. The power law itself is never ruled out by itself."""
+    return fit.p_power is not None and fit.p_power < LEVEL
 
 
-def smallest_p(fit: Fit) -> float:
-    """The stronger of the two objections to a law; 1 where there is none."""
-    return min(1.0 if p is None else p for p in (fit.p_fit, fit.p_power))
+def none_fits(fits: dict[str, Fit]) -> bool:
+    """Is even the best fit of all laws refuted?"""
+    return all(fit.p_fit is not None and fit.p_fit < REFUTED for fit in fits.values())
 
 
 def judge(fits: dict[str, Fit], range_of_T: tuple[int, int]) -> tuple[str, str | None, bool]:
     """Status, the law that is left, and whether the growth may be called by its name."""
+    if none_fits(fits):
+        return "none fits", None, False
     left = [law for law in NAMED if not ruled_out(fits[law])]
     if not left:
-        return (
-            ("none fits", None, False) if ruled_out(fits["power"]) else ("settled", "power", True)
-        )
+        return "settled", "power", True
     if "constant" in left and _steady(fits["log"], range_of_T):
         return "settled", "constant", True
     if len(left) > 1:
@@ -145,18 +148,27 @@ def _steady(log: Fit, range_of_T: tuple[int, int]) -> bool:
 
 
 def verdict(fits: dict[str, Fit], status: str, left: str | None, *, by_name: bool) -> str:
-    """The comparison in plain words."""
+    """The comparison in plain words: one conclusion, and the interval of c that it rests on."""
     if status == "none fits":
-        return f"None of these laws fits the trials: {_objections(fits, LAWS)}."
-    out = [name for name in LAWS if ruled_out(fits[name])]
-    ruled = f" Ruled out: {_objections(fits, out)}." if out else ""
-    exponent = "" if left == "power" else f" {_about_exponent(fits['power'])}"
+        best = max(fit.p_fit or 0.0 for fit in fits.values())
+        return f"None of these laws fits the trials ({_p(best)} for the best of them)."
+    out = [name for name in NAMED if ruled_out(fits[name])]
+    if left == "power":
+        return f"{_NAMES[left]}: {_written(fits[left])}; {_ruled(out)}."
+    exponent = f"A free exponent c (0 is log, 1 is linear) lies in {_interval(_c(fits))}."
+    ruled = f"; {_ruled(out)}" if out else ""
     if left is None:
-        both = " and ".join(f"{n} (weight {fits[n].weight:.2f})" for n in NAMED if n not in out)
-        return f"Not settled: {both} fit these trials alike.{ruled}{exponent}"
-    fit = fits[left]
-    how = _NAMES[left] if by_name else f"Of constant, log and linear only {left} is left"
-    return f"{how}: {_written(fit)}; the fit is not refuted ({_p_fit(fit)}).{ruled}{exponent}"
+        both = _listed([_GROWTH[name] for name in NAMED if name not in out])
+        return f"Not settled: {both} agree with the trials{ruled}. {exponent}"
+    if left == "constant":
+        return f"{_NAMES[left]} by more than a quarter: {_written(fits[left])}{ruled}."
+    if by_name:
+        return f"{_NAMES[left]}: {_written(fits[left])}{ruled}. {exponent}"
+    return (
+        f"Of constant, log and linear growth only {left} agrees with the trials: "
+        f"{_written(fits[left])}. Powers of T agree as well, with an exponent c in "
+        f"{_interval(_c(fits))} (0 is log, 1 is linear)."
+    )
 
 
 _NAMES = {
@@ -165,14 +177,21 @@ _NAMES = {
     "linear": "The threshold grows linearly in T",
     "power": "The threshold grows like a power of T",
 }
+_GROWTH = {"constant": "no growth", "log": "growth like log T", "linear": "linear growth"}
 
 
-def _objections(fits: dict[str, Fit], laws: Sequence[str]) -> str:
-    return ", ".join(f"{law} ({_p(smallest_p(fits[law]))})" for law in laws)
+def _c(fits: dict[str, Fit]) -> Parameter:
+    return fits["power"].parameters[2]
 
 
-def _p_fit(fit: Fit) -> str:
-    return "no test is left with so few T" if fit.p_fit is None else _p(fit.p_fit)
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _ruled(laws: Sequence[str]) -> str:
+    """Which laws are ruled out, in words."""
+    verb = "is" if len(laws) == 1 else "are"
+    return f"{_listed([_GROWTH[law] for law in laws])} {verb} ruled out"
 
 
 def _p(value: float) -> str:
@@ -185,15 +204,5 @@ def _written(fit: Fit) -> str:
 
 
 def _interval(parameter: Parameter) -> str:
-    sides = ("open" if v is None else f"{v:.3g}" for v in (parameter.low, parameter.high))
+    sides = ("open" if v is None else f"{v:.2g}" for v in (parameter.low, parameter.high))
     return f"[{', '.join(sides)}]"
-
-
-def _about_exponent(power: Fit) -> str:
-    """What the free exponent says: does its interval hold 0 (log) and 1 (linear)?"""
-    c = power.parameters[2]
-    low, high = (-math.inf if c.low is None else c.low), (math.inf if c.high is None else c.high)
-    special = ((0.0, "0 (log)"), (1.0, "1 (linear)"))
-    holds = [name for value, name in special if low <= value <= high]
-    said = f"includes {' and '.join(holds)}" if holds else "excludes 0 (log) and 1 (linear)"
-    return f"A power law with a free exponent has c = {c.value:.2g} {_interval(c)}, which {said}."

@@ -48,13 +48,15 @@ def answer(found: tuple[Threshold, ...]) -> Answer:
     """Compare the laws on all trials of the thresholds, and say what came out.
 
     A T whose curve levels off below the target has no m*: no law holds there. It is named, and the
-    laws are compared at the other T.
+    laws are compared at the other T. All trials count, also where a fall of success with m is only
+    suspected: leaving trials out after a lucky m would bend the laws.
     """
     levelled = tuple(t.T for t in found if t.status.startswith("does not reach"))
     rest = tuple(t for t in found if t.T not in levelled)
     scaling = None
     if len({t.T for t in rest}) >= LEAST_LENGTHS:
-        scaling = fit_scaling(positions([(t.T, t.rising) for t in rest], rest[0].target))
+        curves = [(t.T, t.counts if t.peak is None else t.rising) for t in rest]
+        scaling = fit_scaling(positions(curves, rest[0].target))
     fall = plateau_falling(tuple((t.T, t.rising) for t in found))
     return Answer(found, scaling, levelled, fall, _words(found, scaling, levelled, fall))
 

@@ -39,7 +39,7 @@ def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
     """Figure 2: m*(T) with intervals, laws and references."""
     points = data.points
     thresholds = _series(
-        "Transformer m*",
+        "measured m*",
         [q.T for q in points],
         [q.m_star for q in points],
         "series-1",

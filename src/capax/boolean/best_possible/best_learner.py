@@ -21,13 +21,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from capax.boolean.best_possible.disagreement import check_length
-from capax.boolean.best_possible.one_rule_left import probability_as_conjunction
-from capax.boolean.best_possible.placements import (
+from capax.boolean.best_possible.listed_placements import (
     Supports,
     all_placements,
     num_placements,
     refuted_at,
 )
+from capax.boolean.best_possible.one_rule_left import probability_as_conjunction
 from capax.boolean.consistent.version_space import survivors_up_to
 from capax.boolean.families import conjunction
 from capax.boolean.functions import SparseFunction

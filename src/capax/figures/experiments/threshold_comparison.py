@@ -1,20 +1,24 @@
 """Several curves in one picture: m*(T) of every variant, learner or store, each by its name."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from capax.errors import require
-from capax.figures.experiments.threshold_scaling import ThresholdScaling
+from capax.figures.experiments.threshold_scaling import ThresholdPoint, ThresholdScaling
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
 
 _WIDTH = 150
-_MARKERS = "osD^vPX"
+_MARKERS = "osDpPXh"
+_DASHES = (0, (4, 2.5))
 
 
 @dataclass(frozen=True)
@@ -26,14 +30,16 @@ class NamedCurve:
 
 
 def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = False) -> Figure:
-    """All curves over one axis of T, each with its law and intervals; the verdicts below."""
+    """All curves over one axis of T, each with its law and intervals; the verdicts below.
+
+    A law is a line with its 95% band where it is settled, dashes where it is not, and it ends at
+    the largest m that was tried.
+    """
     require(curves, "curves", "at least one curve", curves)
     with styled(dark) as palette:
-        lines = [
-            line
-            for curve in curves
-            for line in textwrap.wrap(f"{curve.name}: {curve.data.verdict}", _WIDTH)
-        ]
+        said = [f"{curve.name}: {curve.data.verdict}" for curve in curves]
+        said += [*ratio_lines(curves), *trial_lines(curves)]
+        lines = [line for text in said for line in textwrap.wrap(text, _WIDTH)]
         below = 0.25 + 0.165 * len(lines)
         height = 4.2 + below
         figure = Figure(figsize=(9.4, height))
@@ -49,10 +55,59 @@ def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = Fals
         axes.set_ylim(bottom=0)
         tick_at(axes, sorted({q.T for curve in curves for q in curve.data.points}))
         axes.grid(visible=False, axis="x")
+        _explain(axes, curves, palette)
         label_line_ends(axes, labels)
         top = (below - 0.1) / height
         figure.text(0.012, top, "\n".join(lines), va="top", linespacing=1.35, fontsize="small")
     return figure
+
+
+def ratio_lines(curves: Sequence[NamedCurve]) -> list[str]:
+    """m* of every curve over that of the first one, with a 95% interval, over the T of both.
+
+    The mean of the logarithms, each weighted by the inverse square of its error.
+    """
+    found, (first, *others) = [], curves
+    base = {q.T: q for q in first.data.points if q.status == "closed" and q.m_star}
+    for curve in others:
+        logs, weights = [], []
+        for q in curve.data.points:
+            if q.T in base and q.status == "closed" and q.m_star:
+                logs.append(math.log(q.m_star / (base[q.T].m_star or 1)))
+                weights.append(1 / (_log_error(q) ** 2 + _log_error(base[q.T]) ** 2))
+        if logs:
+            mean = float(np.average(logs, weights=weights))
+            reach = 1.96 / math.sqrt(sum(weights))
+            low, middle, high = (math.exp(mean + side * reach) for side in (-1, 0, 1))
+            many = "1 T" if len(logs) == 1 else f"{len(logs)} T"
+            found.append(
+                f"m* of {curve.name} is {middle:.2f} times that of {first.name} "
+                f"[{low:.2f}, {high:.2f}], over {many}."
+            )
+    return found
+
+
+def _log_error(point: ThresholdPoint) -> float:
+    """Standard error of log m*; an interval of one m counts as one example wide."""
+    low, high = point.low or 1, point.high or 1
+    return math.log(max(high, low + 1) / low) / (2 * 1.96)
+
+
+def trial_lines(curves: Sequence[NamedCurve]) -> list[str]:
+    """For curves whose law is not settled: the T at which m* is known least."""
+    found = []
+    for curve in curves:
+        data = curve.data
+        if data.status != "not settled":
+            continue
+        open_at = [q.T for q in data.points if q.status != "closed"]
+        widest = max(data.points, key=_log_error).T
+        where = ", ".join(map(str, open_at)) if open_at else str(widest)
+        found.append(
+            f"{curve.name} is not settled; m* is known least at T = {where}: more trials there "
+            "would tell most."
+        )
+    return found
 
 
 def _draw_curve(axes: Axes, curve: NamedCurve, rank: int, of: int, palette: Palette) -> EndLabel:
@@ -76,9 +131,47 @@ def _draw_curve(axes: Axes, curve: NamedCurve, rank: int, of: int, palette: Pale
     if known:
         axes.plot(*zip(*known, strict=True), marker, color=color, markersize=5.5, zorder=4)
     if data.laws:
-        law = data.laws[0]
-        axes.plot(law.T, law.m, color=color, linewidth=1.3)
-        return EndLabel(float(law.m[-1]), curve.name, color, bold=True)
+        return EndLabel(_draw_law(axes, data, color), curve.name, color, bold=True)
     if len(known) > 1:
         axes.plot(*zip(*known, strict=True), color=color, linewidth=0.9, linestyle=(0, (3, 3)))
     return EndLabel(float(known[-1][1]) if known else 0.0, curve.name, color, bold=True)
+
+
+def _draw_law(axes: Axes, data: ThresholdScaling, color: str) -> float:
+    """The preferred law as far as m was tried; its height at the end."""
+    law = data.laws[0]
+    largest = max(m for rates in data.rates for m in rates.m)
+    tried = law.m <= largest
+    if not tried.any():
+        return float(largest)
+    settled = data.status == "settled"
+    style = "-" if settled else _DASHES
+    axes.plot(law.T[tried], law.m[tried], color=color, linewidth=1.3, linestyle=style)
+    if settled and law.low is not None and law.high is not None:
+        low, high = (np.minimum(side[tried], largest) for side in (law.low, law.high))
+        axes.fill_between(law.T[tried], low, high, color=color, alpha=0.1, linewidth=0)
+    return float(law.m[tried][-1])
+
+
+def _explain(axes: Axes, curves: Sequence[NamedCurve], palette: Palette) -> None:
+    """A legend for the marks that stand for something other than a number."""
+    points = [q for curve in curves for q in curve.data.points]
+    laws = [curve.data.status for curve in curves if curve.data.laws]
+    entries: list[Line2D] = []
+    look: dict[str, Any]
+    for marker, words, there in (
+        ("^", "interval from here on, open above", any(q.high is None and q.low for q in points)),
+        ("v", "interval up to here, open below", any(q.low is None and q.high for q in points)),
+    ):
+        if there:
+            look = {"marker": marker, "markersize": 6, "fillstyle": "none", "linestyle": ""}
+            entries.append(Line2D([], [], color=palette.muted, label=words, **look))
+    for words, style, there in (
+        ("settled law, 95% band", "-", "settled" in laws),
+        ("law not settled", _DASHES, any(status != "settled" for status in laws)),
+    ):
+        if there:
+            look = {"linewidth": 1.3, "linestyle": style}
+            entries.append(Line2D([], [], color=palette.muted, label=words, **look))
+    if entries:
+        axes.legend(handles=entries, loc="upper left", fontsize="x-small", frameon=False)

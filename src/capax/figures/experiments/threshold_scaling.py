@@ -1,4 +1,4 @@
-"""Figure 2: the sample size a Transformer needs, against the context length T.
+"""Figure 2: the sample size a learner needs, against the context length T.
 
 Left, what was measured: the share of trials that succeed against m, one curve per T. Right, what
 follows: m*(T), the smallest m with success probability at least 0.8, with its 95% interval, the
