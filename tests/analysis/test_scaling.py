@@ -79,7 +79,7 @@ def test_deviance_p_values_and_weights_from_their_definition():
         k = len(fit.parameters)
         assert fit.deviance == pytest.approx(2 * (free - fit.log_likelihood))
         assert fit.p_fit == pytest.approx(chi2.sf(fit.deviance / INFLATION, len(TS) - k))
-        assert fit.aic == pytest.approx(2 * k - 2 * fit.log_likelihood)
+        assert fit.aic == pytest.approx(2 * k - 2 * fit.log_likelihood / INFLATION)
         assert fit.weight == pytest.approx(raw[fit.law] / sum(raw.values()))
         if fit is not power:
             gain = max(0.0, 2 * (power.log_likelihood - fit.log_likelihood))

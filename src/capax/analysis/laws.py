@@ -9,7 +9,7 @@ Every T has a success curve of its own; a law says only where these curves cross
 ℓ_T(θ) the log likelihood of the trials at T when the crossing lies at log m = θ (steepness, shape
 and plateau of the curve integrated out, `capax.analysis.positions`),
 
-    ℓ(law) = max over its parameters of  sum_T ℓ_T( log m*(T) ),      AIC = 2k - 2 ℓ(law).
+    ℓ(law) = max over its parameters of  sum_T ℓ_T( log m*(T) ).
 
 No threshold is estimated on the way, so none is thrown away: a T where every trial failed says that
 m* lies higher, and how surely. Beside the laws stands the fit with every θ_T free (or at infinity,
@@ -86,7 +86,8 @@ class Fit:
 
     @property
     def aic(self) -> float:
-        return 2 * len(self.parameters) - 2 * self.log_likelihood
+        """2k - 2ℓ / `INFLATION`: deviances count in weights as they do in tests."""
+        return 2 * len(self.parameters) - 2 * self.log_likelihood / INFLATION
 
     def predict(self, T: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
         """m* of the fitted law at T."""
