@@ -11,7 +11,7 @@ import sys
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from capax.cards.answers.reference import reference_card
+from capax.cards.answers.reference_card import reference_card
 from capax.figures.style import save, styled
 
 TARGET = "and3"

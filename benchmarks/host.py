@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capax.sweep import transformer_family
+from capax.sweep import lanes_family
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
@@ -67,13 +67,13 @@ def play(T: list[int], trials: int, slots: int, chunk: float, jobs: int) -> dict
     """Run the paper's protocol at some T on the played device; seconds and the device's share."""
     worker_module.Slots = PlayedSlots
     PlayedSlots.chunk_seconds = chunk / 1000
-    transformer_family._hardware = lambda *_: Hardware(slots=slots, workers=1)
+    lanes_family._hardware = lambda *_: Hardware(slots=slots, workers=1)
     plan = load_experiment(experiment_path("figure2"), "grid")
     search = plan.panels[0].search.model_copy(update={"trials": trials})
     panel = plan.panels[0].model_copy(update={"T": tuple(T), "search": search})
     plan = plan.model_copy(update={"panels": (panel,)})
     CHUNKS.update(busy=0.0, number=0, idle=0.0, last=0.0)
-    transformer_family.TransformerFamily.prepare = lambda *_: None
+    lanes_family.LanesFamily.prepare = lambda *_: None
     with tempfile.TemporaryDirectory() as folder:
         began, cpu = time.perf_counter(), time.process_time()
         with Store.create_or_resume(Path(folder) / "s.sqlite", plan) as store:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from capax.cards.protocol.sizes import sizes
+from capax.cards.protocol.matched_sizes import sizes
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, TrialSpec

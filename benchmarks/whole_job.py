@@ -61,7 +61,7 @@ def spans(owner: object, name: str, what=None, total: str = "") -> None:
 
 def watch_everything() -> None:
     """Wrap what a job spends its time on."""
-    from capax.sweep import transformer_family
+    from capax.sweep import lanes_family
     from capax.sweep.storage import store
     from capax.training import compiled, crew, seeds, slots
     from capax.training.fused import kernel, step
@@ -77,7 +77,7 @@ def watch_everything() -> None:
     spans(slots.Slots, "admit", total="runs admitted (calls)")
     spans(slots.Slots, "examine", total="whole pools examined (calls)")
     spans(store.Store, "add", total="trials stored")
-    spans(transformer_family, "_hardware", lambda *_: "devices looked up")
+    spans(lanes_family, "_hardware", lambda *_: "devices looked up")
     spans(slots.Slots, "__init__", lambda *a: f"T = {a[1].path.spec.T}: slots ready")
     original = slots.Slots.advance
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from capax.capacity.certificates.evidence import Evidence as Evidence
     from capax.capacity.covers.cover import cover as cover
     from capax.capacity.covers.covering_sets import Cover as Cover
-    from capax.cards.answers.results import Card as Card
+    from capax.cards.answers.card_rows import Card as Card
     from capax.cards.card import card as card
     from capax.compiler.compiling import Compiled as Compiled
     from capax.compiler.compiling import compile as compile
@@ -61,7 +61,7 @@ _PUBLIC: dict[str, str] = {
     "SparseFunction": "capax.boolean.functions:SparseFunction",
     "TaskSpec": "capax.data.task:TaskSpec",
     "Cover": "capax.capacity.covers.covering_sets:Cover",
-    "Card": "capax.cards.answers.results:Card",
+    "Card": "capax.cards.answers.card_rows:Card",
     "Bound": "capax.capacity.bound:Bound",
     "Decompiled": "capax.decompile.decompiled:Decompiled",
     "ErrorCertificate": "capax.capacity.certificates.error_certificate:ErrorCertificate",

@@ -56,6 +56,11 @@ def shown(value: object, limit: int = 80) -> str:
         return f"a {type(value).__name__} too long to show"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @contextmanager
 def inside(place: str) -> Iterator[None]:
     """Put `place` before the messages of what is checked inside: `inside("panels.a.")`."""

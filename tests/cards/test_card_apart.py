@@ -2,13 +2,12 @@
 
 import pytest
 
-from capax.cards.measuring import apart
-from capax.cards.measuring.apart import goes_apart, in_processes, travels
-from capax.cards.measuring.jobs import jobs_of
+from capax.cards.measuring import run_card as measuring
+from capax.cards.measuring.card_jobs import card_jobs
 from capax.cards.protocol.plan import Plan
-from capax.learners.names import entry_of
-from capax.sweep.running.apart import JobApart
-from capax.sweep.running.sharing import Places
+from capax.learners.names import entry_of, travels
+from capax.sweep.running.apart import outcomes_apart
+from capax.sweep.running.sharing import Shares
 from capax.sweep.storage.store import Store
 
 SMALL = {
@@ -29,7 +28,7 @@ def store(tmp_path):
     plan = Plan(**SMALL)
     entries = (entry_of("mlp"), entry_of("tree"))
     with Store.create_or_resume(tmp_path / "s", plan.experiment(entries)) as opened:
-        yield opened, jobs_of(plan, entries, opened)
+        yield opened, plan, card_jobs(plan, entries, opened)
 
 
 def ended(outcomes):
@@ -40,53 +39,29 @@ def ended(outcomes):
 
 def test_the_same_trials_as_here(store):
     """Both rates, then the search; models so small that no core rounds them otherwise."""
-    opened, jobs = store
-    job = next(job for job in jobs if job.entry.name == "mlp")
-    (again,) = (j for j in jobs_of(*asked(jobs), opened) if (j.entry, j.T) == (job.entry, job.T))
+    opened, plan, jobs = store
+    job = next(job for job in jobs if job.travels)
+    again = next(j for j in card_jobs(plan, (entry_of("mlp"),), opened) if j.T == job.T)
     heard = []
-    there = JobApart(job, Places([job.T], 1, {}), heard.append, job.panel_of, apart._COMMAND)
-    over_there = ended(there.outcomes())
+    over_there = ended(outcomes_apart(job, Shares([job.T], 1, {}), heard.append, lambda: False))
     assert over_there == ended(again.outcomes())
     assert len({panel for panel, *_ in over_there.values()}) == 3  # scored, two rates
     assert job.finished
     assert len(heard) == 1
 
 
-def asked(jobs):
-    """The plan of these jobs, and the learner that the engine trains."""
-    (plan,) = {question.plan for job in jobs for question in job.questions}
-    return plan, (entry_of("mlp"),)
-
-
 def test_only_jobs_of_the_engine_go_apart_and_only_where_several_have_cores(store, monkeypatch):
-    opened, jobs = store
-    assert {job.entry.name for job in jobs if goes_apart(job)} == {"mlp"}
-    assert in_processes(jobs, 2, opened) is not None
-    assert in_processes(jobs, 1, opened) is None
-    one = [job for job in jobs if job.entry.name == "tree" or job.T == 5]
-    assert in_processes(one, 2, opened) is None
-    monkeypatch.setattr(apart, "has_gpu", lambda: True)
-    assert in_processes(jobs, 2, opened) is None
-
-
-def test_each_job_of_the_engine_gets_its_own_panels_and_the_cards_own_command(store, monkeypatch):
-    opened, jobs = store
-    made = []
-
-    class Silent:
-        def __init__(self, job, _places, _heard, panel_of, command):
-            made.append((job, panel_of == job.panel_of, command[-1]))
-
-        def prepare(self):
-            pass
-
-        def outcomes(self, _should_stop):
-            return iter(())
-
-    monkeypatch.setattr(apart, "JobApart", Silent)
-    ours = [job for job in jobs if job.entry.name == "mlp"]
-    assert list(in_processes(jobs, 2, opened)(ours)) == []
-    assert made == [(job, True, "capax.cards.measuring.apart") for job in ours]
+    opened, _, jobs = store
+    assert {job.panel.family for job in jobs if job.travels} == {"mlp"}
+    there, here = (lambda *_: iter(())), (lambda *_: iter(()))
+    monkeypatch.setattr(measuring, "in_other_processes", lambda *_: there)
+    monkeypatch.setattr(measuring, "in_threads", lambda _: here)
+    assert measuring._here(jobs, 2, opened) is there
+    assert measuring._here(jobs, 1, opened) is here
+    one = [job for job in jobs if not job.travels or job.T == 5]
+    assert measuring._here(one, 2, opened) is here
+    monkeypatch.setattr(measuring, "has_gpu", lambda: True)
+    assert measuring._here(jobs, 2, opened) is here
 
 
 def fit(X, y):
@@ -95,6 +70,13 @@ def fit(X, y):
     return lambda inputs: [0] * len(inputs)
 
 
-def test_what_lives_in_this_process_stays_in_it():
+def mlp(X, y):
+    """A learner of this file with a name of the zoo."""
+    return fit(X, y)
+
+
+def test_a_learner_that_lives_in_this_process_stays_in_it():
     assert travels(entry_of("mlp"))
     assert not travels(entry_of(fit, "mine"))
+    assert not travels(entry_of(mlp))
+    assert entry_of(mlp) != entry_of("mlp")

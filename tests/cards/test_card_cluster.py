@@ -5,7 +5,7 @@ import types
 import pytest
 
 import capax
-from capax.cards.measuring.cluster import on_ray
+from capax.cards.measuring.run_card import card_on_ray
 from capax.errors import InputError
 from capax.learners.names import entry_of
 from capax.sweep.running import cluster
@@ -28,7 +28,7 @@ def inline_ray(chunks):
     return types.SimpleNamespace(
         cluster_resources=dict,
         remote=remote,
-        wait=lambda running, num_returns: (running[-num_returns:], running),
+        wait=lambda running, num_returns, **_: (running[-num_returns:], running),
         get=lambda result: result.value,
         exceptions=types.SimpleNamespace(RayTaskError=RuntimeError),
     )
@@ -65,4 +65,4 @@ def fit(X, y):
 
 def test_what_lives_in_this_process_cannot_travel():
     with pytest.raises(InputError, match="--on ray: wanted learners by name"):
-        on_ray((entry_of(fit, "mine"),))
+        card_on_ray((entry_of(fit, "mine"),))

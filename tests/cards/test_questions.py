@@ -6,15 +6,16 @@ import pytest
 from numpy.random import default_rng
 
 from capax.boolean.traits.bias import balancing_probability
-from capax.cards.measuring.families import _largest_first
-from capax.cards.measuring.jobs import jobs_of
-from capax.cards.measuring.question import Question
-from capax.cards.measuring.scores import Look, chosen_rate, look_at, open_range
-from capax.cards.protocol import plan as plan_module
-from capax.cards.protocol.plan import PROBES, REFERENCE, TUNING_SEEDS, CardSearch, Plan
+from capax.cards.measuring.card_jobs import card_jobs
+from capax.cards.measuring.card_question import CardQuestion
+from capax.cards.measuring.looks import BestLook, chosen_rate, look_at, open_range
+from capax.cards.protocol import card_search
+from capax.cards.protocol.card_search import PROBES, CardSearch
+from capax.cards.protocol.plan import REFERENCE, TUNING_SEEDS, Plan
 from capax.cards.protocol.targets import target_of
 from capax.learners.names import entry_of, known_names
 from capax.sweep.counts import Counts
+from capax.sweep.lanes_family import _largest_first
 from capax.sweep.search import Progress
 from capax.sweep.simulated import SimulatedSpec
 from capax.sweep.storage.store import Store
@@ -24,13 +25,31 @@ from capax.sweep.trial import Outcome, Run, Trial
 def test_probes_decide_whether_a_search_begins():
     search = CardSearch(m_low=4, m_high=64, max_trials=40)
     assert search.next_round(Counts((), (), ())) == (64,) * PROBES
-    assert search.next_round(Counts((64,), (0,), (PROBES,))) == ()
+    assert search.next_round(Counts((64,), (0,), (PROBES,))) == (32, 16, 8)
+    failed = Counts((8, 16, 32, 64), (0, 0, 0, 0), (1, 1, 1, PROBES))
+    assert search.next_round(failed) == ()
+    assert search.rising(failed) == failed
     assert len(search.next_round(Counts((64,), (PROBES,), (PROBES,)))) > 0
+
+
+def test_success_below_the_largest_m_moves_the_search_there():
+    """The learner does better at 16 than at 64: 64 is no evidence for m*."""
+    search = CardSearch(m_low=4, m_high=64, max_trials=40)
+    fell = Counts((8, 16, 32, 64), (0, 1, 0, 0), (1, 1, 1, PROBES))
+    assert search.next_round(fell) == (16,) * (PROBES - 1)
+    probed = Counts((8, 16, 32, 64), (0, PROBES, 0, 0), (1, PROBES, 1, PROBES))
+    batch = search.next_round(probed)
+    assert batch and max(batch) <= 16
+    assert search.rising(probed) == probed.up_to(16)
+    lucky = Counts((8, 16, 32, 64), (0, 1, 0, 0), (1, PROBES + 8, 1, PROBES))
+    assert search.next_round(lucky) == ()  # one of fourteen is no success
+    less = Counts((8, 16, 32, 64), (0, 1, 0, 3), (1, 1, 1, 24))
+    assert search.next_round(less) == (16,) * (PROBES - 1)  # also where some pass at the largest m
 
 
 def test_a_search_ends_where_the_largest_m_does_not_reach_the_target():
     search = CardSearch(m_low=4, m_high=64, max_trials=40)
-    assert search.next_round(Counts((64,), (2,), (14,))) == ()
+    assert search.next_round(Counts((8, 16, 32, 64), (0, 0, 0, 2), (1, 1, 1, 14))) == ()
     assert len(search.next_round(Counts((64,), (8,), (14,)))) > 0  # it may be 80 %
 
 
@@ -53,7 +72,7 @@ def test_to_give_up_early_costs_no_coverage(monkeypatch):
     wrong, _ = searches(64)
     beyond, early = searches(128, num=10)
     assert beyond == 10
-    monkeypatch.setattr(plan_module, "_SURE", 1.0)  # an interval of level 1 rules nothing out
+    monkeypatch.setattr(card_search, "_SURE", 1.0)  # an interval of level 1 rules nothing out
     wrong_anyway, _ = searches(64)
     _, late = searches(128, num=10)
     assert wrong <= wrong_anyway + 1
@@ -71,7 +90,7 @@ def outcome(trial, *accuracies):
 def test_one_trial_answers_for_every_accuracy():
     """A fake learner: 96 % right from m = 10, 100 % from m = 40. Rates: 3e-3 is the best."""
     plan = Plan(T=(11,), m_high=128, max_trials=32, more_trials=16)
-    question = Question(plan, entry_of("mlp"), "and3", 11, {}, {})
+    question = CardQuestion(plan, entry_of("mlp"), "and3", 11, {}, {})
     tuned, scored = [], []
     while (trial := question.take()) is not None:
         tuning = trial.index >= TUNING_SEEDS
@@ -88,19 +107,19 @@ def test_one_trial_answers_for_every_accuracy():
     assert len(scored) == len(question.scores) <= 32 + 2 * 16
 
 
-@pytest.mark.parametrize(("design", "scored"), [("grid", 0), ("adaptive", PROBES)])
-def test_a_learner_that_no_rate_helps_is_not_searched_for(design, scored):
+@pytest.mark.parametrize(("design", "probes"), [("grid", 0), ("adaptive", PROBES)])
+def test_a_learner_that_no_rate_helps_is_not_searched_for(design, probes):
     """A grid's scouts were at the largest m; an adaptive search has its probes there."""
     plan = Plan(T=(11,), m_high=64, design=design)
-    question = Question(plan, entry_of("mlp"), "and3", 11, {}, {})
+    question = CardQuestion(plan, entry_of("mlp"), "and3", 11, {}, {})
     while (trial := question.take()) is not None:
         question.record(outcome(trial, 0.6))
     assert question.finished
-    assert [m for m, _ in question.scores] == [64] * scored
+    assert [m for m, _ in question.scores] == [64] * probes + [32, 16] * (probes > 0)
 
 
 def looks(*pairs):
-    return {(8, i): Look(accuracy, steps) for i, (accuracy, steps) in enumerate(pairs)}
+    return {(8, i): BestLook(accuracy, steps) for i, (accuracy, steps) in enumerate(pairs)}
 
 
 def test_rates_are_chosen_by_accuracy_then_by_steps_then_from_the_middle():
@@ -110,12 +129,12 @@ def test_rates_are_chosen_by_accuracy_then_by_steps_then_from_the_middle():
     assert chosen_rate({1e-4: good, 1e-3: good, 1e-2: good}) == 1e-3
     assert chosen_rate({None: good}) is None
     trial = Trial("p", 11, 8, 0, "id", None)
-    assert look_at(outcome(trial, 0.5, 0.8)) == Look(0.8, 2)
+    assert look_at(outcome(trial, 0.5, 0.8)) == BestLook(0.8, 2)
     assert look_at(Outcome(trial, False, (), "no training set")).accuracy == 0.0
 
 
 def scouts(**by_m):
-    return {(int(m[1:]), i): Look(a, 1) for m, seen in by_m.items() for i, a in enumerate(seen)}
+    return {(int(m[1:]), i): BestLook(a, 1) for m, seen in by_m.items() for i, a in enumerate(seen)}
 
 
 def test_scouts_bound_the_grid():
@@ -133,7 +152,7 @@ def test_scouts_bound_the_grid():
 def test_a_grid_is_asked_for_once_after_the_scouts():
     """A fake learner that is right from m = 100 on, as a grid: two rounds, all accuracies."""
     plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
-    question = Question(plan, entry_of("tree"), "and3", 11, {}, {})
+    question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
     rounds = []
     while batch := list(iter(question.take, None)):
         rounds.append(batch)
@@ -190,7 +209,7 @@ def test_the_reference_set_measures_each_target_once(monkeypatch, tmp_path):
     target_of.cache_clear()
     entries = tuple(entry_of(name) for name in known_names())
     with Store.create_or_resume(tmp_path / "a.sqlite", REFERENCE.experiment(entries)) as store:
-        jobs = jobs_of(REFERENCE, entries, store)
+        jobs = card_jobs(REFERENCE, entries, store)
     assert sum(len(job.questions) for job in jobs) > 400
     assert len(found) == len(REFERENCE.targets)
 
@@ -205,7 +224,7 @@ def test_the_reference_set_measures_each_target_once(monkeypatch, tmp_path):
 def test_what_is_slow_comes_last_but_first_where_the_whole_set_is_wanted(plan, order, tmp_path):
     entries = (entry_of("lstm"),)
     with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment(entries)) as store:
-        jobs = jobs_of(plan, entries, store)
+        jobs = card_jobs(plan, entries, store)
     assert [T for T, _ in groupby(job.T for job in jobs)] == order
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from capax.cards.answers.reference import reference_card
+from capax.cards.answers.reference_card import reference_card
 from capax.cards.protocol.plan import REFERENCE
 from capax.learners.names import entry_of, known_names
 

@@ -1,6 +1,6 @@
 """A card in the terminal: everything that is promised, in 80 columns where it fits."""
 
-from capax.cards.answers.results import Card, LawRow, MixedRow, Row, Trouble, note_key
+from capax.cards.answers.card_rows import Card, LawRow, MixedRow, Row, TroubleRow, note_key
 from capax.cli.experiments.card_table import show_card
 from capax.terminal import Terminal
 
@@ -36,7 +36,7 @@ MADE = Card(
     targets={"and3": {"leap": 1, "degree": 3, "sensitivity": 3}},
     measured=("mine.py:[b]build",),
     mixed=(MixedRow("tree", 20, 640, 4, 0.75, 0.0, 0.25, None),),
-    troubles=(Trouble("tree", "and3", 50, 7, "raised\nin two lines"),),
+    troubles=(TroubleRow("tree", "and3", 50, 7, "raised\nin two lines"),),
 )
 
 

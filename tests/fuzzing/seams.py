@@ -33,9 +33,8 @@ def seams() -> Iterator[None]:
     import typer.main
 
     import capax.analysis.reference
-    import capax.cards.answers.reference
-    import capax.cards.measuring.cluster
-    import capax.cards.measuring.running
+    import capax.cards.answers.reference_card
+    import capax.cards.measuring.run_card
     import capax.cli.machine.doctor
     import capax.sweep.running.cluster
     import capax.sweep.running.runner
@@ -53,13 +52,11 @@ def seams() -> Iterator[None]:
             (capax.sweep.running.runner, "preparing", _nothing),
             (capax.sweep.running.several, "concurrently", _stopped),
             (capax.sweep.running.several, "preparing", _nothing),
-            (capax.cards.measuring.running, "concurrently", _no_outcomes),
-            (capax.cards.measuring.running, "preparing", _nothing),
             (capax.sweep.running.cluster, "run_on_ray", _stopped),
-            (capax.cards.measuring.cluster, "Cluster", _stopped),
+            (capax.cards.measuring.run_card, "on_ray", _stopped),
             (capax.training.one_model, "train", _stopped),
             (capax.training.speed.benchmark, "benchmark", _stopped),
-            (capax.cards.answers.reference, "write_reference", _nothing),
+            (capax.cards.answers.reference_card, "write_reference", _nothing),
             (capax.analysis.reference, "FOLDER", Path("references")),
             (capax.analysis.reference, "OWN_FOLDER", Path("references")),
             (capax.cli.machine.doctor, "EXTRAS", {}),

@@ -11,10 +11,10 @@ import numpy as np
 import psutil
 import pytest
 
-from capax.learners import stopwatch
-from capax.learners.adapters import Setting
+from capax.learners import fit_clock
+from capax.learners.fit_clock import FitClock
 from capax.learners.isolation import Isolated
-from capax.learners.stopwatch import Stopwatch
+from capax.learners.setting import Setting
 
 BAD = Path(__file__).parent / "bad_learners.py"
 X = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 1], [1, 1, 0], [0, 0, 1]], np.uint8)
@@ -122,10 +122,10 @@ def test_which_seconds_count(monkeypatch, platform, seen, counts):
         return Told(*told)
 
     looks, clock = list(seen), iter([100.0, 110.0])
-    monkeypatch.setattr(stopwatch.psutil, "Process", process)
-    monkeypatch.setattr(stopwatch.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(stopwatch.sys, "platform", platform)
-    assert Stopwatch(1).look() == pytest.approx(counts)
+    monkeypatch.setattr(fit_clock.psutil, "Process", process)
+    monkeypatch.setattr(fit_clock.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(fit_clock.sys, "platform", platform)
+    assert FitClock(1).look() == pytest.approx(counts)
 
 
 def test_limits_are_kept_and_the_next_fit_gets_a_new_process():

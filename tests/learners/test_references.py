@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from capax.errors import InputError
-from capax.learners.adapters import Setting, fit_of, made_by
+from capax.learners.adapters import fit_of, made_by
 from capax.learners.fitting import attempt
 from capax.learners.names import entry_of, known_names
 from capax.learners.references import load, source_digest
+from capax.learners.setting import Setting
 
 BAD = Path(__file__).parent / "bad_learners.py"
 

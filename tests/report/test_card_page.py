@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from capax.cards.answers.results import Card, CurveRow, LawRow, MixedRow, Row, Trouble, note_key
+from capax.cards.answers.card_rows import (
+    Card,
+    CurveRow,
+    LawRow,
+    MixedRow,
+    Row,
+    TroubleRow,
+    note_key,
+)
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 
@@ -32,7 +40,10 @@ def example(learners=LEARNERS):
         MixedRow(HOSTILE, 20, 640, 4, 0.0, 0.5, 0.5, None),
     )
     protocol = {"steps": 1000}
-    failed = (Trouble("mlp", "and3", 50, 7, HOSTILE), Trouble("mlp", "parity3", 50, 3, "late"))
+    failed = (
+        TroubleRow("mlp", "and3", 50, 7, HOSTILE),
+        TroubleRow("mlp", "parity3", 50, 3, "late"),
+    )
     named = {"measured": learners[-1:], "mixed": mixed, "troubles": failed}
     return Card(tuple(rows), laws, curves, notes, counts, about, protocol, **named)
 

@@ -3,9 +3,11 @@
 import pytest
 from experiments_for_tests import fields
 
-from capax.sweep.running.job import in_range, jobs_of
+from capax.sweep.running.job import jobs_of
+from capax.sweep.running.question import in_range
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.search import AdaptiveSearch, GridSearch, Progress
+from capax.sweep.simulated import SimulatedFamily
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
@@ -138,9 +140,9 @@ def test_ambiguous_draws_are_unsolved_trials_with_a_reason(tmp_path):
 
 def test_a_T_that_cannot_be_done_does_not_end_the_others(tmp_path, monkeypatch):
     from capax.errors import InfeasibleError
-    from capax.sweep import families
+    from capax.sweep import known_families
 
-    class Small(families.SimulatedFamily):
+    class Small(SimulatedFamily):
         def learner(self, panel, T):
             def refuse(trials):
                 next(trials)
@@ -149,7 +151,7 @@ def test_a_T_that_cannot_be_done_does_not_end_the_others(tmp_path, monkeypatch):
 
             return refuse if T == 7 else super().learner(panel, T)
 
-    monkeypatch.setitem(families._FAMILIES, "simulated", Small())
+    monkeypatch.setitem(known_families._FAMILIES, "simulated", Small())
     for jobs_at_once in (1, 2):
         experiment, path = asking(**NARROW), tmp_path / f"{jobs_at_once}.sqlite"
         with Store.create_or_resume(path, experiment) as store:

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from capax.errors import InputError
-from capax.sweep.families import check_experiment, family_of
+from capax.sweep.known_families import check_experiment, family_of
 from capax.sweep.shipped import experiment_path, shipped_experiments
 from capax.sweep.spec import Panel, build_experiment, load_experiment
 

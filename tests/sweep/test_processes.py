@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from capax.errors import InfeasibleError, InputError
-from capax.sweep.families import family_of
+from capax.sweep.known_families import family_of
 from capax.sweep.running import apart, other_end, sharing
 from capax.sweep.running.apart import LearnerApart
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.running.sharing import Place, Places, divided_cores, multi_process_service
+from capax.sweep.running.sharing import Share, Shares, divided_cores, multi_process_service
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 
@@ -47,7 +47,7 @@ def one(experiment):
 
 
 def learned(panel, trials, place=None):
-    return list(LearnerApart(panel, 7, place or Place())(iter(trials)))
+    return list(LearnerApart(panel, 7, place or Share())(iter(trials)))
 
 
 def test_processes_give_what_threads_give(tmp_path, experiment):
@@ -116,14 +116,14 @@ def test_without_the_service_if_it_does_not_work_with_it(experiment, speaking):
     panel, trial = one(experiment)
     picky = "import os, sys; 'CUDA_MPS_PIPE_DIRECTORY' in os.environ and sys.exit(1);"
     speaking(f"{picky} os.execv({REAL[0]!r}, {list(REAL)!r})")
-    place = Place(settings={"CUDA_MPS_PIPE_DIRECTORY": "/nowhere"})
+    place = Share(settings={"CUDA_MPS_PIPE_DIRECTORY": "/nowhere"})
     assert len(learned(panel, [trial], place)) == 1
 
 
 def test_places_share_memory_by_length(monkeypatch):
     monkeypatch.setattr(sharing, "has_gpu", lambda: True)
     lengths = (100_000, 30_000, 1000, 100)
-    places = Places(lengths, 3, {"CUDA_MPS_PIPE_DIRECTORY": "p"})
+    places = Shares(lengths, 3, {"CUDA_MPS_PIPE_DIRECTORY": "p"})
     parts = {}
     for T in lengths:
         with places.one(T) as place:

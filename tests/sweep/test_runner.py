@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from capax.errors import InputError
-from capax.sweep import families
+from capax.sweep import known_families
 from capax.sweep.running.job import jobs_of
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.simulated import SimulatedLearner
+from capax.sweep.simulated import SimulatedFamily, SimulatedLearner
 from capax.sweep.storage.store import Store
 
 
@@ -53,7 +53,7 @@ class Flaky:
 
     def __init__(self, after):
         self.after = after
-        self.real = families.SimulatedFamily()
+        self.real = SimulatedFamily()
 
     def trial(self, panel, T, m, index):
         return self.real.trial(panel, T, m, index)
@@ -76,24 +76,24 @@ def test_what_was_finished_before_a_crash_is_not_repeated(
     tmp_path, experiment, monkeypatch, jobs_at_once
 ):
     whole, _ = sweep(tmp_path / "a.sqlite", experiment)
-    monkeypatch.setitem(families._FAMILIES, "simulated", Flaky(5))
+    monkeypatch.setitem(known_families._FAMILIES, "simulated", Flaky(5))
     with pytest.raises(RuntimeError, match="the machine broke"):
         sweep(tmp_path / "b.sqlite", experiment, jobs_at_once=jobs_at_once)
     monkeypatch.undo()
     with Store.create_or_resume(tmp_path / "b.sqlite", experiment) as store:
         (_, before) = contents(store)
         assert 5 <= len(before) < len(whole[1])
-        assert sum(j.progress.counts.trials for j in jobs_of(experiment, store)) >= 5
+        assert sum(j.questions[0].progress.counts.trials for j in jobs_of(experiment, store)) >= 5
         run_sweep(experiment, store)
         assert contents(store) == whole
 
 
 def test_a_learner_that_drops_trials_is_noticed(tmp_path, experiment, monkeypatch):
-    class Lazy(families.SimulatedFamily):
+    class Lazy(SimulatedFamily):
         def learner(self, panel, T):
             del panel, T
             return lambda _: iter(())
 
-    monkeypatch.setitem(families._FAMILIES, "simulated", Lazy())
+    monkeypatch.setitem(known_families._FAMILIES, "simulated", Lazy())
     with pytest.raises(InputError, match="left trials unfinished"):
         sweep(tmp_path / "a.sqlite", experiment)

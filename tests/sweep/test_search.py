@@ -8,7 +8,7 @@ import pytest
 
 from capax.errors import InputError
 from capax.sweep.curve import Counts, CurveGrid, estimate
-from capax.sweep.design import expected_restarts, next_batch
+from capax.sweep.next_trials import expected_restarts, next_batch
 from capax.sweep.search import AdaptiveSearch, GridSearch, Progress, numbered
 from capax.sweep.simulated import SimulatedSpec
 

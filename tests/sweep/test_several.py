@@ -7,10 +7,10 @@ import pytest
 from experiments_for_tests import fields
 
 from capax.errors import InputError
-from capax.sweep import families
+from capax.sweep import known_families
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.running.several import Sweep, run_sweeps
-from capax.sweep.simulated import SimulatedLearner
+from capax.sweep.simulated import SimulatedFamily, SimulatedLearner
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
@@ -67,14 +67,14 @@ def test_who_leaves_early_can_resume(tmp_path, experiments):
 
 
 def test_an_error_in_one_is_everybodys(tmp_path, experiments, monkeypatch):
-    class Broken(families.SimulatedFamily):
+    class Broken(SimulatedFamily):
         def learner(self, panel, T):
             del T
             if panel.model["threshold"] == 13.0:
                 return SimulatedLearner()
             raise InputError("the machine broke")
 
-    monkeypatch.setitem(families._FAMILIES, "simulated", Broken())
+    monkeypatch.setitem(known_families._FAMILIES, "simulated", Broken())
     with pytest.raises(InputError, match="the machine broke"):
         list(run_sweeps(sweeps(tmp_path, experiments), jobs_at_once=2))
 

@@ -10,11 +10,11 @@ import pytest
 from experiments_for_tests import fields
 
 from capax.errors import InputError
-from capax.sweep.families import family_of
+from capax.sweep.known_families import family_of
 from capax.sweep.simulated import SimulatedLearner
 from capax.sweep.spec import build_experiment
-from capax.sweep.storage.identity import difference
 from capax.sweep.storage.store import Store, StoreError
+from capax.sweep.storage.store_identity import difference
 from capax.sweep.trial import Outcome, Run, Trial
 
 

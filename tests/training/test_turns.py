@@ -5,7 +5,7 @@ import time
 from concurrent.futures import Future
 
 from capax.training.compiled import InOrder
-from capax.training.worker import Desk, Job
+from capax.training.worker import Desk, WaitingRun
 
 
 def test_of_those_who_wait_the_lowest_number_goes_first_and_alone():
@@ -45,7 +45,7 @@ def test_a_restart_waits_before_first_runs(trial_of):
     desk, ready = Desk(), Future()
     ready.set_result(None)
     for trial, restart in ((0, 0), (1, 0), (2, 1)):
-        desk.put(Job(trial, trial_of(restarts=2).run(restart), ready, ready))
+        desk.put(WaitingRun(trial, trial_of(restarts=2).run(restart), ready, ready))
     assert [job.trial for job in desk.take(2, wait=False)] == [2, 0]
     assert [job.trial for job in desk.take(2, wait=True)] == [1]
 
@@ -53,7 +53,7 @@ def test_a_restart_waits_before_first_runs(trial_of):
 def test_what_is_trained_ahead_waits_behind_what_is_needed_and_is_forgotten(trial_of):
     desk, ready = Desk(), Future()
     ready.set_result(None)
-    jobs = [Job(trial, trial_of(restarts=3).run(r), ready, ready)
+    jobs = [WaitingRun(trial, trial_of(restarts=3).run(r), ready, ready)
             for trial, r in ((0, 1), (1, 0), (2, 2), (3, 1))]  # fmt: skip
     for job, ahead in zip(jobs, (True, False, True, False), strict=True):
         desk.put(job, ahead=ahead)

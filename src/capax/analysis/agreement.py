@@ -21,7 +21,7 @@ from capax.analysis.reference import Reference, references
 from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import searches_for_threshold, thresholds
 from capax.errors import CapaxError
-from capax.sweep.families import family_of
+from capax.sweep.known_families import family_of
 from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
 

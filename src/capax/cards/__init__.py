@@ -5,8 +5,8 @@ for many of them into a store; `answers` makes a `Card` of it, and has the one t
 package; `card` is the function that users call.
 """
 
-from capax.cards.answers.reference import reference_card as reference_card
-from capax.cards.answers.results import Card as Card
+from capax.cards.answers.card_rows import Card as Card
+from capax.cards.answers.reference_card import reference_card as reference_card
 from capax.cards.card import FIVE as FIVE
 from capax.cards.card import card as card
 from capax.cards.protocol.plan import Plan as Plan

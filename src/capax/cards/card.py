@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from capax.cards.answers.card_rows import Card
 from capax.cards.answers.mixed import MIXED, SHORTEST, mixed_row
-from capax.cards.answers.reading import read_card
-from capax.cards.answers.reference import reference_card
-from capax.cards.answers.results import Card
-from capax.cards.measuring.cluster import on_ray
-from capax.cards.measuring.running import Report, default_store, run_card
+from capax.cards.answers.read_card import read_card
+from capax.cards.answers.reference_card import reference_card
+from capax.cards.measuring.run_card import card_on_ray, default_store, run_card
 from capax.cards.protocol.plan import Plan
 from capax.errors import InputError, require
 from capax.learners.names import Entry, entry_of
+from capax.sweep.running.runner import Report
 from capax.sweep.storage.store import Store
 
 FIVE = ("transformer", "linear_attention", "deep_sets", "mlp", "lasso")
@@ -40,8 +40,9 @@ def card(
     T, targets: lengths, and names (`capax.cards.TARGETS`) or formulas; `mixed` asks which of two
     parities that agree on the sample is taken (`capax.cards.answers.mixed`). store: SQLite file,
     resumed if it exists; in the cache by default. references: rows of the reference learners are
-    added where the package has them. on: `ray` trains on the cluster at `address` (a local one if
-    None). Other keywords are fields of `capax.cards.Plan`.
+    added where the package has them, measured under the same protocol. on: `ray` trains on the
+    cluster at `address` (a local one if None). Other keywords are fields of `capax.cards.Plan`.
+    A cell whose search did not finish has what is known so far, and `unfinished` in its note.
     Raises `InputError` for what cannot be measured.
 
     Examples:
@@ -58,17 +59,27 @@ def card(
         require(min(plan.T) >= SHORTEST, "T", f"at least {SHORTEST} for mixed parity", list(plan.T))
     entries = distinct(tuple(entry_of(learner) for learner in learners or FIVE))
     path = default_store(plan, entries) if store is None else Path(store)
-    elsewhere = on_ray(entries, address) if on == "ray" else None
-    how = {"at_once": at_once, "minutes": minutes, "report": report, "elsewhere": elsewhere}
+    way = card_on_ray(entries, address) if on == "ray" else None
+    how = {"at_once": at_once, "minutes": minutes, "report": report, "way": way}
     with Store.create_or_resume(path, plan.experiment(entries)) as opened:
         run_card(plan, entries, opened, **how)
-        measured = read_card(plan, entries, opened)
+        measured = read_card(plan, entries, opened, unfinished=True)
     if MIXED in wanted:
         rows = tuple(mixed_row(plan, entry, length) for entry in entries for length in plan.T)
         measured = replace(measured, mixed=rows)
-    if not references:
+    return beside_references(measured, plan) if references else measured
+
+
+def beside_references(measured: Card, plan: Plan) -> Card:
+    """The card with the rows of the reference learners, where they were measured the same way."""
+    known = reference_card().only(plan.targets, plan.T)
+    if not known.rows:
         return measured
-    return measured.joined(reference_card().only(plan.targets, plan.T))
+    edit = plan.differs_from(known.protocol)
+    if edit is None:
+        return measured.joined(known)
+    remark = f"reference learners are not shown: they were measured with {edit}"
+    return replace(measured, remarks=(*measured.remarks, remark))
 
 
 def distinct(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:

@@ -78,6 +78,10 @@ class TaskSpec(Spec):
         """P[bit = 1], with "balanced" resolved."""
         return _balanced(self.function) if self.p == "balanced" else float(self.p)
 
+    def training(self) -> "Training":
+        """The training set."""
+        return draw_training(self)
+
     @property
     def target(self) -> SparseFunction:
         """The function to learn, on this task's support."""

@@ -12,31 +12,17 @@ import inspect
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from capax.errors import InputError, shown
+from capax.learners.setting import Setting
 
 Predict = Callable[[np.ndarray], Any]
 Fit = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a learner is told besides the data: all of it may be ignored.
-
-    `options`: settings of the learner itself, passed to the class or factory that makes it.
-    """
-
-    T: int
-    function: str = ""
-    rate: float = 1e-3
-    steps: int = 1000
-    eval_every: int = 100
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 def fit_of(thing: Any, setting: Setting) -> Fit:
@@ -137,7 +123,7 @@ def _fresh(estimator: Any) -> Any:
 
 
 def _torch_fit(thing: Any, setting: Setting) -> Fit:
-    from capax.learners.torch_modules import train_module
+    from capax.learners.torch_modules import train_module  # loads PyTorch
 
     def fit(X: np.ndarray, y: np.ndarray, *, key: int) -> Any:
         module = made_by(thing, setting, key) if _is_torch_class(thing) else _copied(thing)

@@ -16,8 +16,9 @@ from jaxtyping import Array, Float
 
 from capax.errors import CapaxError, InputError
 from capax.identity import digest
-from capax.learners.adapters import Setting, fit_of, made_by
+from capax.learners.adapters import fit_of, made_by, takes_data
 from capax.learners.references import is_reference, load, user_line
+from capax.learners.setting import Setting
 from capax.training.architecture import Architecture
 
 _TRIED_AT = 7  # a factory is tried at this T to see what it makes
@@ -78,8 +79,6 @@ def kind_of(thing: Any) -> str:
 
 def _tried(thing: Any, setting: Setting) -> Any:
     """What a factory makes; a fit function stays as it is."""
-    from capax.learners.adapters import takes_data
-
     if takes_data(thing):
         return thing
     try:

@@ -17,9 +17,9 @@ from typing import IO, Any
 import numpy as np
 import psutil
 
-from capax.learners.adapters import Setting
+from capax.learners.fit_clock import FitClock
 from capax.learners.fitting import Attempt
-from capax.learners.stopwatch import Stopwatch
+from capax.learners.setting import Setting
 
 _GLANCE = 0.1  # seconds between looks at the memory of a busy workshop
 _START = 120.0  # seconds a workshop may take to import what the learner needs
@@ -96,7 +96,7 @@ class Isolated:
     def _wait(self, seconds: float, what: str) -> None:
         """Until something can be read. Raises `_Overrun` past a limit or when the process died."""
         assert self._process is not None
-        watch = Stopwatch(self._process.pid)
+        watch = FitClock(self._process.pid)
         while not select.select([self._pipe], [], [], _GLANCE)[0]:
             if watch.look() > seconds:
                 raise _Overrun(f"took more than the time limit of {seconds:g} s {what}")

@@ -40,8 +40,8 @@ _PLAIN: dict[str, str] = {
 class Entry:
     """A learner that was found.
 
-    `spec`: T and fields -> spec, for the engine; `reference`: where a plain learner is loaded
-    from, in any process; `thing`: a plain learner that lives in this process only; `tuned`: it
+    `spec`: T and fields -> spec, for the engine; `reference`: where it is loaded from, in any
+    process; `thing`: a plain learner that lives in this process only; `tuned`: it
     has a learning rate to be chosen; `source`: hash of the user's file, "" for the zoo.
     """
 
@@ -53,9 +53,22 @@ class Entry:
     source: str = ""
 
     @property
+    def in_zoo(self) -> bool:
+        """Whether it comes with Capax; an object of the user's may have the same name."""
+        return bool(self.reference) and self.name in known_names()
+
+    @property
     def in_lanes(self) -> bool:
         """Whether the engine trains it."""
         return self.spec is not None
+
+
+def travels(entry: Entry) -> bool:
+    """Whether another process finds the same learner by its name."""
+    try:
+        return entry.thing is None and entry_of(entry.name) == entry
+    except InputError:
+        return False
 
 
 def known_names() -> tuple[str, ...]:
@@ -73,7 +86,8 @@ def entry_of(learner: Any, name: str | None = None) -> Entry:
         return _of_object(learner, name or getattr(learner, "__name__", type(learner).__name__))
     if learner in _LANES:
         module, fixed = _LANES[learner]
-        return Entry(learner, spec=lambda **fields: _named(module)(**fixed, **fields), tuned=True)
+        spec = lambda **fields: _named(module)(**fixed, **fields)  # noqa: E731
+        return Entry(learner, spec=spec, reference=module, tuned=True)
     if learner in _PLAIN:
         return Entry(learner, reference=_PLAIN[learner])
     if is_reference(learner):
@@ -99,7 +113,7 @@ def _of_reference(reference: str, name: str) -> Entry:
         def spec(**fields: Any) -> Any:
             return FromFactory(architecture=reference, source=source, **fields)
 
-        return Entry(name, spec=spec, tuned=True, source=source)
+        return Entry(name, spec=spec, reference=reference, tuned=True, source=source)
     return Entry(name, reference=reference, tuned=kind == "torch", source=source)
 
 

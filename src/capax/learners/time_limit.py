@@ -1,29 +1,38 @@
 """A time limit inside this process: what Python can interrupt is interrupted.
 
 Native code that never returns cannot be stopped this way; give such a learner as `file.py:name`,
-and it runs in a process of its own, where waiting for a core does not count (`stopwatch`; here it
+and it runs in a process of its own, where waiting for a core does not count (`fit_clock`; here it
 does). Elsewhere than in the main thread there is no alarm.
 """
 
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+_TICK = 0.2  # seconds between looks at the clock
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TimeoutError` in the block after `seconds`."""
+def time_limit(seconds: float, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Raise `TimeoutError` in the block after `seconds`, or whatever `check` raises before.
+
+    A learner that swallows the error meets it again at the next tick.
+    """
     possible = hasattr(signal, "SIGALRM")
     if not possible or threading.current_thread() is not threading.main_thread():
         yield
         return
+    end = time.monotonic() + seconds
 
-    def ring(*_: object) -> None:
-        raise TimeoutError(f"took more than the time limit of {seconds:g} s for one fit")
+    def tick(*_: object) -> None:
+        check()
+        if time.monotonic() >= end:
+            raise TimeoutError(f"took more than the time limit of {seconds:g} s for one fit")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGALRM, tick)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, _TICK), _TICK)
     try:
         yield
     finally:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from capax.learners.adapters import Setting
 from capax.learners.answers import BadAnswer
+from capax.learners.setting import Setting
 
 
 class Snapshots:

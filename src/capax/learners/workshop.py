@@ -11,9 +11,10 @@ from typing import IO, Any
 import numpy as np
 
 from capax.errors import CapaxError
-from capax.learners.adapters import Setting, fit_of
+from capax.learners.adapters import fit_of
 from capax.learners.fitting import Attempt, attempt
 from capax.learners.references import load
+from capax.learners.setting import Setting
 
 
 def serve(reference: str, source: IO[bytes], sink: IO[bytes]) -> None:

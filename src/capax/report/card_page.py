@@ -3,7 +3,7 @@
 import math
 from importlib.metadata import version
 
-from capax.cards.answers.results import Card, Row
+from capax.cards.answers.card_rows import Card, Row
 from capax.html import Markup, escaped, tag
 from capax.report.charts import Chart
 from capax.report.page import Finding, Page, Section, chart_frame

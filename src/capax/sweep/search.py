@@ -19,7 +19,7 @@ from capax.data.specs import Spec
 from capax.errors import InputError, require
 from capax.sweep.counts import TARGET, Counts
 from capax.sweep.curve import LEVEL, CurveGrid, Estimate, estimate
-from capax.sweep.design import next_batch, tried_and_candidates
+from capax.sweep.next_trials import next_batch, tried_and_candidates
 
 Cell = tuple[int, int]
 """One trial of a search: the number of examples m and the trial's number among those at this m."""
@@ -166,6 +166,7 @@ class Progress:
 
     `known` are outcomes of an earlier, interrupted sweep: they count as if they came in just now.
     `given` are outcomes that another search asked for: they are there before the first round.
+    `spent` are trials that gave no outcome: their numbers are not used again.
     Without a search nothing is asked for.
     """
 
@@ -176,11 +177,13 @@ class Progress:
         restarts: int,
         known: dict[Cell, bool],
         given: dict[Cell, bool] | None = None,
+        spent: Iterable[Cell] = (),
     ) -> None:
         self._search = search
         self._restarts = restarts
         self._known = known
         self._outcomes: dict[Cell, bool] = dict(given or {})
+        self._spent = set(spent)
         self._waiting: list[Cell] = []
         self._open: set[Cell] = set()
         self.num_solved = sum(self._outcomes.values())
@@ -208,13 +211,20 @@ class Progress:
         self._open.add(cell)
         return cell
 
-    def record(self, cell: Cell, solved: bool) -> None:
-        """Take in the outcome of a trial that was handed out."""
+    def record(self, cell: Cell, solved: bool | None) -> None:
+        """Take in the outcome of a trial that was handed out; None: it gave no evidence."""
         if cell not in self._open:
             raise InputError(f"trial {cell}: wanted one that is running, got one that is not")
         self._open.remove(cell)
-        self._note(cell, solved)
+        if solved is None:
+            self._spent.add(cell)
+        else:
+            self._note(cell, solved)
         self._advance()
+
+    def is_open(self, cell: Cell) -> bool:
+        """Whether a trial was handed out here and is not back."""
+        return cell in self._open
 
     def _note(self, cell: Cell, solved: bool) -> None:
         self._outcomes[cell] = solved
@@ -225,7 +235,7 @@ class Progress:
             search = self._search
             batch = search.next_round(self.counts, self._restarts) if search else ()
             self.finished = not batch
-            self._settle(numbered(batch, self._outcomes))
+            self._settle(numbered(batch, (*self._outcomes, *self._spent)))
 
     def _settle(self, cells: list[Cell]) -> None:
         for cell in cells:

@@ -15,10 +15,11 @@ import numpy as np
 from pydantic import Field
 
 from capax.data.specs import Spec
-from capax.errors import require
+from capax.errors import inside, require
 from capax.identity import digest, key_words
 from capax.sweep.counts import TARGET
-from capax.sweep.trial import Outcome, Run, Trial
+from capax.sweep.spec import Panel, check_names
+from capax.sweep.trial import Learner, Outcome, Run, Trial
 
 
 class SimulatedSpec(Spec):
@@ -129,3 +130,25 @@ def _run(spec: SimulatedTrial, restart: int, chance: float) -> Run:
         curves={"step": [1.0], "validation_accuracy": [1.0 if solved else 0.5]},
         path="simulated",
     )
+
+
+class SimulatedFamily:
+    """Learners with a known success curve: [model] holds the fields of `SimulatedSpec`."""
+
+    def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
+        for part in ("task", "optimiser"):
+            check_names(getattr(panel, part), (), f"{part} (a simulated learner has none)")
+        check_names(panel.training, ("restarts",), "training")
+        with inside("model."):
+            learner = SimulatedSpec(**{k: v for k, v in panel.model.items() if k != "family"})
+            learner.centre(T)
+        seed = panel.task_seed(index)
+        spec = SimulatedTrial(learner=learner, T=T, m=m, seed=seed, restarts=panel.restarts)
+        return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def learner(self, panel: Panel, T: int) -> Learner:
+        del panel, T
+        return SimulatedLearner()
+
+    def prepare(self, panel: Panel, T: int) -> None:
+        del panel, T

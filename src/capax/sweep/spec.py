@@ -58,6 +58,8 @@ _RESTARTS = {"transformer": 5}
 """Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
 _FORMER_SCALES = {"paper": "grid"}
 """Scales of shipped experiments by the names they had; what the paper did is `published`."""
+_LATER_FIELDS = ("seed", "stop_memorised", "examine_from", "in_pieces")
+"""Fields of a panel that the first stores did not have: in its identity only where they differ."""
 SEEDS_APART = 10**9
 """No search numbers so many trials of one m, so experiments of two seeds share none."""
 
@@ -71,6 +73,10 @@ class Panel(Spec):
     the last step, and every evaluation uses the whole validation set. `stop_memorised`: a run that
     has memorised its sample and found no rule (training loss below 0.02, less than 85 % of the
     validation rows right) ends as failed instead of going on to its last step.
+
+    `examine_from`: share of the first validation rows from which on a run is judged on all of them;
+    below 1 where success at less than 100 % is asked about. `in_pieces`: gradients are summed over
+    pieces of the sample, so that one program serves every m.
     """
 
     name: str
@@ -79,6 +85,8 @@ class Panel(Spec):
     keep_parameters: bool = False
     whole_curves: bool = False
     stop_memorised: bool = False
+    examine_from: float = Field(default=1.0, ge=0, le=1)
+    in_pieces: bool = False
     seed: int = Field(default=0, ge=0, lt=10**6)
     task: Table = Field(default_factory=dict)
     model: Table = Field(default_factory=dict)
@@ -110,10 +118,12 @@ class Panel(Spec):
     def identity(self) -> Table:
         """What a trial is: task, model and protocol. How m is searched, and at which T, is not.
 
-        What goes without saying is not said, as in stores made before there was a choice.
+        A later field counts where it is not at its default: stores of before keep their identity.
         """
-        unsaid = {name for name in ("seed", "stop_memorised") if not getattr(self, name)}
-        fields = self.model_dump(mode="json", exclude={"T", "search", *unsaid})
+        fields = self.model_dump(mode="json", exclude={"T", "search"})
+        for name in _LATER_FIELDS:
+            if fields[name] == type(self).model_fields[name].default:
+                del fields[name]
         if "content" in self.task:  # what a file holds counts, not where it lies
             del fields["task"]["data"]
         return fields

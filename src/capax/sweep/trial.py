@@ -3,10 +3,11 @@
 A learner is anything that takes an iterator of trials and yields their outcomes in any order: the
 training engine, a simulated learner with a known threshold, another architecture. It pulls the next
 trial only when it has room for it; `None` from the iterator means "nothing right now, ask again
-after the next result".
+after the next result". While it waits for a result, a learner calls `check` of a `Supply` now and
+then, which raises `Stopped` once nobody wants the result any more.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -66,3 +67,33 @@ class Learner(Protocol):
     """Trains: pulls trials while it has room, yields each outcome as soon as it is known."""
 
     def __call__(self, trials: Iterator[Trial | None], /) -> Iterator[Outcome]: ...
+
+
+class Stopped(Exception):
+    """Raised into a learner whose work is not wanted any more."""
+
+
+class Supply:
+    """The trials of a job as a learner pulls them, until the job is finished or called off."""
+
+    def __init__(
+        self,
+        take: Callable[[], Trial | None],
+        is_finished: Callable[[], bool],
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._take, self._is_finished, self._should_stop = take, is_finished, should_stop
+
+    def __iter__(self) -> "Supply":
+        return self
+
+    def __next__(self) -> Trial | None:
+        if self._is_finished():
+            raise StopIteration
+        self.check()
+        return self._take()
+
+    def check(self) -> None:
+        """Raise `Stopped` if the work was called off."""
+        if self._should_stop():
+            raise Stopped

@@ -23,7 +23,7 @@ from capax.training.results import RunResult, TrialResult
 from capax.training.seeds import pool_for, seed_after, training_for
 from capax.training.shape import check_fits, memory_of, program_of, with_rows
 from capax.training.specs import TrialSpec
-from capax.training.worker import Desk, Job, Orders, work
+from capax.training.worker import Desk, Orders, WaitingRun, work
 
 _AHEAD_BYTES = 1 << 28
 _numbers = itertools.count()  # calls of `train`, in their order
@@ -128,10 +128,13 @@ class Crew:
                 return
             self._start_run(min(waiting)[1])
 
-    def next_event(self) -> TrialResult | None:
-        """Wait for a run to finish: the trial's result, or None if it goes on."""
+    def next_event(self, check: Callable[[], None] | None = None) -> TrialResult | None:
+        """Wait for a run to finish: the trial's result, or None if it goes on.
+
+        check: called every so often while nothing finishes; what it raises ends the wait.
+        """
         self._start()
-        event = self._desk.events.get()
+        event = self._desk.next_event(check)
         if isinstance(event, BaseException):
             raise event
         job, result = event
@@ -169,7 +172,7 @@ class Crew:
         run, ahead = trial.spec.run(trial.started), trial.running > 0
         trial.started, self._running = trial.started + 1, self._running + 1
         seed = self._in_background(seed_after, run, trial.training, self._program)
-        self._desk.put(Job(number, run, trial.training, seed), ahead=ahead)
+        self._desk.put(WaitingRun(number, run, trial.training, seed), ahead=ahead)
 
     def _in_background(self, work: Callable[..., Any], *arguments: Any) -> Future:
         future = in_background(self._number, partial(work, *arguments))

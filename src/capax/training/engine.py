@@ -30,6 +30,7 @@ def train(
     full_validation: bool = False,
     examine_from: float = 1.0,
     block: int = 0,
+    check: Callable[[], None] | None = None,
 ) -> Iterator[TrialResult]:
     """Train every trial; yields each as soon as it is finished.
 
@@ -43,6 +44,7 @@ def train(
     all right; examine_from: or when this share of them is (for success at less than 100 %).
     block: gradients are summed over pieces of so many examples, so that a trial costs what its own
     m costs, not `max_m` (0: all at once).
+    check: called now and then while runs are awaited; an error that it raises ends the training.
     A trial that can have no training set comes back unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
     """
@@ -55,13 +57,16 @@ def train(
     leaving = Leaving(early_exit, stop_memorised)
     crew = Crew(hardware, keep, max_m, leaving, 0.0 if full_validation else examine_from, block)
     try:
-        yield from _drive(iter(trials), crew, progress or (lambda _: None))
+        yield from _drive(iter(trials), crew, progress or (lambda _: None), check)
     finally:
         crew.close()
 
 
 def _drive(
-    trials: Iterator[TrialSpec | None], crew: Crew, progress: Progress
+    trials: Iterator[TrialSpec | None],
+    crew: Crew,
+    progress: Progress,
+    check: Callable[[], None] | None,
 ) -> Iterator[TrialResult]:
     exhausted = False
     while True:
@@ -73,7 +78,7 @@ def _drive(
                 crew.submit(trial)
         if crew.open_trials:
             crew.use_idle_slots()
-            result = crew.next_event()
+            result = crew.next_event(check)
             progress(crew.tally())
             if result is not None:
                 yield result

@@ -14,7 +14,6 @@ from capax.data.task import (
     TaskSpec,
     Training,
     draw_support,
-    draw_training,
     parsed,
     validation_inputs,
 )
@@ -29,9 +28,7 @@ Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisat
 
 def training_for(spec: RunSpec) -> Training | None:
     """The training set of a run; None in online training, which needs none."""
-    if isinstance(spec.task, FileTask):
-        return spec.task.training()
-    return draw_training(spec.task) if spec.mode == "full_batch" else None
+    return spec.task.training() if spec.mode == "full_batch" else None
 
 
 def pool_for(task: TaskSpec | FileTask) -> np.ndarray:

@@ -117,7 +117,7 @@ class SuccessRule(Spec):
 class _Training(_WithLaterFields):
     later = ("dropout", "success", "two_logits", "head_bias", "cls_position")
 
-    task: TaskSpec | FileTask
+    task: SerializeAsAny[TaskSpec] | FileTask
     model: TransformerSpec | SerializeAsAny[Architecture]
     optimiser: OptimiserSpec = OptimiserSpec()
     steps: int = Field(default=1000, ge=1)

@@ -4,6 +4,7 @@ import functools
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -22,12 +23,15 @@ from capax.training.shape import with_rows
 from capax.training.slots import Slots
 from capax.training.specs import RunSpec
 
-Event = tuple["Job", RunResult | InfeasibleError] | BaseException
+Event = tuple["WaitingRun", RunResult | InfeasibleError] | BaseException
 """A finished run, a run that cannot have a training set, or the end of a worker."""
 
 
+_GLANCE = 0.2  # seconds between two calls of `check` while no run finishes
+
+
 @dataclass(frozen=True)
-class Job:
+class WaitingRun:
     """A run that waits for a slot, its trial's number, and what will enter the slot being made."""
 
     trial: int
@@ -54,12 +58,23 @@ class Desk:
 
     def __init__(self) -> None:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[WaitingRun] = deque()
         self._change = threading.Condition()
         self._closed = False
         self._forgotten: set[int] = set()
 
-    def put(self, job: Job, *, ahead: bool = False) -> None:
+    def next_event(self, check: Callable[[], None] | None = None) -> Event:
+        """The next event, waited for; `check` is called while there is none."""
+        if check is None:
+            return self.events.get()
+        while True:
+            check()
+            try:
+                return self.events.get(timeout=_GLANCE)
+            except queue.Empty:
+                continue
+
+    def put(self, job: WaitingRun, *, ahead: bool = False) -> None:
         """Let a job wait for a slot. A restart goes first, for others may have to follow it; one
         that is trained ahead of time, and may turn out not to be needed, goes last."""
         with self._change:
@@ -67,7 +82,7 @@ class Desk:
             (self._jobs.appendleft if first else self._jobs.append)(job)
             self._change.notify()
 
-    def take(self, most: int, wait: bool) -> list[Job] | None:
+    def take(self, most: int, wait: bool) -> list[WaitingRun] | None:
         """Up to `most` jobs: those that can start at once; with `wait` all, ready or not.
 
         Who has nothing to train waits for a full house; who trains does not wait for anybody.
@@ -89,7 +104,7 @@ class Desk:
             self._forgotten.add(trial)
             self._jobs = deque(job for job in self._jobs if job.trial != trial)
 
-    def is_wanted(self, job: Job) -> bool:
+    def is_wanted(self, job: WaitingRun) -> bool:
         """Whether somebody still waits for this job."""
         return job.trial not in self._forgotten
 
@@ -123,7 +138,7 @@ def _out_of_memory(error: BaseException, orders: Orders) -> InfeasibleError | No
 
 def _serve(orders: Orders, device: jax.Device, desk: Desk) -> None:
     slots: Slots | None = None
-    active: dict[int, tuple[Job, Record]] = {}
+    active: dict[int, tuple[WaitingRun, Record]] = {}
     while True:
         jobs = desk.take(orders.width - len(active), wait=not active)
         if jobs is None:
@@ -148,7 +163,7 @@ def _with_room(slots: Slots | None, orders: Orders, device: jax.Device, m: int) 
 
 
 def _admit(
-    jobs: list[Job], slots: Slots, active: dict[int, tuple[Job, Record]], desk: Desk
+    jobs: list[WaitingRun], slots: Slots, active: dict[int, tuple[WaitingRun, Record]], desk: Desk
 ) -> None:
     """Start jobs in free slots; one that can have no training set goes back unsolved."""
     free = (slot for slot in range(slots.width) if slot not in active)
@@ -180,7 +195,7 @@ def may_succeed_from(spec: RunSpec) -> float:
     return 1.0 - _rows_wrong(spec.success.accuracy) / SUBSET
 
 
-def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders) -> None:
+def _advance(slots: Slots, active: dict[int, tuple[WaitingRun, Record]], orders: Orders) -> None:
     """One chunk for all slots; the whole pool only for slots with a good enough first part."""
     measured = slots.advance(active)
     n = len(orders.pool)
@@ -202,7 +217,7 @@ def _advance(slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders
 
 
 def _retire(
-    slots: Slots, active: dict[int, tuple[Job, Record]], orders: Orders, desk: Desk
+    slots: Slots, active: dict[int, tuple[WaitingRun, Record]], orders: Orders, desk: Desk
 ) -> None:
     for slot, (job, record) in list(active.items()):
         if not desk.is_wanted(job):

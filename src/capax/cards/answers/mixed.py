@@ -9,22 +9,25 @@ uniform inputs they disagree half of the time, and the learner shows what it too
     neither   otherwise
 """
 
-from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
-from capax.cards.answers.results import MixedRow
+from capax.cards.answers.card_rows import MixedRow
+from capax.cards.protocol.matched_sizes import sizes
 from capax.cards.protocol.plan import TUNING_SEEDS, Plan
-from capax.cards.protocol.sizes import sizes
+from capax.data.distributions import bernoulli_rows
+from capax.data.task import TaskSpec, Training, draw_support, validation_inputs
 from capax.errors import require
 from capax.identity import key_words
-from capax.learners.adapters import Setting, fit_of
+from capax.learners.adapters import fit_of
 from capax.learners.fitting import Attempt, attempt
 from capax.learners.isolation import Isolated
 from capax.learners.names import Entry
 from capax.learners.references import load
+from capax.learners.setting import Setting
 
 MIXED = "mixed"
 SHORTEST = 3
@@ -32,40 +35,53 @@ SHORTEST = 3
 TAKEN = 0.95
 _TRIALS = 4
 _FRESH = 2048
+_ROWS_AT_ONCE = 256  # of a forward pass
 _MEMORY = 4 << 30  # bytes that a fit of the user's may take
 
 
-class MixedTask(NamedTuple):
-    """A sample on which both rules agree; fresh inputs, half of them agreeing, and both labels."""
+class MixedParity(TaskSpec):
+    """The parity of a hidden pair, from a sample on which the parity of all bits is the same."""
 
-    X: np.ndarray
-    y: np.ndarray
-    fresh: np.ndarray
-    sparse: np.ndarray
-    dense: np.ndarray
+    sample: str = "agrees with the parity of all bits"
+
+    def training(self) -> Training:
+        """The sample: uniform, with a bit outside the pair flipped where the rules disagree."""
+        pair = draw_support(self)
+        key = key_words({"T": self.T, "m": self.m, "seed": self.seed}, "mixed parity")
+        X = bernoulli_rows(self.m, self.T, 0.5, key=key)
+        others = np.setdiff1d(np.arange(self.T), pair)
+        wrong = np.flatnonzero(_parity(X) != _parity(X[:, pair]))
+        X[wrong, np.random.default_rng(key).choice(others, len(wrong))] ^= 1
+        return Training(pair, X, _parity(X[:, pair]), 0)
+
+    def rules(self) -> dict[str, np.ndarray]:
+        """Both rules' labels of the fresh inputs, which all seeds share."""
+        X = fresh_inputs(self.T)
+        return {"sparse": _parity(X[:, draw_support(self)]), "dense": _parity(X)}
 
 
-def mixed_task(T: int, m: int, seed: int) -> MixedTask:
-    """The sample of a seed. A bit outside the pair is flipped where the rules disagree."""
+def mixed_task(T: int, m: int, seed: int) -> MixedParity:
+    """The task of a seed."""
     require(T >= SHORTEST, "T", f"at least {SHORTEST} for mixed parity", T)
-    rng = np.random.default_rng(key_words({"T": T, "m": m, "seed": seed}, "mixed parity"))
-    pair = rng.choice(T, 2, replace=False)
-    others = np.setdiff1d(np.arange(T), pair)
-    X, fresh = (rng.integers(0, 2, (n, T), dtype=np.uint8) for n in (m, _FRESH))
-    wrong = _parity(X) != _parity(X[:, pair])
-    X[np.flatnonzero(wrong), rng.choice(others, int(wrong.sum()))] ^= 1
-    return MixedTask(X, _parity(X[:, pair]), fresh, _parity(fresh[:, pair]), _parity(fresh))
+    drawn: dict[str, Any] = {"reject_ambiguous": False, "validation_size": _FRESH}
+    return MixedParity(function="xor2", T=T, m=m, p=0.5, seed=seed, **drawn)
+
+
+def fresh_inputs(T: int) -> np.ndarray:
+    """Uniform inputs: on half of them the rules agree."""
+    return validation_inputs(T, 0.5, _FRESH)
 
 
 def _parity(bits: np.ndarray) -> np.ndarray:
     return np.bitwise_xor.reduce(bits, axis=1)
 
 
-def taken(answers: np.ndarray, task: MixedTask) -> str:
-    """sparse, dense or neither."""
-    for name, labels in (("sparse", task.sparse), ("dense", task.dense)):
-        if np.mean(answers == labels) >= TAKEN:
-            return name
+def taken(answers: np.ndarray | None, task: MixedParity) -> str:
+    """sparse, dense or neither; no answers are neither."""
+    if answers is not None:
+        for name, labels in task.rules().items():
+            if np.mean(answers == labels) >= TAKEN:
+                return name
     return "neither"
 
 
@@ -73,93 +89,83 @@ def mixed_row(plan: Plan, entry: Entry, T: int, trials: int = _TRIALS) -> MixedR
     """What a learner takes at T from `plan.m_high` examples, over some seeds."""
     m = plan.m_high
     rate = _rate(plan, entry, T) if entry.tuned else None
-    fitted = _fitter(plan, entry, T, rate)
-    found = [_took(fitted, mixed_task(T, m, seed), seed) for seed in range(trials)]
+    tasks = [mixed_task(T, m, seed) for seed in range(trials)]
+    found = [taken(*pair) for pair in zip(_answers(plan, entry, tasks, rate), tasks, strict=True)]
     shares = {name: found.count(name) / trials for name in ("sparse", "dense", "neither")}
     return MixedRow(learner=entry.name, T=T, m=m, trials=trials, rate=rate, **shares)
 
 
-Fitted = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Attempt]
-
-
-def _took(fitted: Fitted, task: MixedTask, key: int) -> str:
-    made = fitted(task.X, task.y, task.fresh, key)
-    return taken(made.answers[-1], task) if len(made.answers) else "neither"
-
-
 def _rate(plan: Plan, entry: Entry, T: int) -> float:
-    """The best on held-out inputs where the rules agree, on a seed that is never scored."""
+    """The best on fresh inputs where the rules agree, on a seed that is never scored."""
     task = mixed_task(T, plan.m_high, TUNING_SEEDS)
-    agree = task.sparse == task.dense
+    sparse, dense = task.rules().values()
+    agree = sparse == dense
 
     def merit(rate: float) -> float:
-        made = _fitter(plan, entry, T, rate)(task.X, task.y, task.fresh, TUNING_SEEDS)
-        return float(np.mean((made.answers[-1] == task.sparse)[agree])) if len(made.answers) else 0
+        (answers,) = _answers(plan, entry, [task], rate)
+        return 0.0 if answers is None else float(np.mean((answers == sparse)[agree]))
 
     return max(plan.rates, key=merit)
 
 
-def _fitter(plan: Plan, entry: Entry, T: int, rate: float | None) -> Fitted:
-    """One fit: by gradient steps here, the user's file in a process of its own."""
+def _answers(
+    plan: Plan, entry: Entry, tasks: list[MixedParity], rate: float | None
+) -> list[np.ndarray | None]:
+    """The answers on the fresh inputs after training on each task; None where a fit failed."""
     lr = plan.rates[0] if rate is None else rate
-    setting = Setting(T=T, function="xor2", rate=lr, steps=plan.steps, eval_every=plan.eval_every)
-    if entry.spec is not None:
-        return partial(attempt, lanes_fit(entry.spec(T=T, **sizes(entry, T)), lr, plan.steps))
-    if entry.thing is not None:
-        return partial(attempt, fit_of(entry.thing, setting))
-    if not entry.source:
-        return partial(attempt, fit_of(load(entry.reference), setting))
-
-    def apart(X: np.ndarray, y: np.ndarray, inputs: np.ndarray, key: int) -> Attempt:
-        limits = {"seconds": plan.time_limit, "memory_bytes": _MEMORY}
-        with Isolated(entry.reference, **limits) as workshop:
-            return workshop.attempt(setting, X, y, inputs, key)
-
-    return apart
+    if entry.in_lanes:
+        return _trained(plan, entry, tasks, lr)
+    return [
+        made.answers[-1] if len(made.answers) else None for made in _fits(plan, entry, tasks, lr)
+    ]
 
 
-def lanes_fit(spec: Any, rate: float, steps: int) -> Callable[..., Any]:
-    """An architecture of the engine as a fit function: AdamW on the full batch, one model."""
-    learned, answered = _compiled(spec, steps)
+def _trained(
+    plan: Plan, entry: Entry, tasks: list[MixedParity], lr: float
+) -> list[np.ndarray | None]:
+    """By the engine, all tasks in one call."""
+    from capax.training import OptimiserSpec, TrialSpec, train
 
-    def fit(X: np.ndarray, y: np.ndarray, *, key: int) -> Any:
-        words = np.array(key_words({"seed": key}, "init")[:2], np.uint32)
-        params = learned(words, X.astype(np.uint8), y.astype(np.float32), np.float32(rate))
-        return lambda inputs: np.asarray(answered(params, inputs.astype(np.uint8))).astype(int)
+    assert entry.spec is not None
+    T = tasks[0].T
+    model = entry.spec(T=T, **sizes(entry, T))
+    budget: dict[str, Any] = {"steps": plan.steps, "eval_every": plan.eval_every, "restarts": 1}
+    specs = [
+        TrialSpec(task=task, model=model, optimiser=OptimiserSpec(lr=lr), **budget)
+        for task in tasks
+    ]
+    results = {r.trial_id: r for r in train(specs, keep="final", max_m=plan.m_high)}
+    kept = (results[spec.trial_id].runs[-1].parameters for spec in specs)
+    return [_labels(model, parameters, fresh_inputs(T)) for parameters in kept]
 
-    return fit
 
-
-@lru_cache(maxsize=16)
-def _compiled(spec: Any, steps: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Training and answering of one model; the rate is an input, so that all rates share them."""
+def _labels(spec: Any, parameters: Any, X: np.ndarray) -> np.ndarray:
+    """What a trained model answers: a Transformer example by example, others row by row."""
     import jax
     import jax.numpy as jnp
-    import optax
 
-    from capax.training.hardware import Hardware
-    from capax.training.objective import cross_entropy
-    from capax.training.optimiser import transformation
-    from capax.training.paths import path_for
-    from capax.training.program import start
-    from capax.training.specs import OptimiserSpec
+    from capax.attention.transformer import Transformer
 
-    path: Any = path_for(spec, Hardware().platform)
-    rule = OptimiserSpec()
+    if isinstance(parameters, Transformer):
+        logits = jax.jit(jax.vmap(parameters))
+    else:
+        logits = jax.jit(lambda rows: spec.logits(parameters, rows.astype(jnp.float32)))
+    parts = (X[i : i + _ROWS_AT_ONCE] for i in range(0, len(X), _ROWS_AT_ONCE))
+    return np.concatenate([np.asarray(logits(part)) > 0 for part in parts])
 
-    @jax.jit
-    def learned(key: Any, bits: Any, y: Any, lr: Any) -> Any:
-        optimiser = transformation(rule, lr, rule.weight_decay, float(steps))
-        inputs, kept = path.prepare(bits), jnp.ones_like(y)
 
-        def step(carry: Any, _: None) -> Any:
-            params, state = carry
-            loss = lambda p: cross_entropy(path.logits(p, inputs), y, kept)  # noqa: E731
-            gradient = jax.grad(loss)(params)
-            with jax.numpy_dtype_promotion("standard"):
-                updates, state = optimiser.update(gradient, state, params)
-                return (optax.apply_updates(params, updates), state), None
-
-        return jax.lax.scan(step, start(path, rule, key), None, length=steps)[0][0]
-
-    return learned, jax.jit(lambda params, bits: path.logits(params, path.prepare(bits)) > 0)
+def _fits(plan: Plan, entry: Entry, tasks: Iterable[MixedParity], lr: float) -> Iterator[Attempt]:
+    """Learners that are fitted: the user's file in a process of its own, others here."""
+    rates: dict[str, Any] = {"rate": lr, "steps": plan.steps, "eval_every": plan.eval_every}
+    with ExitStack() as stack:
+        limits: dict[str, Any] = {"seconds": plan.time_limit, "memory_bytes": _MEMORY}
+        apart = bool(entry.source)
+        away = stack.enter_context(Isolated(entry.reference, **limits)) if apart else None
+        for task in tasks:
+            setting, drawn = Setting(T=task.T, function="xor2", **rates), task.training()
+            data = (drawn.X, drawn.y, fresh_inputs(task.T), task.seed)
+            if away is not None:
+                yield away.attempt(setting, *data)
+            else:
+                thing = load(entry.reference) if entry.thing is None else entry.thing
+                yield attempt(fit_of(thing, setting), *data)

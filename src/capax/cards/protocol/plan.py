@@ -5,44 +5,26 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from capax.cards.protocol.card_search import CardSearch
 from capax.cards.protocol.targets import target_of
 from capax.data.specs import Spec
 from capax.errors import require
 from capax.learners.names import Entry
-from capax.sweep.counts import Counts
-from capax.sweep.search import AdaptiveSearch, GridSearch
+from capax.sweep.search import GridSearch
 from capax.sweep.spec import Experiment, Panel
 
 ACCURACIES = (1.0, 0.99, 0.95)
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)
-PROBES = 6  # trials at the largest m that must all fail before a learner is given up
-_SURE = 0.999  # level of the interval by which a search gives up before its trials are spent. Looks
-# after every round add up: in simulations with m* = m_high, 0.95 missed more, 0.999 did not
 SLOW = ("transformer2", "cnn", "lstm", "gru", "ssm", "mixer")
 """Learners whose cost grows with m T, or that take T steps in a row."""
 QUADRATIC = ("transformer2",)
 """Learners whose cost grows with m T^2."""
 COSTLY_FITS = ("forest", "boosting", "neighbours", "version_space")
 """Plain learners whose fits or answers take long where m is large."""
+_MEASURED = ("support", "noise", "steps", "eval_every", "rates", "tuning_trials",
+             "validation_size", "stop_memorised")  # fmt: skip
+"""Fields of a plan on which the outcome of a trial, or the choice of its rate, depends."""
 TUNING_SEEDS = 1_000_000  # the first of the seeds that only choose the rate
-
-
-class CardSearch(AdaptiveSearch):
-    """The adaptive search, after a look at the largest m: who fails there is not searched for.
-
-    It also ends where the trials show, at level `_SURE`, that even the largest m does not reach the
-    target: m* > m_high is then the answer, and the dearest trials would repeat it.
-    """
-
-    def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """Probes first; nothing more if they, or all trials, say that m* lies beyond."""
-        at = {m: (k, n) for m, k, n in zip(counts.m, counts.solved, counts.total, strict=True)}
-        solved, tried = at.get(self.m_high, (0, 0))
-        if tried < PROBES:
-            return (self.m_high,) * (PROBES - tried)
-        if not solved or self.estimate(counts, level=_SURE).unreached:
-            return ()
-        return super().next_round(counts, restarts)
 
 
 class Plan(Spec):
@@ -84,6 +66,16 @@ class Plan(Spec):
     time_limit: float = Field(default=60.0, gt=0)
     slow_T: int | None = None
     stop_memorised: bool = True
+
+    def differs_from(self, protocol: dict[str, Any]) -> str | None:
+        """Fields in which another card's protocol leads to other trials: `noise = 0.0, not 0.2`.
+
+        None where its rows may stand beside this card's. How m* was searched for is not compared.
+        """
+        own = self.model_dump(mode="json")
+        other = [f"{k} = {protocol.get(k)}, not {own[k]}" for k in _MEASURED
+                 if protocol.get(k) != own[k]]  # fmt: skip
+        return ", ".join(other) or None
 
     def asks(self, entry: Entry, target: str, T: int) -> bool:
         """Whether this is measured, by the rule of `slow_T`."""
@@ -130,9 +122,8 @@ class Plan(Spec):
         require(ok, "accuracies", "shares in (0.5, 1]", list(self.accuracies))
         return self
 
-    def search(self, m_low: int, entry: Entry) -> CardSearch:
-        """The adaptive search for the first accuracy."""
-        high = self.highest(entry)
+    def search(self, m_low: int, high: int) -> CardSearch:
+        """The adaptive search for the first accuracy, between two m."""
         return CardSearch(
             m_low=min(m_low, high - 1),
             m_high=high,
@@ -158,7 +149,7 @@ class Plan(Spec):
         return Panel(
             name=f"{entry.name} on {target}",
             T=self.T,
-            search=self.search(5, entry),
+            search=self.search(5, self.highest(entry)),
             task=task,
             model={"family": entry.name, "source": entry.source},
             training={**training, "restarts": 1},

@@ -26,7 +26,7 @@ TARGETS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Target:
+class CardTarget:
     """A rule to be learned: its formula, the p that balances its labels, and its measures."""
 
     name: str
@@ -39,7 +39,7 @@ class Target:
 
 
 @lru_cache(maxsize=256)
-def target_of(text: str) -> Target:
+def target_of(text: str) -> CardTarget:
     """A target by name, or any formula that Capax reads, at balanced labels; measured once."""
     function = TARGETS.get(text, text)
     f = parse(function)
@@ -47,4 +47,4 @@ def target_of(text: str) -> Target:
         raise InputError(f"target: wanted a Boolean function that depends on its bits, got {text}")
     p = balancing_probability(f)
     known = properties(f)
-    return Target(text, function, f.s, p, leap(f, p), known.degree, known.sensitivity)
+    return CardTarget(text, function, f.s, p, leap(f, p), known.degree, known.sensitivity)

@@ -18,7 +18,7 @@ from capax.cli.speaking.shared_options import LabelNoise
 from capax.errors import InputError
 
 if TYPE_CHECKING:
-    from capax.cards.answers.results import Card
+    from capax.cards.answers.card_rows import Card
 
 
 def card(
@@ -117,15 +117,16 @@ def _train_reference(
     as_json: bool,
 ) -> None:
     """The whole reference set into a store; nothing is read from it yet."""
-    from capax.cards.measuring.running import run_card
+    from capax.cards.measuring.run_card import run_card
     from capax.cards.protocol.plan import REFERENCE
 
     entries, path = _entries(learners), _wanted(store)
     from capax.sweep.storage.store import Store
 
     with Store.create_or_resume(path, REFERENCE.experiment(entries)) as opened, _progress() as told:
-        whole = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
+        status = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
         (row,) = opened.select("SELECT count(*) AS trials FROM trials")
+    whole = status.finished_jobs == status.jobs
     state = "complete" if whole else "the time is over, the same command goes on"
     line = f"{path}: {row['trials']} trials; {state}"
     payload = {"store": path, "trials": row["trials"], "complete": whole}
@@ -136,9 +137,9 @@ def _distilled(
     learners: "list[str] | tuple[str, ...]", stores: "list[Path] | tuple[Path, ...]"
 ) -> "Card":
     """From stores of the reference set to the file that travels with the package."""
-    from capax.cards.answers.reading import read_card
-    from capax.cards.answers.reference import FILE, write_reference
-    from capax.cards.answers.results import Card
+    from capax.cards.answers.card_rows import Card
+    from capax.cards.answers.read_card import read_card
+    from capax.cards.answers.reference_card import FILE, write_reference
     from capax.cards.protocol.plan import REFERENCE
     from capax.sweep.storage.store import Store
 
@@ -210,7 +211,7 @@ def _progress() -> Iterator[Any]:
 
 
 def _said(standing: Any) -> str:
-    done = f"{standing.finished} of {standing.jobs} thresholds, {standing.trials} trials"
+    done = f"{standing.finished_jobs} of {standing.jobs} thresholds, {standing.trials} trials"
     return f"{done}; {standing.at_work}"
 
 

@@ -7,9 +7,11 @@ from capax.foreign import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from capax.cards.answers.results import Card, LawRow, Row
+    from capax.cards.answers.card_rows import Card, LawRow, Row
     from capax.terminal import Terminal
 
+
+UNFINISHED = "unfinished"  # as in `capax.cards.answers.card_rows`, which is not loaded for it
 _HEAD = ("x floor", "solved", "rate", "s/fit")
 
 
@@ -44,11 +46,14 @@ def _show_target(console: "Terminal", made: "Card", target: str) -> None:
 
 
 def _lines_below(made: "Card") -> "Iterator[tuple[str, str]]":
-    """What stands below: troubles, mixed parity, sizes."""
+    """What stands below: remarks, troubles, mixed parity, sizes."""
+    for remark in made.remarks:
+        yield one_line(remark, 400), ""
     for one in made.troubles:
         where = f"{one.learner} on {one.target}, T = {one.T}"
         said = one_line(one.reason, 200)
-        yield f"{where}: {one.trials} trials failed: {said}", "yellow"
+        number = f"{one.trials} trial{'s' if one.trials != 1 else ''}"
+        yield f"{where}: {number} failed: {said}", "yellow"
     for mixed in made.mixed:
         shares = ("sparse", mixed.sparse), ("dense", mixed.dense), ("neither", mixed.neither)
         took = ", ".join(f"{name} {_percent(share)}" for name, share in shares if share)
@@ -90,14 +95,16 @@ def _cells(made: "Card", name: str, target: str, T: int, levels: list[float]) ->
 
 
 def _cell(made: "Card", row: "Row | None") -> str:
-    """`41 [36, 47]`, `> 640`, `never`."""
+    """`41 [36, 47]`, `> 640`, `never`, `unfinished, perhaps 20 < m* <= 40, 3 tuning trials`."""
     if row is None:
         return ""
+    said = made.note(row)
     if row.m_star is None:
-        said = made.note(row)
-        return "never" if said.startswith("does not reach") else said
+        short = {"does not reach": "never", "no answer": "no answer"}
+        return next((word for begin, word in short.items() if said.startswith(begin)), said)
     low, high = ("open" if side is None else str(side) for side in (row.low, row.high))
-    return f"{row.m_star} [{low}, {high}]"
+    mark = ", unfinished" if said.startswith(UNFINISHED) else ""
+    return f"{row.m_star} [{low}, {high}]{mark}"
 
 
 def _percent(share: float) -> str:

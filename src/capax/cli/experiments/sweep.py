@@ -60,7 +60,7 @@ def sweep(
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
     from capax.errors import inside
-    from capax.sweep.families import check_experiment
+    from capax.sweep.known_families import check_experiment
     from capax.sweep.running.runner import run_sweep
     from capax.sweep.shipped import experiment_path
     from capax.sweep.spec import load_experiment

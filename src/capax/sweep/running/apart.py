@@ -18,13 +18,14 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import IO, Any
 
 from capax.errors import InfeasibleError, InputError
 from capax.foreign import one_line
-from capax.sweep.running.sharing import Place, Places
+from capax.sweep.running.job import Job, ShouldStop
+from capax.sweep.running.sharing import Share, Shares
 from capax.sweep.spec import Panel
-from capax.sweep.trial import Learner, Outcome, Run, Trial
+from capax.sweep.trial import Outcome, Run, Supply, Trial
 
 _COMMAND = (sys.executable, "-m", "capax.sweep.running.other_end")
 _FAREWELL = 60.0  # seconds that a process may take to finish the chunk it is in
@@ -33,67 +34,36 @@ _END = object()
 Message = dict[str, Any]
 
 
-@runtime_checkable
-class Divided(Protocol):
-    """A job that trains with the learner it is given: `Job`, or a card's."""
-
-    T: int
-    panel: Panel
-
-    def outcomes(
-        self, should_stop: Callable[[], bool] = ..., learner: Learner | None = None
-    ) -> Iterator[Outcome]: ...
-
-
-class JobApart:
-    """A job whose learner is another process: the same trials. The rest is `LearnerApart`'s."""
-
-    def __init__(
-        self,
-        job: Divided,
-        places: Places,
-        heard: Callable[[str], None],
-        panel_of: Callable[[Trial], Panel] | None = None,
-        command: tuple[str, ...] | None = None,
-    ) -> None:
-        self._job, self._places, self._heard = job, places, heard
-        self._panel_of, self._command = panel_of, command
-
-    def prepare(self) -> None:
-        """Nothing: the other process compiles."""
-
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
-        """Train over there until the search is finished."""
-        job = self._job
-        with self._places.one(job.T) as place:
-            learner = LearnerApart(
-                job.panel, job.T, place, self._heard, self._panel_of, self._command
-            )
-            yield from job.outcomes(should_stop, learner)
+def outcomes_apart(
+    job: Job, shares: Shares, heard: Callable[[str], None], should_stop: ShouldStop
+) -> Iterator[Outcome]:
+    """The outcomes of a job whose learner is another process: the same trials."""
+    with shares.one(job.T) as share:
+        learner = LearnerApart(job.panel, job.T, share, heard, job.panel_of)
+        yield from job.outcomes(should_stop, learner)
 
 
 class LearnerApart:
     """The learner of a panel at one T, over there. `heard` is told on which device it trains.
 
-    panel_of: the panel of a trial where it is not `panel`. command: of the other end.
+    panel_of: the settings of a trial, which may differ from those of `panel` in its rate.
     """
 
     def __init__(
         self,
         panel: Panel,
         T: int,
-        place: Place,
+        share: Share,
         heard: Callable[[str], None] = lambda _: None,
         panel_of: Callable[[Trial], Panel] | None = None,
-        command: tuple[str, ...] | None = None,
     ) -> None:
-        self._panel, self._T, self._place, self._heard = panel, T, place, heard
-        self._panel_of, self._command = panel_of, command or _COMMAND
+        self._panel, self._T, self._share, self._heard = panel, T, share, heard
+        self._panel_of = panel_of or (lambda _: panel)
 
     def __call__(self, trials: Iterator[Trial | None]) -> Iterator[Outcome]:
         """Hand on every trial that can be had; yield outcomes as they come."""
         waiting: dict[str, Trial] = {}
-        with _Other(self._panel, self._T, self._place, self._command) as other:
+        with _Other(self._panel, self._T, self._share) as other:
             exhausted = False
             while waiting or not exhausted:
                 pausing = False
@@ -106,23 +76,23 @@ class LearnerApart:
                 if not waiting:
                     time.sleep(0.01)  # the source has nothing yet, and no result is on its way
                 elif (message := other.hear()) is None:
-                    continue
+                    if isinstance(trials, Supply):
+                        trials.check()
                 elif "device" in message:
                     self._heard(message["device"])
                 else:
                     yield _outcome(waiting.pop(message["trial"]), message)
 
     def _more(self, trial: Trial) -> Message:
-        if self._panel_of is None:
-            return {}
-        return {"panel": self._panel_of(trial).model_dump(mode="json")}
+        panel = self._panel_of(trial)
+        return {} if panel == self._panel else {"panel": panel.model_dump(mode="json")}
 
 
 class _Other:
     """The process: told what to train, heard what came out. Ended with the context."""
 
-    def __init__(self, panel: Panel, T: int, place: Place, command: tuple[str, ...]) -> None:
-        self._T, self._place, self._command = T, place, command
+    def __init__(self, panel: Panel, T: int, share: Share) -> None:
+        self._T, self._share = T, share
         self._said = [json.dumps({"panel": panel.model_dump(mode="json"), "T": T})]
         self._is_ready = False
 
@@ -169,11 +139,11 @@ class _Other:
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
         self._process = subprocess.Popen(
-            [*self._command, *map(str, self._place.cores)],
+            [*_COMMAND, *map(str, self._share.cores)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, **self._place.settings},
+            env={**os.environ, **self._share.settings},
         )
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         listening = (self._process.stdout, self._heard)
@@ -190,9 +160,9 @@ class _Other:
     def _after_death(self) -> None:
         """Once more without the multi-process service if it never worked under it."""
         code = self._process.wait()
-        if not self._is_ready and self._place.alone != self._place:
+        if not self._is_ready and self._share.alone != self._share:
             self.__exit__()
-            self._place = self._place.alone
+            self._share = self._share.alone
             self._start()
             return
         self._errors.seek(0)

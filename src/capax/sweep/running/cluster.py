@@ -1,24 +1,27 @@
-"""Run a sweep on a Ray cluster: chunks of trials are Ray tasks, this process is the only writer.
+"""Run jobs on a Ray cluster: chunks of trials are Ray tasks, this process is the only writer.
 
 Ray does the scheduling: it places tasks where a GPU (or a core) is free, and runs a task again
 when its worker or node dies. A chunk is a pure function of its trials, so a second run gives the
 same outcomes; a death only delays its chunk.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any
 
 from capax.errors import InputError
-from capax.sweep.families import family_of
-from capax.sweep.running.job import Status
-from capax.sweep.running.runner import Report, drive
+from capax.sweep.known_families import check_experiment, family_of
+from capax.sweep.plain_family import PlainFamily
+from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of
+from capax.sweep.running.runner import Report, Way, run_jobs
 from capax.sweep.spec import Experiment, Panel
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Trial
 
 _RETRIES = 10
 """Times Ray starts a chunk again after the death of its worker or node."""
+_FITS = 16  # trials per task of a learner that is fitted: a process of its own must start first
+_GLANCE = 0.5  # seconds after which a cluster that is called off hears of it
 
 
 def run_on_ray(
@@ -34,10 +37,8 @@ def run_on_ray(
     `chunk`: trials per task; by default a GPU gets a whole round, a core a few trials.
     Raises `InputError` when Ray is not installed or the cluster cannot be reached.
     """
-    cluster = Cluster(run_chunk, address, chunk)
-    return drive(
-        experiment, store, lambda jobs: cluster.outcomes(jobs, lambda j: (j.panel, j.T)), report
-    )
+    check_experiment(experiment)
+    return run_jobs(jobs_of(experiment, store), store, on_ray(address, chunk), report=report)
 
 
 def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
@@ -46,56 +47,36 @@ def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
     return list(learner(iter(trials)))
 
 
-@runtime_checkable
-class Source(Protocol):
-    """What asks for trials and takes in how they ended: a job of a sweep, or of a card."""
+def on_ray(address: str | None = None, chunk: int | None = None) -> Way:
+    """Jobs on the cluster at `address`. Raises `InputError` as `run_on_ray` does."""
+    ray = _connected(address)
+    on_gpu = ray.cluster_resources().get("GPU", 0) >= 1
+    resources = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
+    task = ray.remote(max_retries=_RETRIES, **resources)(run_chunk)
 
-    def take(self) -> Trial | None:
-        """The next trial; None while results are awaited."""
-        ...
-
-    def record(self, outcome: Outcome) -> None:
-        """How a trial ended that was taken."""
-        ...
-
-
-S = TypeVar("S", bound=Source)
-
-
-class Cluster:
-    """Chunks of trials as Ray tasks: `function(*settings, trials)` on a worker."""
-
-    def __init__(
-        self, function: Callable[..., list[Outcome]], address: str | None, chunk: int | None = None
-    ) -> None:
-        self._ray = _connected(address)
-        on_gpu = self._ray.cluster_resources().get("GPU", 0) >= 1
-        resources = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
-        self._task = self._ray.remote(max_retries=_RETRIES, **resources)(function)
-        self._size = chunk or (1024 if on_gpu else 2)
-
-    def outcomes(
-        self,
-        jobs: Sequence[S],
-        settings: Callable[[S], tuple[Any, ...]],
-        size: Callable[[S], int | None] = lambda _: None,
-    ) -> Iterator[Outcome]:
+    def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
         """Submit every round of every job at once, and take chunks in as they come."""
-        running: dict[Any, S] = {}
+        running: dict[Any, Job] = {}
 
-        def submit(job: S) -> None:
-            while trials := list(islice(iter(job.take, None), size(job) or self._size)):
-                running[self._task.remote(*settings(job), trials)] = job
+        def submit(job: Job) -> None:
+            size = chunk or (
+                1024 if on_gpu else _FITS if isinstance(job.family, PlainFamily) else 2
+            )
+            while trials := list(islice(iter(job.take, None), size)):
+                running[task.remote(job.panel, job.T, trials)] = job
 
         for job in jobs:
             submit(job)
-        while running:
-            ready, _ = self._ray.wait(list(running), num_returns=1)
-            job = running.pop(ready[0])
-            for outcome in _result(self._ray, ready[0]):
-                job.record(outcome)
-                yield outcome
-            submit(job)
+        while running and not should_stop():
+            ready, _ = ray.wait(list(running), num_returns=1, timeout=_GLANCE)
+            for reference in ready:
+                job = running.pop(reference)
+                for outcome in _result(ray, reference):
+                    job.record(outcome)
+                    yield outcome
+                submit(job)
+
+    return outcomes
 
 
 def _result(ray: Any, reference: Any) -> list[Outcome]:

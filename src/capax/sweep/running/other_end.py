@@ -13,62 +13,57 @@ import sys
 import threading
 import traceback
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import IO, Any
 
 from capax.errors import InfeasibleError, InputError
-from capax.sweep.families import Family, family_of
-from capax.sweep.running.job import Stopped
+from capax.sweep.family import Family
+from capax.sweep.known_families import family_of
 from capax.sweep.running.runner import preparing, short_turns
 from capax.sweep.spec import Panel
 from capax.sweep.storage.versions import device_here
-from capax.sweep.trial import Outcome, Run, Trial
+from capax.sweep.trial import Outcome, Run, Stopped, Trial
 
 Asked = dict[str, Any]
 
 
-class _Work:
-    """One panel at one T, and what was asked for so far; None: no more."""
-
-    def __init__(
-        self, family: Family, panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]"
-    ) -> None:
-        self._family, self._panel, self._T, self._asked = family, panel, T, asked
-
-    def prepare(self) -> None:
-        """Compile while data is drawn."""
-        self._family.prepare(self._panel, self._T)
-
-    def outcomes(self, sink: IO[bytes]) -> Iterator[Outcome]:
-        """Train what comes. The first thing that is said is where: the device has answered."""
-        learner = self._family.learner(self._panel, self._T)
-        _say(sink, {"device": device_here()})
-        with short_turns(), preparing([self]):
-            yield from learner(self._trials())
-
-    def _trials(self) -> Iterator[Trial | None]:
-        while True:
-            try:
-                asked = self._asked.get_nowait()
-            except queue.Empty:
-                yield None
-                continue
-            if asked is None:
-                raise Stopped
-            own = asked.get("panel")
-            panel = self._panel if own is None else Panel.model_validate(own)
-            yield self._family.trial(panel, self._T, asked["m"], asked["index"])
+def _outcomes(
+    panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]", sink: IO[bytes]
+) -> Iterator[Outcome]:
+    """Train what comes. The first thing that is said is where: the device has answered."""
+    family = family_of(panel)
+    learner = family.learner(panel, T)
+    _say(sink, {"device": device_here()})
+    with short_turns(), preparing([lambda: family.prepare(panel, T)]):
+        yield from learner(_trials(family, panel, T, asked))
 
 
-def serve(source: IO[bytes], sink: IO[bytes], family: Callable[[Panel], Family]) -> None:
+def _trials(
+    family: Family, panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]"
+) -> Iterator[Trial | None]:
+    """What was asked for so far, then None until more is asked. Raises `Stopped` at the end."""
+    while True:
+        try:
+            wanted = asked.get_nowait()
+        except queue.Empty:
+            yield None
+            continue
+        if wanted is None:
+            raise Stopped
+        own = wanted.get("panel")
+        settings = panel if own is None else Panel.model_validate(own)
+        yield family.trial(settings, T, wanted["m"], wanted["index"])
+
+
+def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Answer until the sweep goes away; what goes wrong is told before the end."""
     head = json.loads(source.readline())
     asked: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(source, asked), daemon=True).start()
     try:
         panel = Panel.model_validate(head["panel"])
-        for outcome in _Work(family(panel), panel, head["T"], asked).outcomes(sink):
+        for outcome in _outcomes(panel, head["T"], asked, sink):
             _say(sink, _plain(outcome))
     except (Stopped, BrokenPipeError):
         return
@@ -102,14 +97,14 @@ def _say(sink: IO[bytes], message: dict[str, Any]) -> None:
     sink.flush()
 
 
-def main(family: Callable[[Panel], Family] = family_of) -> None:
-    """`other_end CORE ...`: on these cores, or on all. family: of a panel."""
+def main() -> None:
+    """`other_end CORE ...`: on these cores, or on all."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     cores = {int(core) for core in sys.argv[1:]}
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
-    serve(sys.stdin.buffer, sink, family)
+    serve(sys.stdin.buffer, sink)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run a sweep on this machine: jobs one after the other or a few at once, one writer.
+"""Run jobs on this machine: one after the other or a few at once, one writer.
 
 While one T trains, the programs of the next are compiled in the background. With several jobs at
 once, each in a thread, the gaps at the end of one job's round are filled by another; memory must
@@ -8,40 +8,27 @@ do for all of them. Only the calling thread touches the store. None of this chan
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 from capax.machine import num_cores
-from capax.sweep.families import check_experiment
-from capax.sweep.running.job import Job, Status, Stopped, Tally, jobs_of
+from capax.sweep.known_families import check_experiment
+from capax.sweep.running.apart import outcomes_apart
+from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of, status_of
+from capax.sweep.running.question import Question
+from capax.sweep.running.sharing import Shares, multi_process_service
 from capax.sweep.spec import Experiment
 from capax.sweep.storage.store import Store
-from capax.sweep.trial import Outcome
+from capax.sweep.trial import Outcome, Stopped
 
 Report = Callable[[Status], None]
-R_co = TypeVar("R_co", covariant=True)
+Way = Callable[[Sequence[Job], ShouldStop], Iterator[Outcome]]
+"""Where jobs are trained: yields the outcomes of all of them as they come."""
 R = TypeVar("R")
-
-
-@runtime_checkable
-class Prepared(Protocol):
-    """What can be made ready before it is its turn."""
-
-    def prepare(self) -> None:
-        """What can be done ahead, in another thread."""
-        ...
-
-
-@runtime_checkable
-class Work(Prepared, Protocol[R_co]):
-    """What can be trained beside other work: a job, or whatever else yields outcomes."""
-
-    def outcomes(self, should_stop: Callable[[], bool] = ..., /) -> Iterator[R_co]:
-        """Train; every outcome as soon as it is known."""
-        ...
 
 
 def run_sweep(
@@ -56,80 +43,105 @@ def run_sweep(
 
     in_processes: every job in a process of its own (`capax.sweep.running.apart`).
     """
-
-    def in_threads(jobs: list[Job]) -> Iterator[Outcome]:
-        with short_turns(), preparing(jobs):
-            yield from concurrently(jobs, jobs_at_once)
-
-    def apart(jobs: list[Job]) -> Iterator[Outcome]:
-        from capax.sweep.running.apart import JobApart
-        from capax.sweep.running.sharing import Places, multi_process_service
-
-        with multi_process_service() as shared:
-            places = Places([job.T for job in jobs], jobs_at_once, shared)
-            heard = partial(setattr, store, "device")
-            apart_jobs = [JobApart(job, places, heard) for job in jobs]
-            yield from concurrently(apart_jobs, jobs_at_once)
-
-    return drive(experiment, store, apart if in_processes else in_threads, report)
+    check_experiment(experiment)
+    way = in_other_processes(jobs_at_once, store) if in_processes else in_threads(jobs_at_once)
+    return run_jobs(jobs_of(experiment, store), store, way, report=report)
 
 
-def drive(
-    experiment: Experiment,
+def run_jobs(
+    jobs: Sequence[Job],
     store: Store,
-    outcomes_of: Callable[[list[Job]], Iterator[Outcome]],
+    way: Way,
+    *,
     report: Report | None = None,
+    minutes: float | None = None,
 ) -> Status:
-    """Check, resume, and write outcomes as they come in: the same for one machine and for many."""
-    books = Books(experiment, store, report)
+    """Write outcomes as they come in: the same for a sweep and a card, one machine and many.
+
+    minutes: after so long the training is called off; what was finished by then is stored.
+    """
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    books = Books(jobs, store, report)
     books.tell()
-    for outcome in outcomes_of(books.waiting):
+    for outcome in way(books.waiting, lambda: end is not None and time.monotonic() > end):
         books.add(outcome)
     return books.close()
 
 
-class Books:
-    """One experiment, its jobs and its store. Raises `InputError` for impossible settings."""
+def in_threads(at_once: int) -> Way:
+    """Jobs in threads of this process."""
 
-    def __init__(self, experiment: Experiment, store: Store, report: Report | None = None) -> None:
-        check_experiment(experiment)
-        self._store, self._report = store, report or (lambda _: None)
-        self._jobs = jobs_of(experiment, store)
-        self._at = {(job.panel.name, job.T): job for job in self._jobs}
-        runs = store.select("SELECT count(*) AS runs FROM runs")[0]["runs"]
-        self._tally = Tally(self._jobs, runs)
-        for job in self._jobs:
-            _close(store, job)
+    def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
+        with short_turns(), preparing([job.prepare for job in jobs]):
+            yield from concurrently([job.outcomes for job in jobs], at_once, should_stop)
+
+    return outcomes
+
+
+def in_other_processes(at_once: int, store: Store) -> Way:
+    """Every job that can travel in a process of its own; the store is told the device there."""
+
+    def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
+        with multi_process_service() as shared:
+            shares = Shares([job.T for job in jobs], at_once, shared)
+            heard = partial(setattr, store, "device")
+            works = [
+                partial(outcomes_apart, job, shares, heard) if job.travels else job.outcomes
+                for job in jobs
+            ]
+            yield from concurrently(works, at_once, should_stop)
+
+    return outcomes
+
+
+class Books:
+    """Jobs and the store that their outcomes go to."""
+
+    def __init__(self, jobs: Sequence[Job], store: Store, report: Report | None = None) -> None:
+        self._jobs, self._store, self._report = jobs, store, report or (lambda _: None)
+        self._questions = [question for job in jobs for question in job.questions]
+        self._at = {(name, q.T): q for q in self._questions for name in q.names}
+        self._runs = store.select("SELECT count(*) AS runs FROM runs")[0]["runs"]
+        self._close_all()
 
     @property
     def waiting(self) -> list[Job]:
         """The jobs that are not finished."""
         return [job for job in self._jobs if not job.finished]
 
+    @property
+    def status(self) -> Status:
+        """Where the jobs stand."""
+        return status_of(self._questions, self._runs)
+
     def tell(self) -> None:
-        """Report where the sweep stands."""
-        self._report(self._tally.status())
+        """Report where the jobs stand."""
+        self._report(self.status)
 
     def add(self, outcome: Outcome) -> None:
         """Write an outcome."""
-        job = self._at[outcome.trial.panel, outcome.trial.T]
+        question = self._at[outcome.trial.panel, outcome.trial.T]
         self._store.add(outcome)
-        job.written += 1
-        _close(self._store, job)
+        question.written += 1
+        _close(self._store, question)
         self.tell()
 
     def close(self) -> Status:
-        """Write why jobs ended that yielded nothing more."""
-        for job in self._jobs:
-            _close(self._store, job)
-        return self._tally.status()
+        """Write why questions ended that yielded nothing more."""
+        self._close_all()
+        return self.status
+
+    def _close_all(self) -> None:
+        for question in self._questions:
+            _close(self._store, question)
 
 
-def _close(store: Store, job: Job) -> None:
-    """Write down that a job is over, or why it stopped; once, and after its last trial."""
-    if job.is_written and not job.closed:
-        store.close_job(job.panel.name, job.T, finished=job.finished, note=job.note)
-        job.closed = True
+def _close(store: Store, question: Question) -> None:
+    """Write down that a question is over, or why it stopped; once, and after its last trial."""
+    if question.is_written and not question.closed:
+        at, note = (question.panel.name, question.T), question.note
+        store.close_job(*at, finished=question.finished, note=note)
+        question.closed = True
 
 
 _TURN = 5e-4
@@ -151,7 +163,7 @@ def short_turns() -> Iterator[None]:
 
 
 @contextmanager
-def preparing(jobs: Sequence["Prepared"]) -> Iterator[None]:
+def preparing(prepare: Sequence[Callable[[], None]]) -> Iterator[None]:
     """Prepare jobs in their order; what fails here will fail, and say so, in the job.
 
     Also the first ones: their programs come before all others, and are compiled while they draw
@@ -160,26 +172,37 @@ def preparing(jobs: Sequence["Prepared"]) -> Iterator[None]:
     """
     pool = ThreadPoolExecutor(max(1, min(4, num_cores() // 4)), thread_name_prefix="prepare")
     try:
-        for job in jobs:
-            pool.submit(job.prepare)
+        for step in prepare:
+            pool.submit(step)
         yield
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def concurrently(jobs: Sequence["Work[R]"], at_once: int) -> Iterator[R]:
-    """Outcomes of all jobs as they come, `at_once` jobs in work. The first error ends it."""
+def concurrently(
+    works: Sequence[Callable[[ShouldStop], Iterator[R]]],
+    at_once: int,
+    should_stop: ShouldStop = lambda: False,
+) -> Iterator[R]:
+    """Results of all works as they come, `at_once` of them in work. The first error ends it.
+
+    A work is a function that is told whether to stop and yields results.
+    """
     if at_once == 1:
-        for job in jobs:
-            yield from job.outcomes()
+        with suppress(Stopped):
+            for work in works:
+                yield from work(should_stop)
         return
     events: queue.Queue[R | BaseException | None] = queue.Queue()
     stop = threading.Event()
 
-    def work(job: Work[R]) -> None:
+    def is_over() -> bool:
+        return stop.is_set() or should_stop()
+
+    def run(work: Callable[[ShouldStop], Iterator[R]]) -> None:
         try:
-            for outcome in job.outcomes(stop.is_set):
-                events.put(outcome)
+            for result in work(is_over):
+                events.put(result)
                 if stop.is_set():
                     break
             events.put(None)
@@ -190,9 +213,9 @@ def concurrently(jobs: Sequence["Work[R]"], at_once: int) -> Iterator[R]:
 
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="job")
     try:
-        for job in jobs:
-            pool.submit(work, job)
-        yield from _until_all_done(events, len(jobs))
+        for work in works:
+            pool.submit(run, work)
+        yield from _until_all_done(events, len(works))
     finally:
         stop.set()
         pool.shutdown(wait=False, cancel_futures=True)

@@ -5,12 +5,14 @@ and begin with compilations that nobody trains beside. In one queue the next swe
 No result depends on it: a job knows nothing of its neighbours.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from capax.sweep.running.job import Job
+from capax.sweep.known_families import check_experiment
+from capax.sweep.running.job import Job, ShouldStop, jobs_of
 from capax.sweep.running.runner import Books, Report, concurrently, preparing, short_turns
 from capax.sweep.spec import Experiment
 from capax.sweep.storage.store import Store
@@ -37,9 +39,14 @@ def run_sweeps(sweeps: Sequence[Sweep], *, jobs_at_once: int = 1) -> Iterator[in
         stores = [
             stack.enter_context(Store.create_or_resume(one.store, one.experiment)) for one in sweeps
         ]
-        books = [Books(s.experiment, t, s.report) for s, t in zip(sweeps, stores, strict=True)]
+        for one in sweeps:
+            check_experiment(one.experiment)
+        books = [
+            Books(jobs_of(s.experiment, t), t, s.report)
+            for s, t in zip(sweeps, stores, strict=True)
+        ]
         left = [len(book.waiting) for book in books]
-        parts = [_Part(i, job) for i, book in enumerate(books) for job in book.waiting]
+        numbered = [(i, job) for i, book in enumerate(books) for job in book.waiting]
 
         finished = [number for number, jobs in enumerate(left) if not jobs]
         for number in finished:
@@ -52,8 +59,9 @@ def run_sweeps(sweeps: Sequence[Sweep], *, jobs_at_once: int = 1) -> Iterator[in
                 stores[number].close()
                 yield number
 
-        with short_turns(), preparing(parts):
-            for news in concurrently(parts, jobs_at_once):
+        works = [partial(_news, number, job) for number, job in numbered]
+        with short_turns(), preparing([job.prepare for _, job in numbered]):
+            for news in concurrently(works, jobs_at_once):
                 if news.outcome is not None:
                     books[news.sweep].add(news.outcome)
                 elif not news.over:
@@ -74,18 +82,9 @@ class _News:
     over: bool = False
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A job, and the number of the sweep it belongs to."""
-
-    sweep: int
-    job: Job
-
-    def prepare(self) -> None:
-        self.job.prepare()
-
-    def outcomes(self, should_stop: Callable[[], bool] = lambda: False, /) -> Iterator[_News]:
-        yield _News(self.sweep)
-        for outcome in self.job.outcomes(should_stop):
-            yield _News(self.sweep, outcome)
-        yield _News(self.sweep, over=True)
+def _news(sweep: int, job: Job, should_stop: ShouldStop) -> Iterator[_News]:
+    """All news of a job, with the number of the sweep it belongs to."""
+    yield _News(sweep)
+    for outcome in job.outcomes(should_stop):
+        yield _News(sweep, outcome)
+    yield _News(sweep, over=True)

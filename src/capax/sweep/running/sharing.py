@@ -21,17 +21,17 @@ _LEAST = 50  # no part of the memory is smaller than the largest divided by this
 
 
 @dataclass(frozen=True)
-class Place:
+class Share:
     """What one process may use: cores (none: any), and settings of its environment."""
 
     cores: tuple[int, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
-    def alone(self) -> "Place":
+    def alone(self) -> "Share":
         """The same without the multi-process service."""
         kept = {k: v for k, v in self.settings.items() if not k.startswith("CUDA_MPS")}
-        return Place(self.cores, kept)
+        return Share(self.cores, kept)
 
 
 def has_gpu() -> bool:
@@ -71,8 +71,8 @@ def _control(arguments: Sequence[str], settings: dict[str, str], said: bytes = b
     return False
 
 
-class Places:
-    """Hands out places to at most `at_once` processes at a time.
+class Shares:
+    """Hands out shares to at most `at_once` processes at a time.
 
     lengths: T of every job; memory grows with T, and so does a process's part of it.
     """
@@ -88,8 +88,8 @@ class Places:
             self._free.put(cores)
 
     @contextmanager
-    def one(self, T: int) -> Iterator[Place]:
-        """A place for a job of this T, until the end of the context."""
+    def one(self, T: int) -> Iterator[Share]:
+        """A share for a job of this T, until the end of the context."""
         cores = self._free.get()
         settings: dict[str, str] = {}
         if self._gpu:
@@ -99,7 +99,7 @@ class Places:
                 "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{part:.4f}",
             }
         try:
-            yield Place(cores, {**settings, **self._shared})
+            yield Share(cores, {**settings, **self._shared})
         finally:
             self._free.put(cores)
 

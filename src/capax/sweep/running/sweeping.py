@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from capax.sweep.families import check_experiment
+from capax.sweep.known_families import check_experiment
 from capax.sweep.running.runner import Report, run_sweep
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import Experiment, load_experiment

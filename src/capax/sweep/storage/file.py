@@ -9,8 +9,8 @@ from pathlib import Path
 from capax.errors import CapaxError
 from capax.foreign import one_line
 from capax.sweep.spec import Experiment
-from capax.sweep.storage.identity import joined
 from capax.sweep.storage.schema import APPLICATION_ID, COLUMNS, NONSENSE, SCHEMA, SCHEMA_VERSION
+from capax.sweep.storage.store_identity import joined
 
 
 class StoreError(CapaxError):

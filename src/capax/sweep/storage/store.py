@@ -29,8 +29,8 @@ from capax.sweep.storage.file import (
     is_empty,
     now,
 )
-from capax.sweep.storage.identity import difference
 from capax.sweep.storage.lock import Lock
+from capax.sweep.storage.store_identity import difference
 from capax.sweep.storage.versions import versions
 from capax.sweep.trial import Outcome, Run
 

@@ -1,6 +1,7 @@
-"""The paper's learner: a Transformer trained by the engine, many models at once."""
+"""Architectures that the engine trains, many at once: the paper's Transformer and the zoo."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -8,13 +9,14 @@ import numpy as np
 import safetensors.numpy
 
 from capax.attention.checkpoint import to_bytes
-from capax.attention.transformer import Transformer, transformer_spec
+from capax.attention.transformer import Transformer
 from capax.data.feasible import smallest_m
 from capax.data.file_task import FileTask
 from capax.errors import InputError, inside
+from capax.learners.names import Entry
 from capax.sweep.spec import Panel
 from capax.sweep.tasks import largest_m, task_of
-from capax.sweep.trial import Learner, Outcome, Run, Trial
+from capax.sweep.trial import Learner, Outcome, Run, Supply, Trial
 from capax.training import (
     Hardware,
     OptimiserSpec,
@@ -26,9 +28,16 @@ from capax.training import (
 )
 from capax.training.hardware import MANY, MAX_SLOTS
 from capax.training.kernel_choice import compile_in_background, is_written_for
+from capax.training.memory import all_memory
 
 _AT_ONCE = 256  # models that the kernel trains side by side: two on every multiprocessor, nearly
 _WITH_DROPOUT = 128  # the same with dropout, where a model alone keeps many multiprocessors busy
+# Gradients in pieces of so many examples: a step costs what the m of its lanes cost, and one
+# program serves every m. On a GPU that program takes up to half a minute of a core to compile, and
+# short inputs need larger pieces: a kernel takes a few microseconds, whatever it computes.
+_PIECE, _GPU_PIECE, _GPU_PIECE_SHORT, _SHORT = 32, 128, 256, 50
+_LANES = 256  # with pieces on a GPU: an idle lane costs next to nothing, a missing one a round
+_PROGRAMS = 3  # programs with pieces that are on a GPU at once, also while one follows another
 _SET_BY_THE_SWEEP = {
     "task": ("T", "m", "seed"),
     "model": ("T",),
@@ -36,14 +45,14 @@ _SET_BY_THE_SWEEP = {
 }
 
 
-class TransformerFamily:
-    """[task], [model], [optimiser] and [training] are the fields of the engine's specs.
+class LanesFamily:
+    """[task], [model], [optimiser] and [training] are the fields of the engine's specs."""
 
-    `examine_from` is that of `train`.
-    """
-
-    examine_from: float = 1.0
     trains_in_steps: bool = True
+
+    def __init__(self, entry: Entry) -> None:
+        assert entry.spec is not None, "an architecture of the engine"
+        self._spec = entry.spec
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
         """The engine's trial number `index`."""
@@ -55,21 +64,12 @@ class TransformerFamily:
         with inside("task."):
             task = task_of(panel, T, m, index)
         with inside("model."):
-            model = self.model(fields, T)
+            model = self._spec(T=T, **fields)
         with inside("optimiser."):
             optimiser = OptimiserSpec(**panel.optimiser)
         with inside("training."):
             spec = TrialSpec(task=task, model=model, optimiser=optimiser, **training)
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
-
-    def model(self, fields: dict[str, Any], T: int) -> Any:
-        """The spec of the model; another architecture overrides this."""
-        return transformer_spec(**fields, T=T)
-
-    def block(self, T: int) -> int:
-        """Examples per piece of a gradient, as in `train`; 0: all at once."""
-        del T
-        return 0
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
         """From where on training sets are unambiguous; any m where samples are always fresh."""
@@ -86,25 +86,16 @@ class TransformerFamily:
         return _hardware(panel, self.trial(panel, T, largest_m(panel, T), 0).spec)
 
     def learner(self, panel: Panel, T: int) -> Learner:
-        """The engine, told in our words what to do and heard in our words what came out."""
+        """The engine, with trials of a sweep going in and outcomes of a sweep coming out."""
         self._kernel_in_background(panel, T)
         hardware = self.hardware(panel)
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
-            waiting: dict[str, Trial] = {}
-            results = train(
-                _specs(trials, waiting),
-                hardware=hardware,
-                keep="final" if panel.keep_parameters else "none",
-                max_m=largest_m(panel, T),
-                early_exit=not panel.whole_curves,
-                stop_memorised=panel.stop_memorised,
-                full_validation=panel.whole_curves,
-                examine_from=self.examine_from,
-                block=self.block(T),
-            )
-            for result in results:
-                yield _outcome(waiting.pop(result.trial_id), result)
+            check = trials.check if isinstance(trials, Supply) else None
+            engine = partial(_trained, panel, T, hardware, check)
+            if panel.in_pieces and hardware.platform != "cpu":
+                return _largest_first(trials, engine)
+            return engine(trials)
 
         return learn
 
@@ -113,13 +104,63 @@ class TransformerFamily:
         self._kernel_in_background(panel, T)
         largest = largest_m(panel, T)
         trial, hardware = self.trial(panel, T, largest, 0), self.hardware(panel)
-        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=self.block(T))
+        block = _piece(panel, T, hardware)
+        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=block)
 
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
         spec = self.trial(panel, T, largest_m(panel, T), 0).spec
-        if not self.block(T):
+        if not panel.in_pieces:
             compile_in_background(spec)
+
+
+def _trained(
+    panel: Panel,
+    T: int,
+    hardware: Hardware,
+    check: Callable[[], None] | None,
+    trials: Iterator[Trial | None],
+) -> Iterator[Outcome]:
+    waiting: dict[str, Trial] = {}
+    results = train(
+        _specs(trials, waiting),
+        hardware=hardware,
+        keep="final" if panel.keep_parameters else "none",
+        max_m=largest_m(panel, T),
+        early_exit=not panel.whole_curves,
+        stop_memorised=panel.stop_memorised,
+        full_validation=panel.whole_curves,
+        examine_from=panel.examine_from,
+        block=_piece(panel, T, hardware),
+        check=check,
+    )
+    for result in results:
+        yield _outcome(waiting.pop(result.trial_id), result)
+
+
+def _piece(panel: Panel, T: int, hardware: Hardware) -> int:
+    """Examples per piece of a gradient, as in `train`; 0: all at once."""
+    if not panel.in_pieces:
+        return 0
+    if hardware.platform == "cpu":
+        return _PIECE
+    return _GPU_PIECE_SHORT if T <= _SHORT else _GPU_PIECE
+
+
+def _largest_first(trials: Iterator[Trial | None], learn: Learner) -> Iterator[Outcome]:
+    """All trials that can be had now by their m, so that like sizes share a step; then again."""
+    while True:
+        ended = True
+        now: list[Trial] = []
+        for trial in trials:
+            if trial is None:
+                ended = False
+                break
+            now.append(trial)
+        if now:
+            yield from learn(iter(sorted(now, key=lambda trial: -trial.m)))
+        if ended:
+            return
 
 
 def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
@@ -134,6 +175,9 @@ def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
     found = Hardware()
     if found.platform == "cpu":
         return found
+    if panel.in_pieces:
+        memory = all_memory(found.all_devices[0]) // _PROGRAMS
+        return Hardware(slots=_LANES, memory_bytes=memory)
     whole = (panel.search.round_size - 1).bit_length()
     half, quarter = 1 << max(3, whole - 1), 1 << max(3, whole - 2)
     every = min(_AT_ONCE, 1 << ((panel.search.round_size * panel.restarts).bit_length() - 1))

@@ -5,7 +5,7 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from capax.cards.answers.results import Card, from_json
+from capax.cards.answers.card_rows import Card, from_json
 from capax.errors import InputError
 from capax.files import write_atomically
 

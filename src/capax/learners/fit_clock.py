@@ -14,7 +14,7 @@ import psutil
 _PATIENCE = 20  # seconds by the clock that count as one, whatever the process says: nothing hangs
 
 
-class Stopwatch:
+class FitClock:
     """Of a process, from now on. Look often: between two looks it is taken to have done one thing.
 
     Once the process is gone, or hides from us, the clock counts.

@@ -9,6 +9,10 @@ from typing import Any
 
 from capax.errors import InputError
 
+UNFINISHED = "unfinished"
+_UNANSWERED = (UNFINISHED, "no answer")
+"""How the notes of cells without an answer begin."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -58,7 +62,7 @@ class CurveRow:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class TroubleRow:
     """Trials that ended for a reason of their own, as failed: a limit, an error in the learner.
 
     Those for the learner's rate are among them.
@@ -89,6 +93,8 @@ class MixedRow:
 class Card:
     """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*.
 
+    `remarks`: sentences about the whole card.
+
     Examples:
         >>> import capax
         >>> capax.Card((), ()).rows
@@ -104,7 +110,8 @@ class Card:
     protocol: dict[str, Any] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
     mixed: tuple[MixedRow, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[TroubleRow, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def row(self, learner: str, target: str, T: int, accuracy: float) -> Row | None:
         """The row of these four, if there is one."""
@@ -115,6 +122,11 @@ class Card:
     def note(self, row: Row) -> str:
         """`closed`, `> 640`, `does not reach 80 % for any m tried`, ..."""
         return self.notes.get(note_key(row.learner, row.target, row.T, row.accuracy), "")
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The cells without an answer: the search is not finished, or trouble prevented it."""
+        return tuple(key for key, note in self.notes.items() if note.startswith(_UNANSWERED))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -132,9 +144,10 @@ class Card:
     def to_csv(self) -> str:
         """One line per row."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(Row.__dataclass_fields__), lineterminator="\n")
+        names = [*Row.__dataclass_fields__, "note"]
+        writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(asdict(row) for row in self.rows)
+        writer.writerows({**asdict(row), "note": self.note(row)} for row in self.rows)
         return text.getvalue()
 
     def joined(self, other: "Card") -> "Card":
@@ -155,6 +168,7 @@ class Card:
                 *self.troubles,
                 *(t for t in other.troubles if (t.learner, t.target, t.T) not in mine),
             ),
+            remarks=(*self.remarks, *other.remarks),
         )
 
     def only(
@@ -184,6 +198,7 @@ class Card:
                 for t in self.troubles
                 if t.target in wanted and t.T in lengths and t.learner in names
             ),
+            remarks=self.remarks,
         )
 
 
@@ -215,7 +230,8 @@ def from_json(text: str, source: str) -> Card:
             targets=dict(data["targets"]),
             protocol=dict(data["protocol"]),
             mixed=tuple(MixedRow(**row) for row in data.get("mixed", ())),
-            troubles=tuple(Trouble(**row) for row in data.get("troubles", ())),
+            troubles=tuple(TroubleRow(**row) for row in data.get("troubles", ())),
+            remarks=tuple(data.get("remarks", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{source}: wanted a card, got something else ({error})") from None

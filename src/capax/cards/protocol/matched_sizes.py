@@ -42,7 +42,9 @@ def _count(entry: Entry, T: int, size: int) -> int:
 
 
 def sizes(entry: Entry, T: int) -> dict[str, Any]:
-    """Fields of the architecture at T; none for what the user built."""
+    """Fields of the architecture at T; none for an architecture of the user's."""
+    if not entry.in_zoo:
+        return {}
     fields = dict(_WRITTEN.get(entry.name, {}))
     if entry.name in _MATCHED:
         fields[_MATCHED[entry.name]] = _matched(entry, T, _budget(T))

@@ -1,0 +1,61 @@
+"""The jobs of a card: questions about one learner, answered in one call of it."""
+
+from typing import Any
+
+from capax.cards.measuring.card_question import CardQuestion, rates_of
+from capax.cards.measuring.looks import stored_looks, tuning_name
+from capax.cards.protocol.plan import SLOW, Plan
+from capax.cards.protocol.targets import target_of
+from capax.learners.names import Entry, travels
+from capax.sweep.known_families import family_of_entry
+from capax.sweep.running.job import Job
+from capax.sweep.storage.store import Store
+
+
+def card_jobs(plan: Plan, entries: tuple[Entry, ...], store: Store) -> list[Job]:
+    """All jobs, each as far as the store remembers it; cheap and telling ones first.
+
+    In the engine a job has the questions of one learner at one T with inputs of one p.
+    """
+    groups: dict[tuple[Any, ...], list[CardQuestion]] = {}
+    for T in plan.T:
+        for target in plan.targets:
+            for entry in entries:
+                if plan.asks(entry, target, T):
+                    found = question_of(plan, entry, target, T, store)
+                    groups.setdefault(_group(plan, found), []).append(found)
+    for questions in groups.values():
+        questions.sort(key=lambda q: (q.target != plan.targets[0], q.T))
+    return [_job(plan, groups[key]) for key in sorted(groups)]
+
+
+def _job(plan: Plan, questions: list[CardQuestion]) -> Job:
+    first = questions[0]
+    panel = first.at(next(iter(rates_of(plan, first.entry)), None))
+    moves = first.entry.in_lanes and travels(first.entry)
+    return Job(questions, family_of_entry(first.entry), panel, first.T, travels=moves)
+
+
+def question_of(plan: Plan, entry: Entry, target: str, T: int, store: Store) -> CardQuestion:
+    """A question with all that the store knows about it."""
+    name = plan.panel(entry, target).name
+    rates = rates_of(plan, entry)
+    tuning = {rate: stored_looks(store, tuning_name(name, rate), T) for rate in rates}
+    return CardQuestion(plan, entry, target, T, stored_looks(store, name, T), tuning)
+
+
+def _group(plan: Plan, asked: CardQuestion) -> tuple[Any, ...]:
+    """Questions with the same key share a job; jobs come in the order of their keys.
+
+    The first target before the others; slow learners come last where T is large, most of all those
+    that take T steps in a row. Not so on a grid, where the whole set is wanted from a machine that
+    trains many at once: there they come first, or the machine would wait for them at the end.
+    A learner outside the engine has one job: its processes start once.
+    """
+    entry, T, others = asked.entry, asked.T, asked.target != plan.targets[0]
+    if not entry.in_lanes:
+        return False, False, False, 0, entry.name, 0.0
+    long, recurrent = entry.name in SLOW and T > 100, entry.name in ("lstm", "gru")
+    whole = plan.design == "grid"
+    rank = -T if long and whole else T
+    return long != whole, others, recurrent, rank, entry.name, target_of(asked.target).p

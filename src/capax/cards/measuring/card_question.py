@@ -1,0 +1,298 @@
+"""A question of a card: one learner on one target at one T. Its rate first, then its thresholds.
+
+Every trial is kept with the best validation accuracy it saw, so one trial answers for all three
+accuracies: the search for 100 % comes first, and what it did is there when 99 % and 95 % are asked.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+
+from capax.analysis.floor import Floor, Protocol, fewest_examples, floor
+from capax.cards.measuring.looks import (
+    Looks,
+    Rate,
+    broken_m,
+    chosen_rate,
+    coarse_words,
+    evidence,
+    from_the_middle,
+    look_at,
+    open_range,
+    tuning_name,
+    usable_range,
+)
+from capax.cards.protocol.matched_sizes import sizes
+from capax.cards.protocol.plan import TUNING_SEEDS, Plan
+from capax.cards.protocol.targets import target_of
+from capax.errors import counted
+from capax.learners.names import Entry
+from capax.sweep.family import Family
+from capax.sweep.known_families import family_of_entry
+from capax.sweep.running.question import Question
+from capax.sweep.search import Cell, Progress, Search
+from capax.sweep.spec import Panel
+from capax.sweep.trial import Outcome, Trial
+
+_EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than the error of 512 rows
+_MOST_TROUBLES = 24  # trials with trouble, if they are the most, after which a search gives up
+NO_ANSWER = "no answer: the trials failed for reasons that have nothing to do with m"
+_SCOUTS = 4  # values of m at which rates are compared, at most
+_CHEAP = 3  # times as many trials for learners whose fits take milliseconds
+
+
+def rates_of(plan: Plan, entry: Entry) -> tuple[Rate, ...]:
+    """The rates that are compared; a learner without one may still send scouts."""
+    if entry.tuned:
+        return plan.rates
+    return (None,) if plan.design == "grid" else ()
+
+
+class CardQuestion(Question):
+    """One learner on one target at one T: its rate, then m* at every accuracy.
+
+    scores, tuning: what is known already of the trials that count, and of those for each rate.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        entry: Entry,
+        target: str,
+        T: int,
+        scores: Looks | None = None,
+        tuning: dict[Rate, Looks] | None = None,
+    ) -> None:
+        super().__init__(plan.panel(entry, target), T)
+        self.plan, self.entry, self.target = plan, entry, target
+        self.scores: Looks = {} if scores is None else scores
+        self.tuning: dict[Rate, Looks] = {} if tuning is None else tuning
+        self._waiting: list[Trial] = []
+        self._tuning_running = 0
+        self._running: set[Cell] = set()
+        self._span: tuple[int, int] | None = None
+        self._progress: Progress | None = None
+        self._rate: Rate = None
+        self._left: list[float] = list(plan.accuracies)
+        self._begun = self._finished = False
+
+    def begin(self) -> None:
+        """Look up what is known and what to ask first."""
+        self._begun = True
+        self._waiting = self._tuning_trials()
+        if not self._waiting:
+            self._after_tuning()
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
+
+    @property
+    def name(self) -> str:
+        """The panel under which scored trials are kept."""
+        return self.panel.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its panel, and one for the trials of every rate."""
+        rates = rates_of(self.plan, self.entry)
+        return (self.name, *(tuning_name(self.name, rate) for rate in rates))
+
+    @cached_property
+    def _family(self) -> Family:
+        return family_of_entry(self.entry)
+
+    def at(self, rate: Rate) -> Panel:
+        """The settings of its trials with a rate: sizes are data, the hash of a source is not."""
+        model = {k: v for k, v in self.panel.model.items() if k != "source"}
+        settings: dict[str, object] = {
+            "optimiser": {} if rate is None else {"lr": rate},
+            "model": {**model, **sizes(self.entry, self.T)},
+        }
+        if self.entry.in_lanes:
+            settings |= {"examine_from": _EXAMINE_FROM, "in_pieces": True}
+        return self.panel.model_copy(update=settings)
+
+    def panel_of(self, trial: Trial) -> Panel:
+        """The settings of a trial that was taken, with its rate."""
+        spec = trial.spec.optimiser if self.entry.in_lanes else trial.spec
+        return self.at(spec.lr if self.entry.tuned else None)
+
+    @property
+    def num_done(self) -> int:
+        return len(self.scores) + sum(len(looks) for looks in self.tuning.values())
+
+    @property
+    def num_solved(self) -> int:
+        best = max(self.plan.accuracies)
+        return sum(look.accuracy >= best for look in self.scores.values())
+
+    @property
+    def num_running(self) -> int:
+        return self._tuning_running + len(self._running)
+
+    @property
+    def so_far(self) -> str:
+        """A first idea of m*, by the trials for the rate; then how the search goes."""
+        if self.scores:
+            return f"{counted(len(self.scores), 'trial')}, {self.num_solved} solved"
+        return coarse_words(self.tuning, max(self.plan.accuracies)) if self.num_done else ""
+
+    @property
+    def most_trials(self) -> int:
+        """Those of the rates, of the first search, and those that later accuracies may add."""
+        if self.is_over:
+            return self.num_done
+        rates = len(rates_of(self.plan, self.entry)) * self.plan.tuning_trials * _SCOUTS
+        later = (len(self.plan.accuracies) - 1) * self.plan.more_trials
+        return max(self.num_done + 1, rates + self._most + later)
+
+    @property
+    def _most(self) -> int:
+        """Trials of the first search, at most."""
+        if self.plan.design == "grid":
+            return len(self.plan.grid(4, self.plan.highest(self.entry)).m) * self.plan.grid_trials
+        return (1 if self.entry.in_lanes else _CHEAP) * self.plan.max_trials
+
+    def take(self) -> Trial | None:
+        """The next trial to start; None while results are awaited."""
+        if not self._begun:
+            self.begin()
+        if self.is_over:
+            return None
+        if self._progress is None:
+            if not self._waiting:
+                return None
+            self._tuning_running += 1
+            return self._waiting.pop(0)
+        cell = self._progress.take()
+        if cell is None:
+            return None
+        self._running.add(cell)
+        return self._family.trial(self.at(self._rate), self.T, *cell)
+
+    def hear(self, outcome: Outcome) -> None:
+        """Take in the outcome of a trial that was handed out."""
+        trial, look = outcome.trial, look_at(outcome)
+        cell = (trial.m, trial.index)
+        if trial.panel != self.name:
+            rate = next(r for r in self.tuning if tuning_name(self.name, r) == trial.panel)
+            self.tuning[rate][cell] = look
+            self._tuning_running -= 1
+            if not self._waiting and not self._tuning_running:
+                self._after_tuning()
+            return
+        self.scores[cell] = look
+        self._running.discard(cell)
+        if self.is_over or self._progress is None:
+            return
+        if look.trouble and self._usable != self._span:
+            self._next_search()  # in another range of m; trials under way are taken in as they come
+            return
+        if self._progress.is_open(cell):
+            self._progress.record(cell, None if look.trouble else look.accuracy >= self._left[0])
+        if self._progress.finished:
+            self._left.pop(0)
+            self._next_search()
+
+    def _tuning_trials(self) -> list[Trial]:
+        """Every rate on the same tuning seeds, where rates differ and at the largest m.
+
+        The middle rate first, at every m: a first idea of the answer where a fit takes long.
+        """
+        rates, waiting = rates_of(self.plan, self.entry), []
+        known = {rate: self.tuning.setdefault(rate, {}) for rate in rates}
+        scouts = sorted(self.plan.scouts(self.entry, self._fewest), reverse=True)
+        for i in range(self.plan.tuning_trials):
+            for rate in from_the_middle(rates):
+                for m in scouts:
+                    if (m, TUNING_SEEDS + i) not in known[rate]:
+                        panel = self.at(rate)
+                        made = self._family.trial(panel, self.T, m, TUNING_SEEDS + i)
+                        waiting.append(replace(made, panel=tuning_name(panel.name, rate)))
+        return waiting
+
+    def _after_tuning(self) -> None:
+        """The best rate goes on; on a grid nothing does where none came near the lowest accuracy:
+        scouts were at the largest m."""
+        if self.tuning:
+            self._rate = chosen_rate(self.tuning)
+            seen = [look.accuracy for looks in self.tuning.values() for look in looks.values()]
+            if self.plan.design == "grid" and max(seen) < min(self.plan.accuracies):
+                self._finish_without_search()
+                return
+        self._next_search()
+
+    def _finish_without_search(self) -> None:
+        """No scout came near: an answer, unless trouble kept them from it."""
+        self._finished = self._usable is not None
+        self.note = "" if self._finished else NO_ANSWER
+
+    def _next_search(self) -> None:
+        """The search at the next accuracy, with all that is known; the end if none is left."""
+        while self._left:
+            accuracy, self._span = self._left[0], self._usable
+            if self._span is None:
+                self.note = NO_ANSWER
+                return
+            known = evidence(self.scores)
+            given = {cell: look.accuracy >= accuracy for cell, look in known.items()}
+            spent = {*self.scores, *self._running} - set(given)
+            search = self._search(self._span, len(given))
+            self._progress = Progress(search, restarts=1, known={}, given=given, spent=spent)
+            if not self._progress.finished:
+                return
+            self._left.pop(0)
+        self._finished = True
+
+    @property
+    def _usable(self) -> tuple[int, int] | None:
+        """The m between which the learner works; None also where trouble prevails."""
+        troubles = len(self.scores) - len(evidence(self.scores))
+        if troubles > _MOST_TROUBLES and 2 * troubles > len(self.scores):
+            return None
+        seen = {**self.tuning.get(self._rate, {}), **self.scores}
+        return usable_range(seen, lowest(self._fewest), self.plan.highest(self.entry))
+
+    def _search(self, span: tuple[int, int], known: int) -> Search:
+        if self.plan.design == "grid":
+            scouts = evidence(self.tuning[self._rate])
+            whole = self.plan.grid(*open_range(scouts, self.plan.accuracies, *span))
+            broken = broken_m(self.scores)
+            return whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
+        search = self.plan.search(*span)
+        most = self._most
+        if self._left[0] != self.plan.accuracies[0]:
+            most = max(most, known + self.plan.more_trials)
+        return search.model_copy(update={"max_trials": most})
+
+    @property
+    def _fewest(self) -> int:
+        return fewest(self.plan, self.target, self.T)
+
+
+def fewest(plan: Plan, target: str, T: int) -> int:
+    """Fewer examples than this identify the rule for no learner."""
+    chosen, rules = target_of(target), card_protocol(plan, max(plan.accuracies))
+    return fewest_examples(chosen.function, T, chosen.p, protocol=rules)
+
+
+def lowest(fewest: int) -> int:
+    """The smallest m at which a search looks."""
+    return max(4, fewest // 2)
+
+
+def card_protocol(plan: Plan, accuracy: float) -> Protocol:
+    """How a trial of a card is judged at an accuracy: one fit, one guess."""
+    return Protocol(
+        noise=plan.noise,
+        supports=plan.support,
+        accuracy=accuracy,
+        validation_size=plan.validation_size,
+    )
+
+
+def card_floor(plan: Plan, target: str, T: int, accuracy: float) -> Floor | None:
+    """What the best possible learner needs under the protocol of the card; `None` where no floor
+    is known."""
+    chosen = target_of(target)
+    return floor(chosen.function, T, chosen.p, protocol=card_protocol(plan, accuracy))

@@ -1,0 +1,164 @@
+"""What a card remembers of a trial, and the rate that its tuning trials speak for."""
+
+import json
+import math
+from typing import NamedTuple
+
+from capax.errors import counted
+from capax.sweep.search import Cell
+from capax.sweep.storage.store import Store
+from capax.sweep.trial import Outcome
+
+Rate = float | None
+"""A learning rate; None for learners that have none."""
+_NEAR = 1.5
+"""Factor between an m that works and one that does not, below which no m between them is tried."""
+
+
+class BestLook(NamedTuple):
+    """The best accuracy on the validation set that any look at any run found, and steps taken.
+
+    `trouble`: the trial ended for a reason of its own (an error, a limit of time or memory), so it
+    says nothing about the number of examples.
+    """
+
+    accuracy: float
+    steps: int
+    trouble: bool = False
+
+
+Looks = dict[Cell, BestLook]
+
+
+def look_at(outcome: Outcome) -> BestLook:
+    """What an outcome says."""
+    shares = (a for run in outcome.runs for a in run.curves.get("validation_accuracy", []))
+    trouble = bool(outcome.reason) or any(
+        _failed(r.path, r.outcome, r.reason) for r in outcome.runs
+    )
+    return BestLook(max(shares, default=0.0), sum(run.steps for run in outcome.runs), trouble)
+
+
+def _failed(path: str, outcome: str, reason: str) -> bool:
+    """Whether a run gave no evidence. The engine writes as its reason why it took its path, and a
+    run that diverged is a result of training."""
+    return path == "plain" and outcome == "failed" and bool(reason)
+
+
+def stored_looks(store: Store, panel: str, T: int) -> Looks:
+    """All finished trials of a panel at T."""
+    rows = store.select(
+        "SELECT t.m, t.number, t.solved, t.reason AS why, r.steps, r.curves, r.path, r.outcome, "
+        "r.reason FROM trials t LEFT JOIN runs r USING (trial_id) WHERE t.panel = ? AND t.T = ?",
+        panel,
+        T,
+    )
+    looks: Looks = {}
+    for row in rows:
+        curves = json.loads(row["curves"]) if row["curves"] else {}
+        seen = max(curves.get("validation_accuracy", []), default=float(row["solved"]))
+        cell = (row["m"], row["number"])
+        before = looks.get(cell, BestLook(0.0, 0))
+        trouble = bool(row["why"]) or _failed(row["path"], row["outcome"], row["reason"])
+        looks[cell] = BestLook(
+            max(before.accuracy, seen),
+            before.steps + (row["steps"] or 0),
+            before.trouble or trouble,
+        )
+    return looks
+
+
+def evidence(looks: Looks) -> Looks:
+    """The trials without trouble."""
+    return {cell: look for cell, look in looks.items() if not look.trouble}
+
+
+def broken_m(looks: Looks) -> set[int]:
+    """The m at which a learner does not work: two trials or more with trouble, and most of them."""
+    found = set()
+    for m in {m for m, _ in looks}:
+        troubles = [look.trouble for (k, _), look in looks.items() if k == m]
+        if sum(troubles) >= 2 and 2 * sum(troubles) > len(troubles):
+            found.add(m)
+    return found
+
+
+def usable_range(looks: Looks, low: int, high: int) -> tuple[int, int] | None:
+    """The m between which a learner works, as far as is known; None where no m is left.
+
+    Trouble at large m (memory, time) lowers the upper end: to the geometric mean of the m that
+    failed and the largest that works, until they lie within a factor `_NEAR`. Trouble at small m
+    raises the lower end.
+    """
+    broken, works = broken_m(looks), {m for m, _ in evidence(looks)}
+    too_large = [m for m in broken if m > max(works, default=0)]
+    too_small = [m for m in broken if works and m < min(works)]
+    bottom = max([low, *(m + 1 for m in too_small)])
+    if not too_large:
+        return min(bottom, high - 1), high
+    limit, known = min(too_large), max(works, default=0)
+    between = int(math.sqrt(max(known, bottom) * limit))
+    top = known if known and limit <= _NEAR * known else between
+    return (bottom, top) if bottom < top < limit else None
+
+
+def tuning_name(panel: str, rate: Rate) -> str:
+    """The panel under which tuning trials are kept, apart from those that count."""
+    return f"{panel}, scouts" if rate is None else f"{panel}, tuning lr = {rate:g}"
+
+
+def from_the_middle(rates: tuple[Rate, ...]) -> list[Rate]:
+    """Rates in the order of their distance to the middle of all, on a log scale."""
+    logs = [math.log(rate) for rate in rates if rate is not None]
+    middle = sum(logs) / max(1, len(logs))
+    return sorted(rates, key=lambda rate: 0.0 if rate is None else abs(math.log(rate) - middle))
+
+
+def chosen_rate(tuning: dict[Rate, Looks]) -> Rate:
+    """The rate with the best mean accuracy on the tuning seeds.
+
+    Of equals the one that got there in fewer steps (a solved run stops), then the one nearest to
+    the middle of those tried, on a log scale: the ends are where training breaks.
+    """
+    rates = [rate for rate in tuning if rate is not None]
+    if not rates:
+        return None
+    middle = sum(math.log(rate) for rate in rates) / len(rates)
+
+    def merit(rate: float) -> tuple[float, float, float]:
+        looks = list(evidence(tuning[rate]).values())
+        number = max(1, len(looks))
+        accuracy = round(sum(look.accuracy for look in looks) / number, 4)
+        steps = sum(look.steps for look in looks) / number
+        return accuracy, -steps, -abs(math.log(rate) - middle)
+
+    return max(sorted(rates), key=merit)
+
+
+def open_range(looks: Looks, accuracies: tuple[float, ...], low: int, high: int) -> tuple[int, int]:
+    """The m between which the scouts leave the thresholds open.
+
+    From half the m up to which no scout passed at the lowest accuracy, to four times the m from
+    which on all passed at the highest: scouts are few, and a plateau must be seen to be one.
+    """
+    tried = sorted({m for m, _ in looks})
+    worst = {m: min(s.accuracy for (k, _), s in looks.items() if k == m) for m in tried}
+    best = {m: max(s.accuracy for (k, _), s in looks.items() if k == m) for m in tried}
+    lost = [m for m in tried if all(best[k] < min(accuracies) for k in tried if k <= m)]
+    won = [m for m in tried if all(worst[k] >= max(accuracies) for k in tried if k >= m)]
+    bottom = max([low, *(m // 2 for m in lost)])
+    top = min([high, *(4 * m for m in won)])
+    return min(bottom, top - 1), top
+
+
+def coarse_words(tuning: dict[Rate, Looks], accuracy: float) -> str:
+    """What the trials for the rate say of m*, by the best rate so far."""
+    looks = evidence(tuning.get(chosen_rate(tuning), {}))
+    number = sum(len(known) for known in tuning.values())
+    if not looks:
+        return f"{counted(number, 'trial')} failed" if number else "no trial yet"
+    failed = max((m for (m, _), look in looks.items() if look.accuracy < accuracy), default=0)
+    passed = [m for (m, _), look in looks.items() if look.accuracy >= accuracy and m > failed]
+    low = f"{failed} < " if failed and passed else ""
+    what = f"{low}m* <= {min(passed)}" if passed else f"m* > {failed}"
+    return f"perhaps {what}, {counted(number, 'tuning trial')}"

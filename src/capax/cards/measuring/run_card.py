@@ -1,0 +1,66 @@
+"""Run a card into a store, on the runner of sweeps: one writer, resumable, within a time budget."""
+
+from pathlib import Path
+
+from capax.cards.measuring.card_jobs import card_jobs
+from capax.cards.protocol.plan import Plan
+from capax.errors import InputError
+from capax.files import cache_folder
+from capax.identity import digest
+from capax.learners.names import Entry, travels
+from capax.sweep.running.cluster import on_ray
+from capax.sweep.running.job import Job, Status
+from capax.sweep.running.runner import Report, Way, in_other_processes, in_threads, run_jobs
+from capax.sweep.running.sharing import has_gpu
+from capax.sweep.storage.store import Store
+
+
+def default_store(plan: Plan, entries: tuple[Entry, ...]) -> Path:
+    """A file in the cache that belongs to these learners and this protocol: resumed by itself."""
+    folder = cache_folder() / "cards"
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = {**plan.model_dump(mode="json"), "learners": [(e.name, e.source) for e in entries]}
+    return folder / f"{digest(fields)[:16]}.sqlite"
+
+
+def run_card(
+    plan: Plan,
+    entries: tuple[Entry, ...],
+    store: Store,
+    *,
+    at_once: int = 1,
+    minutes: float | None = None,
+    report: Report | None = None,
+    way: Way | None = None,
+) -> Status:
+    """Train what the store does not have yet, here or as `way` says; where the card stands then.
+
+    at_once: jobs side by side; on a CPU each in a process of its own. minutes: the time budget.
+    """
+    jobs = card_jobs(plan, entries, store)
+    way = way or _here(jobs, at_once, store)
+    return run_jobs(jobs, store, way, report=report, minutes=minutes)
+
+
+def _here(jobs: list[Job], at_once: int, store: Store) -> Way:
+    """Jobs of the engine in processes, each on cores of its own, where several have cores.
+
+    XLA's programs on a CPU hand parts of their work to a pool that all of a process share, of one
+    thread per core. A step of a small model gains next to nothing by it, and costs a third to two
+    thirds more of the machine; a process that has one core has no such pool. The trials are the
+    same; only how sums are rounded may differ.
+    """
+    several = min(at_once, sum(job.travels and not job.finished for job in jobs)) >= 2
+    return in_other_processes(at_once, store) if several and not has_gpu() else in_threads(at_once)
+
+
+def card_on_ray(entries: tuple[Entry, ...], address: str | None = None) -> Way:
+    """The jobs of a card on the cluster at `address` (a local one if None).
+
+    Raises `InputError` for learners that live in this process only, when Ray is not installed, or
+    when the cluster cannot be reached.
+    """
+    for entry in entries:
+        if not travels(entry):
+            raise InputError(f"--on ray: wanted learners by name or file.py:name, got {entry.name}")
+    return on_ray(address)

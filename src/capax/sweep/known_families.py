@@ -1,0 +1,86 @@
+"""Families of learners by name, and the check of an experiment before it runs.
+
+A new architecture joins by `family = "mine.py:build"` in an experiment file (`capax.learners`).
+Anything that needs more than a learner joins by `register_family("name", family)`. Searches, stores
+and runners do not change.
+"""
+
+from capax.errors import InputError, require, shown
+from capax.foreign import one_line
+from capax.learners.names import Entry, entry_of, known_names
+from capax.learners.references import is_reference
+from capax.sweep.family import Family, Ranged, Stepwise
+from capax.sweep.simulated import SimulatedFamily
+from capax.sweep.spec import SETTINGS, Experiment, Panel, nearest
+from capax.sweep.tasks import largest_m
+
+_FAMILIES: dict[str, Family] = {"simulated": SimulatedFamily()}
+
+
+def register_family(name: str, family: Family) -> None:
+    """Make `family = name` known to experiment files."""
+    _FAMILIES[name] = family
+
+
+def family_of(panel: Panel) -> Family:
+    """The family a panel names. Raises `InputError` with the nearest known name."""
+    name = panel.family
+    if name not in _FAMILIES:
+        if not is_reference(name) and name not in known_names():
+            known = (*_FAMILIES, *known_names())
+            raise InputError(f"model.family: unknown {shown(name)}{nearest(name, known)}")
+        try:
+            _FAMILIES[name] = family_of_entry(entry_of(name))
+        except InputError as error:
+            raise InputError(f"model.family: {str(error).removeprefix('learner: ')}") from None
+    return _FAMILIES[name]
+
+
+def family_of_entry(entry: Entry) -> Family:
+    """The family of one learner: the engine for architectures, processes for everything else."""
+    if entry.in_lanes:
+        from capax.sweep.lanes_family import LanesFamily  # loads JAX
+
+        return LanesFamily(entry)
+    from capax.sweep.plain_family import PlainFamily
+
+    return PlainFamily(entry)
+
+
+def m_range(panel: Panel, T: int) -> tuple[int, int | None]:
+    """The least and the largest m that make sense for a panel at T."""
+    family = family_of(panel)
+    return family.m_range(panel, T) if isinstance(family, Ranged) else (1, None)
+
+
+def check_ends(panel: Panel) -> None:
+    """Raise `InputError` for rules on how runs end that contradict each other, or go unheard."""
+    family = family_of(panel)
+    heard = isinstance(family, Stepwise) and family.trains_in_steps
+    for name in ("whole_curves", "stop_memorised"):
+        wanted = f"false for {shown(panel.family)}, which the engine does not train step by step"
+        require(heard or not getattr(panel, name), name, wanted, True)
+    wanted = "false beside whole_curves = true, which takes every run to its last step"
+    require(not (panel.whole_curves and panel.stop_memorised), "stop_memorised", wanted, True)
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Build one trial at every corner of every panel, so that impossible settings fail first.
+
+    Raises `InputError` naming the panel and the field.
+    """
+    seen: dict[str, str] = {}
+    for panel in experiment.panels:
+        for T in panel.T:
+            try:
+                check_ends(panel)
+                trial = family_of(panel).trial(panel, T, largest_m(panel, T), 0)
+            except InputError as error:
+                where = f"panels.{one_line(panel.name)} at T = {T}"
+                raise InputError(f"{where}: {error}") from None
+            settings = str([getattr(panel, part) for part in SETTINGS]) + f" T={T}"
+            other = seen.setdefault(settings, panel.name)
+            if other != panel.name or trial.T != T:
+                raise InputError(
+                    f"panels.{panel.name}: wanted settings or T of its own, got those of {other}"
+                )

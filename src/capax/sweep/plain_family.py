@@ -1,0 +1,97 @@
+"""Learners that are fitted (scikit-learn, PyTorch, the user's function), in processes of their own.
+
+The tables of an experiment with such a learner are
+
+    [model]      family = "tree" or "mine.py:build", and settings of the learner itself
+    [task]       as for every learner, without T, m and seed
+    [training]   restarts, time_limit (seconds per fit), memory_gb, deterministic, and steps and
+                 eval_every for PyTorch modules;  [optimiser] lr, for them too
+
+A trial is solved when one of its restarts labels the whole validation set right. A fit that raises,
+hangs, eats memory or answers nonsense is a failed run with the reason; the sweep goes on.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from pydantic import Field
+
+from capax.data.file_task import FileTask
+from capax.data.specs import Spec
+from capax.errors import InputError, inside
+from capax.learners.names import Entry
+from capax.sweep.fit_pool import FitPool, check_of, drive
+from capax.sweep.plain_fits import PlainTrial, compare, first_fit, fit_here, outcome_of
+from capax.sweep.spec import Panel, check_names
+from capax.sweep.tasks import task_of
+from capax.sweep.trial import Learner, Outcome, Trial
+
+_FITS = ("restarts", "time_limit", "memory_gb", "deterministic", "steps", "eval_every")
+
+
+class Process(Spec):
+    """How the process of a fit is kept: changes no result."""
+
+    memory_gb: float | None = Field(default=None, gt=0, le=2**20)
+    deterministic: bool = True
+
+
+class PlainFamily:
+    """Learners with `fit` and `predict`."""
+
+    def __init__(self, entry: Entry, workers: int | None = None) -> None:
+        self._entry, self._workers = entry, workers
+
+    def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
+        """The fit number `index`."""
+        for name in {"T", "m", "seed"} & set(panel.task):
+            raise InputError(f"task.{name}: set by the sweep, leave it out")
+        check_names(panel.optimiser, ("lr",), "optimiser (of a learner that is fitted)")
+        check_names(panel.training, _FITS, "training (of a learner that is fitted)")
+        with inside("task."):
+            task = task_of(panel, T, m, index)
+        with inside("optimiser."):
+            PlainTrial(learner="", source="", options={}, task=task, **panel.optimiser)
+        kept = {k: v for k, v in panel.training.items() if k not in Process.model_fields}
+        with inside("training."):
+            Process(**{k: v for k, v in panel.training.items() if k in Process.model_fields})
+            spec = PlainTrial(
+                learner=self._entry.name,
+                source=self._entry.source,
+                options={k: v for k, v in panel.model.items() if k != "family"},
+                task=task,
+                **panel.optimiser,
+                **kept,
+            )
+        return Trial(panel.name, T, m, index, spec.trial_id, spec)
+
+    def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
+        """Any m, but no more than a file has."""
+        task = task_of(panel, T)
+        return 1, len(task.split.y) if isinstance(task, FileTask) else None
+
+    def learner(self, panel: Panel, T: int) -> Learner:
+        """As many processes as workers (cores, if None), each with one fit at a time."""
+        del T
+        kept = {k: v for k, v in panel.training.items() if k in Process.model_fields}
+        entry, process = self._entry, Process(**kept)
+        strict, memory = process.deterministic, process.memory_gb
+
+        def learn_here(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
+            check = check_of(trials)
+            for number, trial in enumerate(t for t in trials if t is not None):
+                fitted, made = partial(fit_here, entry, trial.spec.time_limit, check), []
+                outcome = outcome_of(trial, fitted, made)
+                if number == 0 and strict and made:
+                    compare(trial, made[0], first_fit(trial, fitted))
+                check()  # a fit that was cut short says nothing about its learner
+                yield outcome
+
+        def learn_apart(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
+            with FitPool(entry, memory, self._workers) as pool:
+                yield from drive(trials, pool, strict)
+
+        return learn_here if entry.thing is not None else learn_apart
+
+    def prepare(self, panel: Panel, T: int) -> None:
+        del panel, T

@@ -1,0 +1,147 @@
+"""A question: which m does a panel need at one T? It asks for trials until it knows."""
+
+from abc import ABC, abstractmethod
+
+from capax.sweep.family import Family
+from capax.sweep.known_families import family_of, m_range
+from capax.sweep.search import AdaptiveSearch, Cell, Progress, Search
+from capax.sweep.spec import Panel
+from capax.sweep.trial import Outcome, Trial
+
+
+class Question(ABC):
+    """Trials wanted of one panel at one T, and the outcomes that came in.
+
+    `note` says what a reader of the results must know: there is no m in range, or work had to stop.
+    `recorded` outcomes came in, with `runs` runs; `written` of them are in the store.
+    """
+
+    def __init__(self, panel: Panel, T: int, note: str = "") -> None:
+        self.panel, self.T, self.note = panel, T, note
+        self.runs = self.recorded = self.written = 0
+        self.closed = False
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether no further trial is wanted."""
+
+    @abstractmethod
+    def take(self) -> Trial | None:
+        """The next trial to start; None while results are awaited."""
+
+    @abstractmethod
+    def hear(self, outcome: Outcome) -> None:
+        """Learn from the outcome of a trial that was taken."""
+
+    @property
+    @abstractmethod
+    def num_done(self) -> int:
+        """Trials whose outcome is known, also from earlier sessions."""
+
+    @property
+    @abstractmethod
+    def num_solved(self) -> int:
+        """Those of them that were solved."""
+
+    @property
+    @abstractmethod
+    def num_running(self) -> int:
+        """Trials that were taken and are not back."""
+
+    @property
+    @abstractmethod
+    def most_trials(self) -> int:
+        """The most trials that the question can take, with those that are done."""
+
+    @property
+    def so_far(self) -> str:
+        """What is known before the search is finished, if that is worth a line."""
+        return ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The panels under which its trials are stored."""
+        return (self.panel.name,)
+
+    def panel_of(self, trial: Trial) -> Panel:
+        """The settings of a trial that was taken."""
+        del trial
+        return self.panel
+
+    def record(self, outcome: Outcome) -> None:
+        """Take in the outcome of a trial."""
+        self.recorded += 1
+        self.runs += len(outcome.runs)
+        self.hear(outcome)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be asked: finished, or stopped with a note."""
+        return self.finished or bool(self.note)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is over and the store has all of it."""
+        return self.is_over and self.written == self.recorded
+
+
+class PanelQuestion(Question):
+    """The search of a sweep: known outcomes count, those that an earlier search asked for first."""
+
+    def __init__(
+        self, panel: Panel, T: int, known: dict[Cell, bool], before: set[Cell] | None = None
+    ) -> None:
+        search, note = in_range(panel, T)
+        super().__init__(panel, T, note)
+        self.family: Family = family_of(panel)
+        given = {cell: known[cell] for cell in before or ()}
+        new = {cell: solved for cell, solved in known.items() if cell not in given}
+        self.progress = Progress(search, restarts=panel.restarts, known=new, given=given)
+
+    @property
+    def finished(self) -> bool:
+        return self.progress.finished
+
+    def take(self) -> Trial | None:
+        cell = self.progress.take()
+        return None if cell is None else self.family.trial(self.panel, self.T, *cell)
+
+    def hear(self, outcome: Outcome) -> None:
+        self.progress.record((outcome.trial.m, outcome.trial.index), outcome.solved)
+
+    @property
+    def num_done(self) -> int:
+        return self.progress.num_done
+
+    @property
+    def num_solved(self) -> int:
+        return self.progress.num_solved
+
+    @property
+    def num_running(self) -> int:
+        return self.progress.num_running
+
+    @property
+    def most_trials(self) -> int:
+        return self.num_done if self.is_over else self.panel.search.at_length(self.T).most_trials
+
+
+def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:
+    """The panel's search within the m that make sense at T; no search, and why, if none does.
+
+    A list of m is taken as it is: whoever names an m wants to hear what happens there.
+    """
+    least, most = m_range(panel, T)
+    search = panel.search.at_length(T)
+    if not isinstance(search, AdaptiveSearch):
+        return search, ""
+    low, high = max(search.m_low, least), min(search.m_high, most or search.m_high)
+    if low >= high:
+        reason = (
+            f"out of range: of training sets with m <= {search.m_high} hardly any leaves one rule"
+            if least > search.m_low
+            else f"out of range: there are {most} examples"
+        )
+        return None, f"{reason}, and m = {least} is the least that makes sense"
+    return search.model_copy(update={"m_low": low, "m_high": high}), ""

@@ -1,0 +1,187 @@
+"""What is evidence for m* and what is not: trouble, success that falls with m, other protocols."""
+
+import numpy as np
+import pytest
+
+import capax
+from capax.cards.answers.reference_card import reference_card
+from capax.cards.measuring.card_question import NO_ANSWER, CardQuestion
+from capax.cards.measuring.looks import (
+    BestLook,
+    broken_m,
+    coarse_words,
+    evidence,
+    open_range,
+    usable_range,
+)
+from capax.cards.protocol.plan import REFERENCE, Plan
+from capax.learners.names import entry_of
+from capax.learners.zoo.version_space import version_space
+from capax.sweep.trial import Outcome, Run
+
+SMALL = {"T": (20,), "accuracies": (1.0,), "validation_size": 512, "references": False}
+
+
+def out_of_memory(function):
+    """The best learner, which cannot hold more than 300 examples."""
+    found = version_space(function)
+
+    def fit(X, y, *, key):
+        if len(X) > 300:
+            raise MemoryError("300 examples are all that fit")
+        return found(X, y, key=key)
+
+    return fit
+
+
+def forgetful(function):
+    """The best learner, which answers nonsense where it saw more than 300 examples."""
+    found = version_space(function)
+
+    def fit(X, y, *, key):
+        if len(X) > 300:
+            return lambda inputs: np.zeros(len(inputs), int)
+        return found(X, y, key=key)
+
+    return fit
+
+
+def hopeless(X, y):
+    del X, y
+    raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("learner", [out_of_memory, forgetful])
+def test_failures_at_large_m_do_not_put_m_star_beyond(learner, tmp_path):
+    """m* is about 20; both learners fail in every trial at the largest m, 640."""
+    made = capax.card(learner, store=tmp_path / "c.sqlite", m_high=640, **SMALL)
+    (row,) = made.rows
+    assert row.m_star is not None, made.notes
+    assert row.m_star < 2 * row.floor
+    assert row.high is not None and row.high <= 300
+    assert made.unanswered == ()
+    failed = sum(trouble.trials for trouble in made.troubles)
+    assert (failed > 0) == (learner is out_of_memory)
+
+
+def test_a_learner_that_never_works_has_no_answer(tmp_path):
+    made = capax.card(hopeless, store=tmp_path / "c.sqlite", m_high=64, **SMALL)
+    (row,) = made.rows
+    assert (row.m_star, row.low, row.high) == (None, None, None)
+    assert made.note(row) == NO_ANSWER
+    assert len(made.unanswered) == 1
+    assert "RuntimeError: no" in made.troubles[0].reason
+
+
+def looks(**by_m):
+    """`m40="ox"`: a trial that passed and one that had trouble; `-` is one that failed."""
+    value = {"o": BestLook(1.0, 1), "-": BestLook(0.5, 1), "x": BestLook(0.0, 0, trouble=True)}
+    return {(int(m[1:]), i): value[c] for m, seen in by_m.items() for i, c in enumerate(seen)}
+
+
+def test_an_m_is_broken_by_most_of_its_trials():
+    assert broken_m(looks(m10="x", m20="xx", m30="xox", m40="xo", m50="xxo-", m60="ox")) == {20, 30}
+    assert set(evidence(looks(m10="x", m30="xo-"))) == {(30, 1), (30, 2)}
+
+
+def test_the_range_shrinks_to_where_a_learner_works():
+    assert usable_range({}, 5, 640) == (5, 640)
+    assert usable_range({}, 700, 640) == (639, 640)
+    assert usable_range(looks(m640="xx"), 10, 640) == (10, 80)  # the geometric mean
+    assert usable_range(looks(m640="xx", m80="o"), 10, 640) == (10, 226)
+    assert usable_range(looks(m640="xx", m80="o", m226="xx"), 10, 640) == (10, 134)
+    assert usable_range(looks(m134="o", m200="xx"), 10, 640) == (10, 134)  # near enough
+    assert usable_range(looks(m135="o", m203="xx"), 10, 640) == (10, 165)  # not yet
+    assert usable_range(looks(m5="xx", m8="xx", m40="-"), 4, 640) == (9, 640)
+    assert usable_range(looks(m20="o", m30="xx", m40="o"), 4, 640) == (4, 640)
+    assert usable_range(looks(m12="xx"), 10, 640) is None  # no m is left between 10 and 12
+
+
+def test_scouts_leave_at_least_two_values_of_m():
+    passed = {(40, 0): BestLook(1.0, 1)}
+    assert open_range(passed, (1.0,), low=200, high=640) == (159, 160)
+
+
+def outcome(trial, accuracy, reason=""):
+    curves = {"validation_accuracy": [] if reason else [accuracy]}
+    run = Run(trial.trial_id, 0, "failed", None, 1, 0.1, {}, curves, "plain", reason)
+    return Outcome(trial, accuracy == 1.0, (run,))
+
+
+def asked(plan, learner):
+    """The scored trials of a played learner: m -> its accuracy, or the reason it fails."""
+    question = CardQuestion(plan, entry_of("tree"), "and3", 11)
+    trials = []
+    while (trial := question.take()) is not None:
+        trials.append(trial)
+        said = learner(trial)
+        made = (0.0, said) if isinstance(said, str) else (said, "")
+        question.record(outcome(trial, *made))
+    return question, trials
+
+
+def test_later_accuracies_have_the_trials_they_were_promised():
+    """All 24 trials of the first search are known to the second, which may add `more_trials`."""
+    plan = Plan(T=(11,), m_high=64, max_trials=8, more_trials=7, precision=1.0001)
+    _, trials = asked(plan, lambda trial: 0.6 if trial.index % 5 == 4 else 1.0)
+    assert len(trials) == 3 * 8 + 7 + 7
+
+
+def test_trouble_now_and_then_costs_a_trial_and_no_more():
+    plan = Plan(T=(11,), m_high=64, max_trials=8, accuracies=(1.0,))
+
+    def flaky(trial):
+        return "a crash" if trial.index % 3 == 2 else float(trial.m >= 20)
+
+    question, trials = asked(plan, flaky)
+    assert question.finished
+    assert len({(t.m, t.index) for t in trials}) == len(trials)  # no number is used twice
+    assert max(trial.m for trial in trials) == 64
+    assert len(evidence(question.scores)) <= 24 < len(question.scores) < 48
+
+
+def test_reference_rows_stand_beside_rows_of_the_same_protocol_alone(tmp_path):
+    """The reference learners were measured without noise, at random supports, with 1000 steps."""
+    quick = {"T": (20,), "m_high": 64, "max_trials": 8, "accuracies": (1.0,), "minutes": 0.0}
+    same = capax.card("tree", store=tmp_path / "a.sqlite", **quick)
+    assert set(same.names) > {"tree", "transformer"}
+    assert same.remarks == ()
+    other = {"noise": 0.2, "support": "contiguous", "steps": 10, "eval_every": 10}
+    made = capax.card("tree", store=tmp_path / "b.sqlite", **quick, **other)
+    assert made.names == ("tree",)
+    (remark,) = made.remarks
+    assert remark == ("reference learners are not shown: they were measured with "
+                      "support = random, not contiguous, noise = 0.0, not 0.2, steps = 1000, "
+                      "not 10, eval_every = 100, not 10")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("rates", (1e-3,)), ("tuning_trials", 1), ("validation_size", 64), ("stop_memorised", False)],
+)
+def test_every_field_that_changes_a_trial_keeps_reference_rows_away(field, value):
+    assert Plan().differs_from(reference_card().protocol) is None
+    assert REFERENCE.differs_from(reference_card().protocol) is None
+    assert field in Plan(**{field: value}).differs_from(reference_card().protocol)
+    assert (
+        Plan(m_high=64, max_trials=9, design="grid").differs_from(Plan().model_dump(mode="json"))
+        is None
+    )
+
+
+def test_the_first_trials_give_a_first_idea():
+    assert coarse_words({}, 1.0) == "no trial yet"
+    assert coarse_words({1e-3: looks(m40="x")}, 1.0) == "1 trial failed"
+    assert coarse_words({1e-3: looks(m40="-")}, 1.0) == "perhaps m* > 40, 1 tuning trial"
+    seen = {1e-3: looks(m20="-", m40="o", m80="o"), 1e-2: looks(m40="-")}
+    assert coarse_words(seen, 1.0) == "perhaps 20 < m* <= 40, 4 tuning trials"
+    assert coarse_words({None: looks(m20="o")}, 1.0) == "perhaps m* <= 20, 1 tuning trial"
+
+
+def test_the_middle_rate_is_looked_at_first_at_every_m():
+    question = CardQuestion(Plan(T=(11,)), entry_of("mlp"), "and3", 11)
+    question.begin()
+    first = [(t.spec.optimiser.lr, t.m) for t in question._waiting[:4]]
+    assert [rate for rate, _ in first[:3]] == [1e-3] * 3
+    assert first[0][1] > first[1][1] > first[2][1]
+    assert first[3][0] == 3e-3
