@@ -66,8 +66,22 @@ def test_the_command_prints_a_table_json_and_csv(tmp_path):
     shown = (*shown[:-1], tmp_path / "b.sqlite")
     table = typed("card", f"{BAD}:raises", *shown)
     assert "leap 1, degree 3, sensitivity 3" in table.stdout
-    said = "T = 7: 6 trials failed: bad_learners.py, line 16: KeyError: 'missing'"
+    said = "trials failed: bad_learners.py, line 16: KeyError: 'missing'"
     assert said in " ".join(table.stdout.split())
+    assert table.stdout.count("no answer") == 6  # every cell that was asked for says so
+    assert table.returncode == 1
+    assert "6 of 6 cells without an answer" in table.stderr
+
+
+def test_a_card_that_had_no_time_says_so_in_every_cell(tmp_path):
+    """The user's own learner is in the table, T by T, beside the reference learners."""
+    mine = ("--mine", f"{BAD}:majority", "--T", "20,50", "--minutes", "0")
+    made = typed("card", *mine, "--store", tmp_path / "a.sqlite")
+    assert made.returncode == 1
+    assert made.stdout.count("unfinished, no trial yet") == 6
+    assert "transformer" in made.stdout
+    assert "6 of 6 cells without an answer; the same command goes on" in made.stderr
+    assert "card: 0 of at most 288 trials" in made.stderr  # what is ahead, before it begins
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from capax.cards.measuring.card_question import NO_ANSWER, CardQuestion
 from capax.cards.measuring.looks import (
     BestLook,
     broken_m,
-    coarse_words,
+    coarse_answer,
     evidence,
     open_range,
     usable_range,
@@ -170,12 +170,13 @@ def test_every_field_that_changes_a_trial_keeps_reference_rows_away(field, value
 
 
 def test_the_first_trials_give_a_first_idea():
-    assert coarse_words({}, 1.0) == "no trial yet"
-    assert coarse_words({1e-3: looks(m40="x")}, 1.0) == "1 trial failed"
-    assert coarse_words({1e-3: looks(m40="-")}, 1.0) == "perhaps m* > 40, 1 tuning trial"
-    seen = {1e-3: looks(m20="-", m40="o", m80="o"), 1e-2: looks(m40="-")}
-    assert coarse_words(seen, 1.0) == "perhaps 20 < m* <= 40, 4 tuning trials"
-    assert coarse_words({None: looks(m20="o")}, 1.0) == "perhaps m* <= 20, 1 tuning trial"
+    assert coarse_answer({}, {}, 1.0) == "no trial yet"
+    assert coarse_answer({}, {1e-3: looks(m40="x")}, 1.0) == "1 tuning trial failed"
+    assert coarse_answer({}, {1e-3: looks(m40="-")}, 1.0) == "perhaps m* > 40, 1 tuning trial"
+    seen = {1e-3: looks(m20="-", m40="o", m80="ox"), 1e-2: looks(m40="-")}
+    assert coarse_answer({}, seen, 1.0) == "perhaps 20 < m* <= 40, 3 tuning trials"
+    assert coarse_answer(looks(m640="oo"), seen, 1.0) == "perhaps m* <= 640, 2 trials"
+    assert coarse_answer(looks(m640="o-"), seen, 1.0) == "perhaps m* > 640, 2 trials"
 
 
 def test_the_middle_rate_is_looked_at_first_at_every_m():

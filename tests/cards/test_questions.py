@@ -115,7 +115,7 @@ def test_a_learner_that_no_rate_helps_is_not_searched_for(design, probes):
     while (trial := question.take()) is not None:
         question.record(outcome(trial, 0.6))
     assert question.finished
-    assert [m for m, _ in question.scores] == [64] * probes + [32, 16] * (probes > 0)
+    assert [m for m, _ in question.scores] == [64] * probes + [32, 16, 8] * (probes > 0)
 
 
 def looks(*pairs):

@@ -26,7 +26,7 @@ from capax.cards.measuring.looks import (
     Looks,
     Rate,
     chosen_rate,
-    coarse_words,
+    coarse_answer,
     evidence,
     stored_looks,
     tuning_name,
@@ -153,10 +153,9 @@ def _note(cell: _Known, accuracy: float, found: Threshold | None) -> str:
         return found.status
     if cell.note:
         return cell.note
-    if found is not None:
-        more = "" if found.status in ("closed", "open") else f", {found.status}"
-        return f"{UNFINISHED}, {counted(found.trials, 'trial')}{more}"
-    return f"{UNFINISHED}, {coarse_words(cell.tuning, accuracy)}"
+    if found is not None and found.m_star is not None:
+        return f"{UNFINISHED}, {counted(found.trials, 'trial')}"
+    return f"{UNFINISHED}, {coarse_answer(cell.looks, cell.tuning, accuracy)}"
 
 
 def _tuning(plan: Plan, entry: Entry, name: str, T: int, store: Store) -> dict[Rate, Looks]:

@@ -13,7 +13,7 @@ from capax.cards.measuring.looks import (
     Rate,
     broken_m,
     chosen_rate,
-    coarse_words,
+    coarse_answer,
     evidence,
     from_the_middle,
     look_at,
@@ -24,7 +24,6 @@ from capax.cards.measuring.looks import (
 from capax.cards.protocol.matched_sizes import sizes
 from capax.cards.protocol.plan import TUNING_SEEDS, Plan
 from capax.cards.protocol.targets import target_of
-from capax.errors import counted
 from capax.learners.names import Entry
 from capax.sweep.family import Family
 from capax.sweep.known_families import family_of_entry
@@ -132,10 +131,10 @@ class CardQuestion(Question):
 
     @property
     def so_far(self) -> str:
-        """A first idea of m*, by the trials for the rate; then how the search goes."""
-        if self.scores:
-            return f"{counted(len(self.scores), 'trial')}, {self.num_solved} solved"
-        return coarse_words(self.tuning, max(self.plan.accuracies)) if self.num_done else ""
+        """A first idea of m*, by the trials for the rate, then by those that count."""
+        if not self.num_done:
+            return ""
+        return coarse_answer(self.scores, self.tuning, max(self.plan.accuracies))
 
     @property
     def most_trials(self) -> int:
@@ -185,7 +184,7 @@ class CardQuestion(Question):
         self._running.discard(cell)
         if self.is_over or self._progress is None:
             return
-        if look.trouble and self._usable != self._span:
+        if self._usable != self._span:
             self._next_search()  # in another range of m; trials under way are taken in as they come
             return
         if self._progress.is_open(cell):

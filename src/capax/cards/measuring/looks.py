@@ -151,14 +151,20 @@ def open_range(looks: Looks, accuracies: tuple[float, ...], low: int, high: int)
     return min(bottom, top - 1), top
 
 
-def coarse_words(tuning: dict[Rate, Looks], accuracy: float) -> str:
-    """What the trials for the rate say of m*, by the best rate so far."""
-    looks = evidence(tuning.get(chosen_rate(tuning), {}))
-    number = sum(len(known) for known in tuning.values())
-    if not looks:
-        return f"{counted(number, 'trial')} failed" if number else "no trial yet"
-    failed = max((m for (m, _), look in looks.items() if look.accuracy < accuracy), default=0)
-    passed = [m for (m, _), look in looks.items() if look.accuracy >= accuracy and m > failed]
+def coarse_words(looks: Looks, accuracy: float, kind: str = "trial") -> str:
+    """What few trials say of m*: between the largest m that failed and the next that passed."""
+    known = evidence(looks)
+    if not known:
+        return f"{counted(len(looks), kind)} failed" if looks else "no trial yet"
+    failed = max((m for (m, _), look in known.items() if look.accuracy < accuracy), default=0)
+    passed = [m for (m, _), look in known.items() if look.accuracy >= accuracy and m > failed]
     low = f"{failed} < " if failed and passed else ""
     what = f"{low}m* <= {min(passed)}" if passed else f"m* > {failed}"
-    return f"perhaps {what}, {counted(number, 'tuning trial')}"
+    return f"perhaps {what}, {counted(len(known), kind)}"
+
+
+def coarse_answer(scores: Looks, tuning: dict[Rate, Looks], accuracy: float) -> str:
+    """The same by the trials that count; before the first, by those of the best rate so far."""
+    if scores or not any(tuning.values()):
+        return coarse_words(scores, accuracy)
+    return coarse_words(tuning[chosen_rate(tuning)], accuracy, "tuning trial")

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,17 @@ from capax.cli.experiments import card_options as options
 from capax.cli.experiments.card_table import show_card
 from capax.cli.experiments.where import Address, On, Where, check_address
 from capax.cli.speaking.destinations import check_destinations
-from capax.cli.speaking.output import JsonFlag, emit, note, stderr
+from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import LabelNoise
-from capax.errors import InputError
+from capax.cli.speaking.watching import Report, watching
+from capax.errors import InputError, counted
 
 if TYPE_CHECKING:
     from capax.cards.answers.card_rows import Card
+    from capax.sweep.running.job import Status
+
+_PATIENCE = 20.0  # seconds before a card says what is known so far
+_LINES = 4  # of which it says so many at once
 
 
 def card(
@@ -46,7 +52,8 @@ def card(
 
     Per learner: m* with its interval at 100, 99 and 95 % accuracy, the ratio to what the best
     possible learner needs, the law of growth, the share of trials that passed, the learning rate
-    that was chosen, the cost. Intervals and laws are those of the rate shown.
+    that was chosen, the cost. Intervals and laws are those of the rate shown. Exit code 1 where a
+    cell has no answer yet: `--minutes` was too short, or every trial failed with an error.
 
     Example: `capax card transformer mlp lasso --T 20,50,100 --html card.html`
 
@@ -68,6 +75,7 @@ def card(
         )
     _written(made, html, csv)
     emit(made.to_dict(), as_json, lambda console: show_card(console, made))
+    _end(made)
 
 
 def _lengths(text: str) -> tuple[int, ...]:
@@ -95,7 +103,7 @@ def _measured(
             entry_of(name)  # an unknown one is told before the heavy imports
     from capax.cards.card import card as measure
 
-    with _progress() as told:
+    with _progress("card") as told:
         return measure(
             *names,
             T=lengths,
@@ -123,7 +131,10 @@ def _train_reference(
     entries, path = _entries(learners), _wanted(store)
     from capax.sweep.storage.store import Store
 
-    with Store.create_or_resume(path, REFERENCE.experiment(entries)) as opened, _progress() as told:
+    with (
+        Store.create_or_resume(path, REFERENCE.experiment(entries)) as opened,
+        _progress("reference") as told,
+    ):
         status = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
         (row,) = opened.select("SELECT count(*) AS trials FROM trials")
     whole = status.finished_jobs == status.jobs
@@ -191,28 +202,36 @@ def _command() -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
-    """A line that says what is at work; for a log one line a minute."""
-    from capax.progress import every_minute
+def _progress(title: str) -> "Iterator[Report]":
+    """Where the card stands, and first answers while they sharpen."""
+    with watching() as watch:
+        yield _Sharpening(watch.sweep(title))
 
-    console = stderr()
-    if not console.is_terminal:
-        with every_minute() as lines:
 
-            def remember(standing: Any) -> None:
-                lines.text = lambda: _said(standing)
+class _Sharpening:
+    """Passes a card's status on; says what is known so far, where answers take long."""
 
-            yield remember
+    def __init__(self, report: "Report") -> None:
+        self._report = report
+        self._said: tuple[str, ...] = ()
+        self._next = time.monotonic() + _PATIENCE
+
+    def __call__(self, status: "Status") -> None:
+        self._report(status)
+        if status.so_far != self._said and time.monotonic() >= self._next:
+            self._said, self._next = status.so_far, time.monotonic() + 60.0
+            for line in status.so_far[:_LINES]:
+                note(f"unfinished: {line}")
+
+
+def _end(made: "Card") -> None:
+    """Exit code 1 where a cell of the card has no answer, after a line that says so."""
+    if not made.unanswered:
         return
-    from rich.text import Text
-
-    with console.status("starting") as status:
-        yield lambda standing: status.update(Text(_said(standing)))
-
-
-def _said(standing: Any) -> str:
-    done = f"{standing.finished_jobs} of {standing.jobs} thresholds, {standing.trials} trials"
-    return f"{done}; {standing.at_work}"
+    cells = [row for row in made.rows if row.learner in made.measured]
+    left = f"{len(made.unanswered)} of {counted(len(cells), 'cell')} without an answer"
+    note(f"{left}; the same command goes on where this one stopped")
+    raise typer.Exit(1)
 
 
 def register(app: typer.Typer) -> None:

@@ -41,8 +41,12 @@ class Job:
         return all(question.is_over for question in self.questions)
 
     def take(self) -> Trial | None:
-        """The next trial to start; None while all questions wait for results."""
-        waiting = (q.take() for q in self.questions if not q.is_over)
+        """The next trial to start; None while all questions wait for results.
+
+        The question with the fewest trials first, so that none waits until another is answered.
+        """
+        fewest = sorted(self.questions, key=lambda q: q.num_done + q.num_running)
+        waiting = (q.take() for q in fewest if not q.is_over)
         return next((trial for trial in waiting if trial is not None), None)
 
     def record(self, outcome: Outcome) -> None:
