@@ -28,11 +28,17 @@ def made(seed=0, text=True, name=HOSTILE):
                 row |= {"kind": ["sparse", "broad"][head], "n95": 3.0 + layer, "n95_exponent": 0.1,
                         "n95_exponent_low": 0.0, "n95_exponent_high": 0.2, "mean_distance": 4.0,
                         "n95_exponent_shuffled": 0.3, "n95_exponent_random": 0.98,
-                        "effective_tokens": 2.0, "first_token_share": 0.2}  # fmt: skip
+                        "effective_tokens": 2.0, "first_token_share": 0.2,
+                        "loss_difference": 0.1 * layer, "loss_difference_low": 0.1 * layer - 0.05,
+                        "loss_difference_high": 0.2, "looks_at": [{"word": HOSTILE, "share": 0.5}],
+                        "examples": [{"from": "a", "to": HOSTILE, "back": 3, "weight": 0.9,
+                                      "context": f"{HOSTILE} a"}]}  # fmt: skip
             rows.append(row)
     about = {"kinds": [{"kind": "sparse", "rule": "a"}, {"kind": "broad", "rule": "b"}],
              "tokens_read": 128, "windows": 1, "longest_context": 128, "attention": "causal",
-             "rows_per_head": 30,
+             "rows_per_head": 30, "text_tokens": 158, "every_line_alone": False,
+             "ablation": {"heads": 6, "of": 6, "pieces": 9, "piece_tokens": 64,
+                          "loss": "next token"},
              "curves": {"T": LENGTHS, "n95": np.ones((3, 2, 4)).tolist(),
                         "median_n95": {"text": [1.0, 2.0, 3.0, 4.0], "shuffled": [2.0] * 4,
                                        "random": [14.0, 30.0, 60.0, 120.0]}}}  # fmt: skip
@@ -54,7 +60,11 @@ def test_the_page_has_every_head_and_says_what_is_vacuous(written):
     for word in ("Rigorous", "A comparison, not a bound", "Vacuous", "does not tell the two"):
         assert word in html
     assert HOSTILE not in html
-    assert html.count("<tr") >= 6 + 6 + 6
+    assert html.count("<tr") >= 6 + 6 + 6 + 6
+    assert "The text has 158 tokens. The model read 128 tokens in 1 window of up to 128" in html
+    telling = html[html.index('id="telling"') : html.index('id="facts"')]
+    assert telling.index("+0.200 (0.150 to 0.200)") < telling.index("+0.100 (0.050 to 0.200)")
+    assert "above 0 for 4 of these heads" in telling
 
 
 def test_without_text_the_page_has_fewer_sections(monkeypatch):
@@ -71,13 +81,18 @@ def test_maps_put_every_head_in_its_cell():
 
 
 def test_the_page_in_a_browser(written, open_file):
+    wide = open_file(written, 1200, 800)
+    cut = (
+        "[...document.querySelectorAll('#heads .scroll')].some(e => e.scrollWidth > e.clientWidth)"
+    )
+    assert not wide.evaluate(cut)
     page = open_file(written, 400, 800)
     page.wait_for_selector("#growth-median svg")
     assert page.evaluate("window.broken") is None
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    cell = "#heads tbody tr:first-child td:nth-child(1)"
+    cell = "#heads tbody tr:first-child td:nth-child(1) >> nth=0"
     assert page.locator(cell).inner_text() == "0"
-    page.locator("#heads button.sort", has_text="layer").click()
+    page.locator("#heads button.sort", has_text="layer").first.click()
     assert page.locator(cell).inner_text() == "2"
-    page.locator("#heads button.sort", has_text="layer").click()
+    page.locator("#heads button.sort", has_text="layer").first.click()
     assert page.locator(cell).inner_text() == "0"

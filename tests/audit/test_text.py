@@ -8,15 +8,19 @@ import tiny_models
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t as student
 
 from capax.audit.auditing import audit
 from capax.audit.layouts.table import recognise
 from capax.audit.reading.opening import open_checkpoint
+from capax.audit.text.ablation import ablation, interval, pieces_of
 from capax.audit.text.attention_watch import NAME, register, watch
 from capax.audit.text.growth import growth, slope_interval
 from capax.audit.text.kinds import RULES, kind_of
+from capax.audit.text.looking import FIRST, Looks
 from capax.audit.text.model import TEXT, build_model
 from capax.audit.text.statistics import row_statistics
+from capax.audit.text.telling import telling_heads, why_telling
 from capax.audit.text.text_tokens import Tokens
 from capax.audit.text.windows import Window, bidirectional_windows, causal_windows, shuffled
 from capax.errors import InputError
@@ -69,7 +73,9 @@ def test_streamed_statistics_equal_those_of_whole_eager_maps(name, tmp_path, mon
     tokens = tuple(int(t) for t in tiny_models.inputs_of(model)["input_ids"][0])
     window = Window(tokens, (0, 2, 3, 7, 10))
     register()
-    seen = watch(build_model(recognised, attention=NAME), [window], causal)
+    built, looks = build_model(recognised, attention=NAME, causal=causal), Looks()
+    seen = watch(built.body, [window], causal, looks=looks)
+    found = looks.found({token: f"<{token}>" for token in tokens})
     with torch.no_grad():
         maps = model(torch.tensor([tokens]), output_attentions=True).attentions
     rows = np.array(window.positions)
@@ -78,6 +84,120 @@ def test_streamed_statistics_equal_those_of_whole_eager_maps(name, tmp_path, mon
         np.testing.assert_array_equal(seen["T"], truth.T)
         for quantity, values in truth.values.items():
             np.testing.assert_allclose(seen[quantity][layer], values, rtol=2e-4, atol=2e-5)
+        for h, kept in enumerate(A[0].numpy()[:, rows]):
+            check_looks(found[layer, h], kept, rows, tokens)
+
+
+def check_looks(found, A, rows, tokens):
+    """Shares of words added up one by one; the first example is the largest weight there is."""
+    shares = {FIRST: A[:, 0].mean()}
+    for key, token in enumerate(tokens[1:], 1):
+        shares[f"<{token}>"] = shares.get(f"<{token}>", 0.0) + A[:, key].mean()
+    best = sorted(shares.values(), reverse=True)[:3]
+    np.testing.assert_allclose([one["share"] for one in found["looks_at"]], best, atol=2e-4)
+    for one in found["looks_at"]:
+        assert shares[one["word"]] == pytest.approx(one["share"], abs=2e-4)
+    tops = [(int(row.argmax()) == 0, -row.max(), i) for i, row in enumerate(A)]
+    first, weight, i = min(tops)
+    example = found["examples"][0]
+    assert example["weight"] == pytest.approx(-weight, abs=2e-4)
+    assert example["from"] == f"<{tokens[rows[i]]}>"
+    assert (example["to"] == FIRST) == first
+    assert tokens[rows[i] - example["back"]] == tokens[int(A[i].argmax())]
+
+
+@pytest.fixture(scope="module")
+def speakers(tmp_path_factory):
+    """Tiny models with a head for language: one that looks back, one that looks both ways."""
+    import transformers
+
+    made = {}
+    for name, kind in (("llama", "LlamaForCausalLM"), ("bert", "BertForMaskedLM")):
+        config = getattr(transformers, tiny_models.CONFIGS[name][0])(**tiny_models.CONFIGS[name][1])
+        torch.manual_seed(1)
+        model = getattr(transformers, kind)(config).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        folder = tmp_path_factory.mktemp(kind)
+        model.save_pretrained(folder)
+        made[name] = folder, model
+    return made
+
+
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_taking_a_head_out_is_zeroing_its_part_of_the_output_matrix(name, speakers, monkeypatch):
+    folder, model = speakers[name]
+    causal = name == "llama"
+    register()
+    built = build_model(recognise(open_checkpoint(folder)), attention=NAME, causal=causal)
+    rng = np.random.default_rng(2)
+    pieces = [tuple(int(t) for t in rng.integers(0, 30, 20)) for _ in range(9)]
+    found = ablation(built.whole, pieces, (2, 4), causal=causal, mask_token=30)
+    layers = model.model.layers if causal else model.bert.encoder.layer
+    for layer, h in [(0, 1), (1, 3)]:
+        weight = (layers[layer].self_attn.o_proj if causal
+                  else layers[layer].attention.output.dense).weight  # fmt: skip
+        k, whole = weight.shape[1] // 4, [plain_loss(model, piece, causal) for piece in pieces]
+        kept = weight.data.clone()
+        weight.data[:, h * k : (h + 1) * k] = 0
+        without = [plain_loss(model, piece, causal) for piece in pieces]
+        weight.data.copy_(kept)
+        differences = np.array(without) - np.array(whole)
+        row = found.rows[layer, h]
+        assert row["loss_difference"] == pytest.approx(differences.mean(), abs=1e-5)
+        half = student.ppf(1 - 0.05 / 16, 8) * differences.std(ddof=1) / 3
+        assert row["loss_difference_high"] - row["loss_difference"] == pytest.approx(half, abs=1e-5)
+    monkeypatch.setattr("capax.audit.text.ablation.MOST_HEADS", 2)
+    few = ablation(built.whole, pieces, (2, 4), causal=causal, mask_token=30)
+    assert len(few.rows) == 2 and few.about["pieces"] == 3 and few.about["of"] == 8
+
+
+def plain_loss(model, piece, causal):
+    """The same loss by transformers' own labels."""
+    ids = torch.tensor([piece])
+    labels = ids.clone()
+    if not causal:
+        labels[:] = -100
+        labels[0, 3:-1:7] = ids[0, 3:-1:7]
+        ids[0, 3:-1:7] = 30
+    with torch.no_grad():
+        return float(model(input_ids=ids, labels=labels).loss)
+
+
+def test_intervals_of_all_heads_hold_together():
+    """400 audits of 20 heads; P(fewer than 360 cover all 20 at 95 %) < 1e-4."""
+    rng = np.random.default_rng(3)
+    whole = 0
+    for _ in range(400):
+        mean, half = interval(0.3 + rng.normal(size=(10, 20)))
+        whole += bool((np.abs(mean - 0.3) <= half).all())
+    assert 360 <= whole < 400
+
+
+def test_pieces_do_not_overlap_and_are_long_enough():
+    stream = tuple(range(1000))
+    pieces = pieces_of(Tokens((stream,), 7, 8), 32, lines=False)
+    assert len(pieces) == 16 and {len(piece) for piece in pieces} == {32}
+    inside = [token for piece in pieces for token in piece[1:-1]]
+    assert inside == list(range(480))
+    assert pieces_of(Tokens((stream[:100],)), 32, lines=False) == []
+    lines = pieces_of(Tokens((stream[:5], stream[:20], stream[:90])), 512, lines=True)
+    assert [len(line) for line in lines] == [20, 64]
+
+
+def test_the_most_telling_heads_come_first():
+    row = {"looks_at": [{"word": "a", "share": 0.5}], "far_peak": 0.1}
+    rows = [row | {"head": h, "loss_difference": loss, "loss_difference_low": low}
+            for h, (loss, low) in enumerate([(0.1, -1.0), (None, None), (0.5, 0.2)])]  # fmt: skip
+    assert [one["head"] for one in telling_heads(rows)] == [2, 0]
+    peaks = [row | {"head": h, "far_peak": peak} for h, peak in enumerate([0.2, 0.9])]
+    assert [one["head"] for one in telling_heads(peaks)] == [1, 0]
+    assert telling_heads([{"head": 0}]) == []
+    done = {"heads": 2, "of": 3, "pieces": 9, "piece_tokens": 64, "loss": "next token"}
+    assert "above 0 for 1 of these heads" in why_telling(rows, {"ablation": done})
+    why = why_telling(peaks, {"ablation": {"heads": 0, "reason": "no words"}})
+    assert why.startswith("No head was taken out: no words.")
 
 
 def test_exponents_of_known_growth():
@@ -156,6 +276,9 @@ def test_the_command_with_text_in_pieces(spoken):
     wanted = {"effective_tokens", "n95", "n95_exponent", "n95_exponent_low", "n95_exponent_random",
               "n95_exponent_shuffled", "first_token_share", "mean_distance", "kind"}  # fmt: skip
     assert all(row.keys() >= wanted for row in payload["rows"])
+    assert all(len(row["looks_at"]) == len(row["examples"]) == 3 for row in payload["rows"])
+    assert payload["text"]["text_tokens"] == 400
+    assert "no weights of a head" in payload["text"]["ablation"]["reason"]
     assert payload["text"]["longest_context"] == 256
     curves = payload["text"]["curves"]
     assert np.array(curves["n95"]).shape == (2, 4, len(curves["T"]))
@@ -163,6 +286,7 @@ def test_the_command_with_text_in_pieces(spoken):
     table = typed("audit", spoken, "--text", spoken / "text.txt", "--split", "spaces", "--sort",
                   "n95").stdout  # fmt: skip
     assert "shuffled" in table and "first-token: at least half" in table
+    assert "The text has 400 tokens. The model read" in table and "Most telling heads" in table
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,32 @@ from statistics import median
 from typing import Any
 
 from capax.audit.auditing import READINGS, Audit
+from capax.audit.text.telling import reading_in_words
 from capax.figures.heads.audit_heatmaps import available, draw_head_maps
 from capax.files import write_atomically
 from capax.html import escaped, tag
 from capax.report.charts import Chart
 from capax.report.page import Finding, Page, Section, chart_frame, render_page
 from capax.report.tables import facts, folded, paragraph, table
+from capax.report.telling_section import telling_section
 from capax.report.vector import inline_pair
 
-HEAD_COLUMNS = ("part", "layer", "head", "kind", "n95", "n95_exponent", "n95_exponent_low",
-                "n95_exponent_high", "n95_exponent_shuffled", "n95_exponent_random",
-                "effective_tokens", "first_token_share", "mean_distance", "W_QK_F",
-                "ratio_to_random", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21", "score_radius",
-                "W_QK_F_max", "D_max", "capacity_share")  # fmt: skip
+# Two tables with short headings: one with all columns is wider than any screen.
+HEAD_TABLES = {
+    "On this text": {
+        "kind": "kind", "loss_difference": "loss", "loss_difference_low": "from",
+        "loss_difference_high": "to", "n95": "n95", "n95_exponent": "exponent",
+        "n95_exponent_low": "low", "n95_exponent_high": "high",
+        "n95_exponent_shuffled": "shuffled", "n95_exponent_random": "random",
+        "effective_tokens": "effective", "first_token_share": "first", "mean_distance": "distance",
+    },
+    "From the weights": {
+        "W_QK_F": "W_QK F", "ratio_to_random": "to random", "W_QK_2": "W_QK 2",
+        "stable_rank": "rank", "W_VO_2": "W_VO 2", "W_VO_21": "W_VO 2,1",
+        "score_radius": "radius", "W_QK_F_max": "F max", "D_max": "at D",
+        "capacity_share": "share",
+    },
+}  # fmt: skip
 Comparisons = Sequence[Mapping[str, Any]]
 
 
@@ -32,6 +45,7 @@ def write_audit_page(found: Audit, comparisons: Comparisons, path: Path | str) -
 
 def audit_page(found: Audit, comparisons: Comparisons = ()) -> Page:
     """The page of one audit and its comparisons."""
+    first = [telling_section(found)] if found.text is not None else []
     text = [_kinds_section(found), _growth_section(found)] if found.text is not None else []
     against = [_comparison_section(comparisons)] if comparisons else []
     name = Path(found.path).parent.name if Path(found.path).stem in (
@@ -42,6 +56,7 @@ def audit_page(found: Audit, comparisons: Comparisons = ()) -> Page:
         + (", and what it did on a text." if found.text is not None else "."),
         findings=tuple(_findings(found)),
         sections=(
+            *first,
             _facts_section(found),
             *text,
             *against,
@@ -90,12 +105,8 @@ def _facts_section(found: Audit) -> Section:
 def _kinds_section(found: Audit) -> Section:
     about, counts = found.text or {}, Counter(row["kind"] for row in found.rows)
     rows = [[rule["kind"], rule["rule"], counts[rule["kind"]]] for rule in about["kinds"]]
-    read = (
-        f"{about['tokens_read']} tokens in {about['windows']} windows, contexts up to "
-        f"{about['longest_context']}, {about['attention']}; {about['rows_per_head']} rows of every "
-        "head. Rules are tried in this order; shares are means over the longer half of contexts."
-    )
-    html = paragraph(read) + table(["kind", "rule", "heads"], "llr", rows)
+    html = paragraph(reading_in_words(about)) + table(["kind", "rule", "heads"], "llr", rows)
+    html += paragraph("The rules are tried in this order.")
     return Section("kinds", "Kinds", "What the heads did", html)
 
 
@@ -181,17 +192,30 @@ def _differences(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _table_section(found: Audit) -> Section:
-    names = [n for n in HEAD_COLUMNS if any(row.get(n) not in (None, "") for row in found.rows)]
-    rows = [[_cell(row.get(name)) for name in names] for row in found.rows]
-    html = paragraph("Click a heading to sort. --csv and --json have the same numbers in full.")
-    html += tag("div", table(names, "r" * len(names), rows), "sortable")
+    html = paragraph(
+        "Click a heading to sort. --csv and --json have the same numbers in full. rank: stable "
+        "rank of W_QK. radius: no score is larger. F max, at D: the largest W_QK F over all "
+        "distances, and where. share: of the capacity of all heads. loss, from, to: rise of the "
+        "loss without the head, and its interval. low, high: interval of the fitted exponent."
+    )
+    for title, columns in HEAD_TABLES.items():
+        known = [n for n in columns if any(row.get(n) not in (None, "") for row in found.rows)]
+        if not known:
+            continue
+        part = ["part"] if any(row["part"] for row in found.rows) else []
+        names = [*part, "layer", "head", *known]
+        rows = [[_cell(row.get(name), 3) for name in names] for row in found.rows]
+        headings = [columns.get(name, name) for name in names]
+        html += tag("h3", title) + tag("div", table(headings, "r" * len(names), rows), "sortable")
     return Section("heads", "Heads", "Every head", html)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, digits: int = 4) -> str:
     if value is None:
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.{digits}g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.0e}"
+    return str(value)
 
 
 def _short(values: Sequence[float]) -> list[float]:

@@ -5,11 +5,14 @@ softmax as its eager functions do, 256 queries at once, looks at the rows it was
 the strip go. No map of all heads, and no T x T map of one, is ever held.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from capax.audit.text.looking import Looks
 from capax.audit.text.model import packages
 from capax.audit.text.statistics import NAMES, row_statistics
 from capax.audit.text.windows import Window
@@ -20,9 +23,15 @@ STRIP = 256
 
 @dataclass
 class Watcher:
-    """What is being looked at, and what was seen: for every layer, statistics of rows."""
+    """What is being looked at, and what was seen: for every layer, statistics of rows.
+
+    looks: collects words and examples as well, where given. kept: factors [batch, L, H] on the
+    outputs of heads, where given.
+    """
 
     causal: bool
+    looks: Looks | None = None
+    kept: Any = None
     positions: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     layer: int = 0
     seen: list[dict[str, list[np.ndarray]]] = field(default_factory=list)
@@ -30,6 +39,8 @@ class Watcher:
     def begin(self, window: Window) -> None:
         """A new forward pass: layers are counted from 0 again."""
         self.positions, self.layer = np.asarray(window.positions), 0
+        if self.looks is not None:
+            self.looks.begin(window)
 
     def look(self, A: Any, start: int) -> None:
         """Statistics of the wanted rows of a strip A [H, rows, keys] that begins at row `start`."""
@@ -38,7 +49,10 @@ class Watcher:
         if not len(rows):
             return
         keys = int(rows[-1]) + 1 if self.causal else A.shape[2]
-        found = row_statistics(A[:, rows - start, :keys].numpy(), rows, self.causal)
+        seen = A[:, rows - start, :keys].numpy()
+        found = row_statistics(seen, rows, self.causal)
+        if self.looks is not None:
+            self.looks.add(self.layer, seen, rows)
         while len(self.seen) <= self.layer:
             self.seen.append({name: [] for name in ("T", *NAMES)})
         store = self.seen[self.layer]
@@ -77,7 +91,10 @@ def _attend(
             S = S + attention_mask[:, :, rows, : S.shape[-1]]
         A = torch.softmax(S, dim=-1, dtype=torch.float32)
         out[:, :, rows] = A.to(value.dtype) @ value[:, :, seen]
-        watcher.look(A[0], start)
+        if len(watcher.positions):
+            watcher.look(A[0], start)
+    if watcher.kept is not None:
+        out = out * watcher.kept[:, watcher.layer, :, None, None]
     watcher.layer += 1
     return out.transpose(1, 2).contiguous(), None
 
@@ -91,20 +108,26 @@ def register() -> None:
     AttentionMaskInterface.register(NAME, eager_mask)
 
 
+@contextmanager
+def watching(causal: bool, *, looks: Looks | None = None, kept: Any = None) -> Iterator[Watcher]:
+    """A watcher for the forward passes inside."""
+    watcher = Watcher(causal, looks, kept)
+    _WATCHER.append(watcher)
+    try:
+        yield watcher
+    finally:
+        _WATCHER.pop()
+
+
 def watch(
-    model: Any, windows: list[Window], causal: bool, step: Any = None
+    model: Any, windows: list[Window], causal: bool, step: Any = None, looks: Looks | None = None
 ) -> dict[str, np.ndarray]:
     """Read all windows; statistics of all heads at the kept rows."""
     torch, _ = packages()
-    watcher = Watcher(causal)
-    _WATCHER.append(watcher)
-    try:
-        with torch.no_grad():
-            for window in windows:
-                watcher.begin(window)
-                model(input_ids=torch.tensor([window.tokens]))
-                if step is not None:
-                    step()
-    finally:
-        _WATCHER.pop()
+    with torch.no_grad(), watching(causal, looks=looks) as watcher:
+        for window in windows:
+            watcher.begin(window)
+            model(input_ids=torch.tensor([window.tokens]))
+            if step is not None:
+                step()
     return watcher.collected()

@@ -12,10 +12,18 @@ from typing import Any
 import numpy as np
 
 from capax.audit.layouts.table import Recognised
+from capax.audit.text.ablation import (
+    FEWEST_PIECES,
+    SHORTEST_PIECE,
+    Ablation,
+    ablation,
+    pieces_of,
+)
 from capax.audit.text.attention_watch import NAME, register, watch
 from capax.audit.text.growth import Growth, growth
 from capax.audit.text.kinds import RULES, kind_of
-from capax.audit.text.model import build_model
+from capax.audit.text.looking import Looks
+from capax.audit.text.model import BuiltModel, build_model, random_model
 from capax.audit.text.refusals import BIDIRECTIONAL
 from capax.audit.text.statistics import NAMES
 from capax.audit.text.text_tokens import Tokens, read_tokens
@@ -25,6 +33,7 @@ from capax.identity import key_words
 
 Progress = Callable[[str, int, int], None]
 SHUFFLED, RANDOM = "shuffled", "random"
+LOSS = ("loss_difference", "loss_difference_low", "loss_difference_high")
 
 
 @dataclass(frozen=True)
@@ -50,14 +59,35 @@ def text_findings(
     plain = _windows(tokens, recognised, causal, lines)
     mixed = _windows(shuffled(tokens, seed), recognised, causal, lines)
     register()
-    step = _counter(progress, 3 * len(plain))
-    model = build_model(recognised, attention=NAME)
-    seen = watch(model, plain, causal, step)
-    others = {SHUFFLED: watch(model, mixed, causal, step)}
-    del model
-    others[RANDOM] = watch(build_model(recognised, attention=NAME, seed=seed), plain, causal, step)
+    pieces = pieces_of(tokens, recognised.facts.limit, lines)
+    step = _counter(progress, 3 * len(plain) + len(pieces))
+    model, looks = build_model(recognised, attention=NAME, causal=causal), Looks()
+    seen = watch(model.body, plain, causal, step, looks)
     _check_shape(seen, recognised)
-    return _joined(seen, others, _about(path, plain, causal, lines))
+    others = {SHUFFLED: watch(model.body, mixed, causal, step)}
+    without, why = None, _no_ablation(model, tokens, causal, pieces)
+    if not why:
+        without = ablation(model.whole, pieces, seen["n95"].shape[:2], causal=causal,
+                           mask_token=tokens.mask, step=step)  # fmt: skip
+    del model
+    drawn = random_model(recognised, attention=NAME, seed=seed)
+    others[RANDOM] = watch(drawn, plain, causal, step)
+    about = _about(path, tokens, plain, causal, lines)
+    about["ablation"] = without.about if without else {"heads": 0, "reason": why}
+    return _joined(seen, others, about, looks.found(tokens.words), without)
+
+
+def _no_ablation(
+    model: BuiltModel, tokens: Tokens, causal: bool, pieces: list[tuple[int, ...]]
+) -> str:
+    """Why no head is taken out, or nothing."""
+    if model.whole is None:
+        return "the file has no weights of a head that predicts tokens"
+    if not causal and tokens.mask is None:
+        return "the vocabulary has no token that masks another one"
+    if len(pieces) < FEWEST_PIECES:
+        return f"the text has fewer than {FEWEST_PIECES} pieces of {SHORTEST_PIECE} tokens"
+    return ""
 
 
 def _windows(tokens: Tokens, recognised: Recognised, causal: bool, lines: bool) -> list[Window]:
@@ -76,9 +106,12 @@ def _check_shape(seen: dict[str, np.ndarray], recognised: Recognised) -> None:
             seen["n95"].shape[:2])  # fmt: skip
 
 
-def _about(path: Path, windows: list[Window], causal: bool, lines: bool) -> dict[str, Any]:
+def _about(
+    path: Path, tokens: Tokens, windows: list[Window], causal: bool, lines: bool
+) -> dict[str, Any]:
     return {
         "text": str(path),
+        "text_tokens": sum(len(sequence) for sequence in tokens.sequences),
         "windows": len(windows),
         "tokens_read": sum(len(window.tokens) for window in windows),
         "longest_context": max(len(window.tokens) for window in windows),
@@ -90,8 +123,9 @@ def _about(path: Path, windows: list[Window], causal: bool, lines: bool) -> dict
 
 
 def _joined(
-    seen: dict[str, np.ndarray], others: dict[str, dict[str, np.ndarray]], about: dict[str, Any]
-) -> Findings:
+    seen: dict[str, np.ndarray], others: dict[str, dict[str, np.ndarray]], about: dict[str, Any],
+    looks: dict[tuple[int, int], dict[str, Any]], without: Ablation | None,
+) -> Findings:  # fmt: skip
     grown = growth(seen["T"], seen["n95"])
     baselines = {name: growth(other["T"], other["n95"]) for name, other in others.items()}
     means = {name: _long_mean(seen, name) for name in NAMES}
@@ -104,7 +138,9 @@ def _joined(
         for which, base in baselines.items():
             row[f"n95_{which}"] = float(base_means[which][layer, head])
             row[f"n95_exponent_{which}"] = _at(base.slope, layer, head)
-        rows[layer, head] = row | {"kind": kind_of(row)}
+        if without is not None:
+            row |= without.rows.get((layer, head), dict.fromkeys(LOSS))
+        rows[layer, head] = row | {"kind": kind_of(row)} | looks[layer, head]
     return Findings(rows, about | {"curves": _curves(grown, baselines)})
 
 

@@ -5,17 +5,20 @@ so a pickle is not run here either, and GGUF needs nothing but this. Nothing is 
 """
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from capax.audit.layouts.table import Recognised
-from capax.errors import InputError
+from capax.errors import InputError, require
 
 # Families that read text with one stack of self-attention.
 TEXT = {"GPT-2", "GPT-NeoX", "BERT", "RoBERTa", "DistilBERT", "ALBERT", "Llama", "Mistral", "Qwen2",
         "Qwen3", "Phi-3", "Gemma 2", "Gemma 3", "OPT"}  # fmt: skip
-EVERYWHERE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
+EVERYWHERE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm",
+              "output": "lm_head"}  # fmt: skip
+BUILDING = (ValueError, RuntimeError, KeyError, OSError, TypeError)
 IN_A_BLOCK = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
               "ffn_norm": "post_attention_layernorm"}  # fmt: skip
 
@@ -35,24 +38,51 @@ def packages() -> tuple[Any, Any]:
     return torch, transformers
 
 
-def build_model(recognised: Recognised, *, attention: str, seed: int | None = None) -> Any:
-    """The model with the weights of the file, or with random ones where `seed` is given."""
+@dataclass(frozen=True)
+class BuiltModel:
+    """The model without its head, and with its head for language where the file has one."""
+
+    body: Any
+    whole: Any = None
+
+
+def build_model(recognised: Recognised, *, attention: str, causal: bool) -> BuiltModel:
+    """The model with the weights of the file."""
     torch, transformers = packages()
     config = _config(recognised, transformers)
-    torch.manual_seed(0 if seed is None else seed)
+    torch.manual_seed(0)
+    kinds = (transformers.MODEL_FOR_CAUSAL_LM_MAPPING if causal
+             else transformers.MODEL_FOR_MASKED_LM_MAPPING)  # fmt: skip
     try:
-        if seed is not None:
-            drawn = transformers.AutoModel.from_config(config, attn_implementation=attention)
-            return drawn.eval().float()
-        state = _state(recognised, torch)
-        made = transformers.MODEL_MAPPING[type(config)]
-        filled = made.from_pretrained(None, config=config, state_dict=state,
-                                             attn_implementation=attention)  # fmt: skip
-    except (ValueError, RuntimeError, KeyError, OSError, TypeError) as error:
+        filled, info = kinds[type(config)].from_pretrained(
+            None, config=config, state_dict=_state(recognised, torch),
+            attn_implementation=attention, output_loading_info=True,
+        )  # fmt: skip
+    except BUILDING as error:
         raise InputError(
             f"--text: transformers could not build the model ({str(error)[:120]})"
         ) from None
-    return filled.eval().float()
+    filled = filled.eval().float()
+    missing, body = sorted(info["missing_keys"]), f"{filled.base_model_prefix}."
+    lost = [name for name in missing if name.startswith(body)]
+    require(
+        not lost, "--text", f"all weights of the model, {lost[:1]} among them", "a file without"
+    )
+    return BuiltModel(filled.base_model, None if missing else filled)
+
+
+def random_model(recognised: Recognised, *, attention: str, seed: int) -> Any:
+    """The same architecture with random weights, without a head."""
+    torch, transformers = packages()
+    config = _config(recognised, transformers)
+    torch.manual_seed(seed)
+    try:
+        drawn = transformers.AutoModel.from_config(config, attn_implementation=attention)
+    except BUILDING as error:
+        raise InputError(
+            f"--text: transformers could not build the model ({str(error)[:120]})"
+        ) from None
+    return drawn.eval().float()
 
 
 def _config(recognised: Recognised, transformers: Any) -> Any:

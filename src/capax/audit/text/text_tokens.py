@@ -1,7 +1,7 @@
 """Text as token numbers: by the checkpoint's tokenizer, or already split and looked up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,16 @@ LARGEST_TEXT = 64 * 2**20
 
 @dataclass(frozen=True)
 class Tokens:
-    """Sequences of token numbers; first and last stand around every window, where known."""
+    """Sequences of token numbers; first and last stand around every window, where known.
+
+    mask: the token that hides another one. words: texts of the tokens that occur.
+    """
 
     sequences: tuple[tuple[int, ...], ...]
     first: int | None = None
     last: int | None = None
+    mask: int | None = None
+    words: Mapping[int, str] = field(default_factory=dict)
 
 
 def read_tokens(path: Path, recognised: Recognised, *, split: str, lines: bool) -> Tokens:
@@ -38,7 +43,10 @@ def read_tokens(path: Path, recognised: Recognised, *, split: str, lines: bool) 
     first, last = (
         (tokenizer.cls_token_id, tokenizer.sep_token_id) if bidirectional else (None, None)
     )
-    return _checked(Tokens(found, first, last), recognised)
+    around = {token for token in (first, last) if token is not None}
+    used = around.union(*found)
+    words: dict[int, str] = {token: tokenizer.decode([token]) for token in used}
+    return _checked(Tokens(found, first, last, tokenizer.mask_token_id, words), recognised)
 
 
 def _tokenizer(recognised: Recognised, folder: Path) -> Any:
@@ -63,7 +71,9 @@ def _looked_up(parts: list[str], folder: Path) -> Tokens:
         words = read_text(path, LARGEST_TEXT).splitlines()
     numbers = {word.strip(): i for i, word in enumerate(words)}
     sequences = tuple(tuple(_number(piece, numbers) for piece in part.split()) for part in parts)
-    return Tokens(sequences, numbers.get("[CLS]"), numbers.get("[SEP]"))
+    names = dict(enumerate(word.strip() + " " for word in words))
+    first, last, mask = (numbers.get(f"[{name}]") for name in ("CLS", "SEP", "MASK"))
+    return Tokens(sequences, first, last, mask, names)
 
 
 def _number(piece: str, numbers: Mapping[str, int]) -> int:

@@ -5,7 +5,7 @@ in a context of T tokens. So one long window gives all lengths, and several shor
 short contexts would be seen once. A bidirectional model needs a window for every length.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def shuffled(tokens: Tokens, seed: int) -> Tokens:
     """The same tokens in random order, inside each sequence: the words without the language."""
     rng = np.random.default_rng(seed)
     mixed = tuple(tuple(int(t) for t in rng.permutation(s)) for s in tokens.sequences)
-    return Tokens(mixed, tokens.first, tokens.last)
+    return replace(tokens, sequences=mixed)
 
 
 def _whole(tokens: Tokens, inside: tuple[int, ...]) -> Window:

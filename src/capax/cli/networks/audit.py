@@ -94,7 +94,7 @@ def _with_progress(work: Any) -> Any:
 def _sorted(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
     if not column:
         return rows
-    known = [name for name, value in rows[0].items() if not isinstance(value, str)]
+    known = [name for name, value in rows[0].items() if not isinstance(value, str | list)]
     require(column in known, "--sort", f"a column among {', '.join(known)}", column)
     return sorted(rows, key=lambda row: (row[column] is None, -(row[column] or 0)))
 
@@ -109,8 +109,15 @@ def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names)
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _flat(value) for name, value in row.items()} for row in rows)
     write_atomically(path, lambda file: file.write(text.getvalue().encode()))
+
+
+def _flat(value: Any) -> Any:
+    """Lists of words and examples as JSON in one cell."""
+    from json import dumps
+
+    return dumps(value, ensure_ascii=False) if isinstance(value, list) else value
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""What `capax audit` prints: the model's facts, the table of heads, comparisons."""
+"""The output of `capax audit`: the model's facts, the table of heads, comparisons."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -69,16 +69,30 @@ def _render_rows(rows: list[dict[str, Any]], console: Terminal) -> None:
 def _render_text(found: "Audit", console: Terminal) -> None:
     from collections import Counter
 
+    from capax.audit.text.telling import (
+        example_in_words,
+        looks_in_words,
+        loss_in_words,
+        reading_in_words,
+        telling_heads,
+        why_telling,
+    )
+
     about = found.text
     if about is None:
         return
-    console.print(
-        f"text: {about['tokens_read']} tokens in {about['windows']} windows, contexts up to "
-        f"{about['longest_context']}; shares and n95 are means over the longer half of contexts",
-    )  # fmt: skip
+    console.print(reading_in_words(about))
     counts = Counter(row["kind"] for row in found.rows)
     for rule in about["kinds"]:
         console.print(f"{counts[rule['kind']]:5d}  {rule['kind']}: {rule['rule']}")
+    console.table(
+        [[row["layer"], row["head"], row["kind"], loss_in_words(row), looks_in_words(row),
+          "; ".join(map(example_in_words, row["examples"][:1]))]
+         for row in telling_heads(found.rows)],
+        head=["layer", "head", "kind", "loss without it", "looks at", "example"], align="rrllll",
+        title="Most telling heads",
+    )  # fmt: skip
+    console.print(why_telling(found.rows, about), style="dim")
 
 
 def _cell(name: str, value: Any) -> str:
