@@ -1,6 +1,7 @@
 """`capax bound` tells one story: what is assumed, which T, rigorous or not, one m."""
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -24,7 +25,10 @@ from capax.attention import (
     save,
 )
 from capax.capacity.certificates.margin_bounds import realizable_bound
+from capax.capacity.network.paper_style import paper_style_cover
+from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.model_bounds import measure
+from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 from capax.cli.theory import bound_command as bound
 from capax.errors import InputError
 
@@ -72,6 +76,23 @@ def test_the_lead_example_says_something():
     assert payload["vacuous"] is False
     assert payload["value"] < 0.2
     assert payload["status"] == "rigorous"
+
+
+def test_the_papers_constant_stands_beside_ours():
+    sizes = ("-T", 9, "-m", 11, "--margin", 0.5, "-d", 16)
+    for norms, paper in {
+        "W_QK=2,W_QK_T_21=3,v=1.5": paper_style_cover(3.0, 1.5, 1.5, Sample(11, 9), 0.25),
+        "W_QK=2,W_V=1,W_V_21=2,w=3,B_X=2": paper_style_cover(
+            8.0, 1.0, 2.0, Sample(11, 9), 0.25, L_out=3.0, B_X=2.0, B_z=2.0
+        ),
+    }.items():
+        found = json.loads(run("--norms", norms, *sizes, "--json"))["log_cover_compared"]
+        assert found["log10_paper"] == pytest.approx(paper.log_value / math.log(10))
+        ours = class_from_norms(parse_norms(norms), d=16).cover(Sample(11, 9), 0.25)
+        assert found["log10_ours"] == pytest.approx(ours.log_value / math.log(10))
+        text = run("--norms", norms, *sizes)
+        assert "with the paper's constants" in text
+        assert ("W_QK_T_21 taken as sqrt(d) W_QK" in text) == ("T_21" not in norms)
 
 
 def test_a_margin_that_was_not_measured_is_an_assumption():

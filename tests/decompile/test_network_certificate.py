@@ -238,6 +238,22 @@ def test_bits_that_follow_the_law_are_rarely_refused_and_others_are():
         decompile(lambda X: X[:, 0], task_evidence(task), T=6, p=0.5, effort=QUICK)
 
 
+def test_the_test_of_the_bits_is_exact_and_divided_by_the_positions():
+    """60 fair bits at each of 30 positions: 2 T P[Bin <= k] against 1e-4, one count apart."""
+    from scipy.stats import binom
+
+    k = next(k for k in range(60) if 60 * binom.cdf(k, 60, 0.5) >= 1e-4)
+    for ones, refused in ((k, False), (60 - k, False), (k - 1, True), (61 - k, True)):
+        X = np.tile(np.arange(60)[:, None] < 30, (1, 30)).astype(np.uint8)
+        X[:, 7] = np.arange(60) < ones
+        if refused:
+            with pytest.raises(InputError, match=rf"x7 is 1 in {ones} of 60"):
+                check_bits(X, 0.5)
+            check_bits(X, 0.5, Draws(10**9))  # an accepted set may be as rare as acceptance
+        else:
+            check_bits(X, 0.5)
+
+
 # Hold-out rows
 
 

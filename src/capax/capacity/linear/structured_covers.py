@@ -1,4 +1,4 @@
-"""Covers of whole matrices in Frobenius norm: by rank and by entries. Neither feels m nor T.
+"""Covers of whole matrices in Frobenius norm: by rank and by entries. Neither depends on m or T.
 
 A cover of W within e in Frobenius norm covers x -> W^T x within e b at every point of length b, and
 z^T W x within e b at every pair with ||z|| ||x|| <= b: no sample is needed.

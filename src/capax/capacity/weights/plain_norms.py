@@ -12,11 +12,14 @@ import math
 from difflib import get_close_matches
 from typing import Any
 
+from capax.capacity.bound import Bound
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.function_class import FunctionClass, check_norms
 from capax.capacity.network.head_bounds import attention_head, linear_head, scalar_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.paper_network import PaperLayer, paper_network
+from capax.capacity.network.paper_style import paper_style_cover
+from capax.capacity.network.sample_points import Sample
 from capax.capacity.network.weighting import SOFTMAX, only_lipschitz
 from capax.errors import InputError, require
 
@@ -90,6 +93,25 @@ def class_from_norms(
         return attention_head(*first, L_out=L_sigma * W_C, **known)
     c = norms["c_2"] if kind == "a read-out c" else W_C * norms["w_2"]
     return scalar_head(*first, c, L_sigma=L_sigma, **known)
+
+
+def paper_cover_from_norms(
+    norms: dict[str, float], sample: Sample, eps: float, *, d: int, k: int | None = None
+) -> Bound:
+    """ln N of the same head with the paper's constants (`paper_style_cover`), for comparison.
+
+    ||W_QK^T||_{2,1} is at most sqrt(d) ||W_QK||_F where it is not given. A linear read-out v has
+    one column, so both norms of its values are |v|.
+    """
+    radius = norms.get("B_X", 1.0)
+    known = {"B_X": radius, "B_z": norms.get("B_z", radius)}
+    rows = norms.get("W_QK_T_21", norms["W_QK_F"] * math.sqrt(d))
+    if "v_2" in norms:
+        return paper_style_cover(rows, norms["v_2"], norms["v_2"], sample, eps, **known)
+    values = matrix_from(norms, "W_V", d if k is None else k, d)
+    read_out = norms.get("c_2", norms.get("W_C_2", 1.0) * norms.get("w_2", 1.0))
+    known["L_out"] = norms.get("L_sigma", 1.0) * read_out
+    return paper_style_cover(rows, values.norm_2, values.norm_2_1, sample, eps, **known)
 
 
 def _kind(norms: dict[str, float], layers: int) -> str:

@@ -1,5 +1,6 @@
 """What `capax bound` prints: the headline, the table of all routes, the table of heads."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from capax.cli.speaking.output import note
@@ -25,6 +26,8 @@ def render(
         _render_certificate(answer, payload["target"], explain, console)
     if "heads" in payload:
         _render_heads(payload["heads"], console)
+    if "log_cover_compared" in payload:
+        _render_compared(payload["log_cover_compared"], console)
     if "decision" in payload:
         console.print(f"decision: {payload['decision']}")
     for check in payload.get("applies", ()):
@@ -32,6 +35,20 @@ def render(
         console.print(f"applies to {payload['kind_of_model']}: {text}")
     if "plot" in payload:
         console.print(f"picture written to {payload['plot']}")
+
+
+def _render_compared(compared: dict[str, Any], console: Terminal) -> None:
+    """Our cover beside the one with the paper's constants: 36, C_Norm = 2, (2,1) norms."""
+    from capax.capacity.magnitude import LN_10, shown
+
+    ours, paper = (compared[f"log10_{name}"] * LN_10 for name in ("ours", "paper"))
+    if not math.isfinite(ours):
+        return
+    console.print(
+        f"cover at eps = {compared['eps']:g}: ln N <= {shown(ours)} here, {shown(paper)} with the "
+        f"paper's constants, {shown(paper - ours)} times as much"
+        + ("" if compared["W_QK_T_21_given"] else " (W_QK_T_21 taken as sqrt(d) W_QK)")
+    )
 
 
 def _render_cover(cover: "Bound", explain: bool, console: Terminal) -> None:

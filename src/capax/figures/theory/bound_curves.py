@@ -29,7 +29,7 @@ from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.paper_style import paper_style_cover
 from capax.capacity.network.sample_points import Sample
-from capax.capacity.weights.plain_norms import class_from_norms, matrix_from
+from capax.capacity.weights.plain_norms import class_from_norms, paper_cover_from_norms
 from capax.errors import require
 from capax.figures.style import Palette, styled
 
@@ -165,21 +165,15 @@ def draw_norm_curves(
     ours = [realizable_bound(cls, Sample(1, T), margin, delta, target=target).m_needed
             for T in CONTEXTS]  # fmt: skip
     curves = [Curve("this bound", CONTEXTS, tuple(_floats(ours)))]
-    if "v_2" not in norms:
-        values = matrix_from(norms, "W_V", d if k is None else k, d)
-        read_out = norms.get("c_2", norms.get("W_C_2", 1.0) * norms.get("w_2", 1.0))
-        L_out = norms.get("L_sigma", 1.0) * read_out
 
-        def paper(T: int) -> float | None:
-            return _needed(
-                lambda n: paper_style_cover(
-                    norms.get("W_QK_T_21", norms["W_QK_F"] * math.sqrt(d)), values.norm_2,
-                    values.norm_2_1, Sample(n, T, copies=2), margin / 2, L_out=L_out,
-                    B_X=norms.get("B_X", 1.0), B_z=norms.get("B_z", norms.get("B_X", 1.0)),
-                ).log_cover or 0.0, target, delta,
-            )  # fmt: skip
+    def paper(T: int) -> float | None:
+        def log_cover(n: int) -> float:
+            sample = Sample(n, T, copies=2)
+            return paper_cover_from_norms(norms, sample, margin / 2, d=d, k=k).log_cover or 0.0
 
-        curves.append(Curve("paper-style (36)", CONTEXTS, tuple(map(paper, CONTEXTS)), "--"))
+        return _needed(log_cover, target, delta)
+
+    curves.append(Curve("paper-style (36)", CONTEXTS, tuple(map(paper, CONTEXTS)), "--"))
     counted = parameter_count_cover(cls.build(Sample(1, 1)), math.log(margin / 2)).log_cover
     line = _needed(lambda _: counted, target, delta)
     curves.append(Curve(f"parameter counting, d = {d}", CONTEXTS, (line,) * len(CONTEXTS), "--"))
