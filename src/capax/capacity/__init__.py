@@ -4,8 +4,7 @@ The packages follow the paper, and each uses only those before it: `covers` (fin
 classes on samples), `complexity` (VC, fat-shattering, Rademacher, chaining, Lemma 2.2), `linear`
 (Lemma 4.6), `network` (Corollary 4.5, Theorem 4.7), `weights` (norms of modules and of files),
 `certificates` ("with probability 1 - delta, error <= ..."). Beside them: `bound` (a bound is an
-object), `magnitude` (numbers too large for a float), `arguments`, and `statements`, the table of
-every theorem, its function and its test.
+object), `magnitude` (numbers too large for a float) and `arguments`.
 
 `weights.model_bounds` and `certificates.certifying` need JAX: import them from their files.
 """

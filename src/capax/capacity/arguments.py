@@ -1,4 +1,4 @@
-"""What every function of this folder asks of its numbers, in one place and one wording."""
+"""Checks of numerical arguments, shared by all functions of this package."""
 
 import sys
 

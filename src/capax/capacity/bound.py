@@ -1,7 +1,7 @@
-"""A bound is an object: its number, the formula behind it, its assumptions, what would improve it.
+"""A bound is an object: its value, the formula behind it, its terms and its assumptions.
 
 Every function of this folder that promises something returns a `Bound`. It is a plain record; the
-mathematics lives beside the statement it comes from. `explain()` writes the formula out with the
+mathematics stands beside the statement it comes from. `explain()` writes the formula out with the
 numbers filled in and marks the term that decides the size.
 """
 

@@ -1,4 +1,4 @@
-"""What a run learnt instead: the formula of a model beside the target of its task.
+"""What a failed run learnt: the formula of a model beside the target of its task.
 
 target              the formula is the target
 too few bits        only bits of the target, not all of them

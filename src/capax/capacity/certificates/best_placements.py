@@ -1,7 +1,8 @@
 """A family and a sample: Gibbs on its survivors, and Occam for the first of them.
 
 The family is all placements of one function f on the T positions, fixed before the data. With label
-noise no placement may survive; then those with the fewest errors take their place.
+noise it may be that no placement fits all labels; then the placements with the fewest errors are
+used.
 """
 
 import itertools

@@ -2,7 +2,7 @@
 
 Q = N(theta, sigma^2 I) around the trained parameters theta; the prior N(theta_0, sigma^2 I) around
 those of a network trained on other examples. A draw is evaluated in the precision of the weights:
-the predictor *is* the computation, randomness and rounding included, so nothing is lost in between.
+the predictor *is* the computation, randomness and rounding included, so rounding has no term here.
 """
 
 from typing import Any

@@ -11,7 +11,7 @@ with b the root mean square of |z_i| on the sample itself. The ramp is 1/gamma-L
     P(y f <= 0) <= mean ramp_gamma(y_i f_i) + 2 a b/(gamma sqrt(m)) + 3 sqrt(ln(2/delta)/2m).
 
 Only a/gamma matters: it is the one quantity measured after training, rounded up on its grid. The
-way round through covers is some 20 times larger at m = 1000.
+bound through covers is about 20 times larger at m = 1000.
 """
 
 import math

@@ -92,7 +92,7 @@ def measured_module(module: Any, B_X: float | None) -> MeasuredModel:
         return measure(module)
     wanted = "the length of the longest token or query (this module has no encoding)"
     if B_X is None:
-        raise InputError(f"--B_X: wanted {wanted}, got nothing")
+        raise InputError(f"--B_X: wanted {wanted}, got none")
     return measure(module, B_X=B_X)
 
 

@@ -1,6 +1,6 @@
 """A function evaluated in float64 together with a bound of its rounding error.
 
-Running error analysis: beside every intermediate value v travels e with |v - exact| <= e. The
+Running error analysis: every intermediate value v comes with e, |v - exact| <= e. The
 function is traced to its list of primitive operations and each is applied to pairs (v, e), e.g.
 
     x * y:       |x| e_y + e_x |y| + e_x e_y + u |v|

@@ -5,11 +5,11 @@ With k errors on n independent examples the largest rate that still explains so 
     Bin(k, n, delta) = max{p : P[Bin(n, p) <= k] >= delta},
 
 and P[rate > Bin(k, n, delta)] <= delta. An Occam prior asks for delta = 2^-thousands, so delta
-travels as its logarithm and p as x = ln(p/(1-p)): neither p near 1 nor the tail underflows.
+is kept as its logarithm and p as x = ln(p/(1-p)): neither p near 1 nor the tail underflows.
 
-What is returned is certified, not approximated. `log_tail_at_most` is an upper bound of
-ln P[Bin(n, p) <= k]: the largest term by Stirling's series (its remainder alternates in sign, so
-two partial sums enclose it), the others by their exact ratios, what is cut off by a geometric
+The returned number is certified, not approximated. `log_tail_at_most` is an upper bound of ln
+P[Bin(n, p) <= k]: the largest term by Stirling's series (its remainder alternates in sign, so two
+partial sums enclose it), the others by their exact ratios, the rest of the sum by a geometric
 series, and every rounding error added on top. A rate whose tail is seen to be below delta is a
 proof; bisection only looks for a small one.
 """

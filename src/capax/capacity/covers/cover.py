@@ -1,4 +1,4 @@
-"""The covering number of whatever holds points: an array, a list, a file, a space."""
+"""The covering number of anything that holds points: an array, a list, a file, a space."""
 
 from pathlib import Path
 

@@ -6,7 +6,7 @@
 One point per *function* (its tuple of values on the sample), not one per value. A cover by
 parameters (Definition 2.2) has the same size: take one parameter per function.
 
-What is known is said: `kind` is "exact", "lower bound", "upper bound" or "interval".
+`kind` says what is known: "exact", "lower bound", "upper bound" or "interval".
 """
 
 import itertools

@@ -10,7 +10,7 @@ W_VO = W_V W_O) has the norms of the k x k core R_A R_B^T, where R_A^T R_A = A^T
 decomposition A = Q_A R_A: the orthonormal columns of Q_A change none of the norms used here but
 ||.||_{1,1}.
 
-A certificate needs upper bounds, so `upper` adds a relative 1e-9 to what floating point measured.
+A certificate needs upper bounds, so `upper` adds a relative 1e-9 to the measured value.
 """
 
 import math

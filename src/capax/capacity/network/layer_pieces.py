@@ -1,4 +1,4 @@
-"""What reaches a layer, and the pieces a layer is made of: scores, matrices, read-outs.
+"""The inputs of a layer, and the pieces of a layer: scores, matrices, read-outs.
 
 Scales and amplifications are added up as logarithms: a norm of 1e200 squared fits no float.
 """

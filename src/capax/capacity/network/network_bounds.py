@@ -3,13 +3,13 @@
 (R) projected rows:   Y = Pi_r(X + sum_h Att_h(X) W_O^h),  X' = Pi_r(Y + sigma(Y W_1) W_2);
 (U) no projections:   the same, radii grow from block to block;
 (LN) pre-LayerNorm:   X + Att(LN(X)): LayerNorm is 1/sqrt(eps_0)-Lipschitz, its rows have length
-                      sqrt(d); the residual stream passes it by;
+                      sqrt(d); the residual stream does not go through it;
 (post-LN) BERT:       LN(X + Att(X)), LN(Y + MLP(Y)): every block is stretched by 1/sqrt(eps_0).
 
 In (post-LN) the state is the row before gain and offset, x^ = LN without them, of length at most
 sqrt(d). The stream itself is G^T [x^; 1] with G = [diag(gain); offset], one more piece with 2d
 parameters; gain and offset are also folded into the matrices that read x^.
-Biases ride on a constant 1 appended to every row: a matrix on rows of width d has d + 1 rows.
+Biases use a constant 1 appended to every row: a matrix on rows of width d has d + 1 rows.
 """
 
 import math

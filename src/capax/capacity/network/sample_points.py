@@ -1,6 +1,6 @@
-"""Where covers live: how many points a sample of m sequences of T tokens offers to each piece.
+"""How many points a sample of m sequences of T tokens gives to each piece of a network.
 
-[CLS] counts as a token, so a sequence has T + 1. The scores of a [CLS] query live on one
+[CLS] counts as a token, so a sequence has T + 1. The scores of a [CLS] query are functions of one
 (query, key) pair per token; a full layer has (T + 1)^2 pairs per sequence. Values are needed only
 at the pooled vectors: once the score cover is chosen they are one point per query (sequential
 refinement), which is why the value matrix pays no log T.

@@ -1,8 +1,8 @@
 """Theory composes in the order of the forward pass: stages with a Lipschitz constant and pieces.
 
-The error of a layer's output obeys e_out = lambda e_in + sum_p c_p eps_p: what came in is
-stretched by lambda, and each piece p covered to within eps_p adds c_p eps_p. A network is a list of
-stages; the amplification of a piece is c_p times the product of all later lambda.
+The error of a layer's output obeys e_out = lambda e_in + sum_p c_p eps_p: the incoming error is
+multiplied by lambda, and each piece p covered to within eps_p adds c_p eps_p. A network is a list
+of stages; the amplification of a piece is c_p times the product of all later lambda.
 
 Key inequality (ours): for rows in a ball of radius B, X -> RowSoftmax(X W_QK X^T) X W_V is
 ||W_V||_2 (1 + 2 ||W_QK||_2 B^2)-Lipschitz in the largest row error (scores move by at most

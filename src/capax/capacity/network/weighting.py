@@ -1,7 +1,7 @@
 """What a bound needs to know of Norm, the map from scores to attention weights.
 
 The constant C_N belongs to a number of tokens: sparsemax on n tokens has C_N = n, so a bound takes
-the sample's T + 1 and never a default. The three properties each buy something, and none is
+the sample's T + 1 and never a default. Each of three properties sharpens a bound, and none is
 assumed: `ratio` the finite form 2 tanh(C_N e / 2), `shift_invariant` keys around a centre and no
 key bias, `stochastic` values around a centre and constants (b_V, b_O) routed past the mixture.
 """

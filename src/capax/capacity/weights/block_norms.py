@@ -5,9 +5,9 @@ b -> b + W^T offset; since x^ is orthogonal to the all-ones vector, W may also b
 W -> (I - 11^T/d) W. After folding ||x^|| <= sqrt(d) exactly, without looking at data. Biases become
 one more row; the query bias is one more row of W_Q.
 
-What Norm allows decides two of them. The key bias (and whatever else adds a constant to all scores
+Two biases depend on Norm. The key bias (and whatever else adds a constant to all scores
 of a query) cancels where Norm is shift-invariant (softmax, sparsemax, entmax); elsewhere it is one
-more row of W_K. b_O may ride on the constant row of the values where the weights sum to one;
+more row of W_K. b_O may be added to the constant row of the values where the weights sum to one;
 elsewhere (sigmoid/T) it is added after the mixture and has its own norms.
 """
 

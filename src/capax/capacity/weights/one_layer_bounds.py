@@ -1,8 +1,9 @@
-"""One layer with [CLS] read-out by its tables: what a token does depends on (position, symbol).
+"""One layer with [CLS] read-out by its tables: a token acts by its (position, symbol) only.
 
 Scores and values of a token depend on (position, symbol) only, so the head is a linear class on
-fixed features whatever produced the tables (`table_norms`). What follows the attention (MLP,
-LayerNorm, read-out) is covered as in Theorem 4.7; a LayerNorm there costs its factor 1/sqrt(eps_0).
+fixed features whatever produced the tables (`table_norms`). The maps after the attention (MLP,
+LayerNorm, read-out) are covered as in Theorem 4.7; a LayerNorm there costs its factor
+1/sqrt(eps_0).
 """
 
 import math

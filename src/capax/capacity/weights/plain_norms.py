@@ -2,7 +2,7 @@
 
 Short names stand for the norm the bound needs: W_QK the Frobenius norm, W_V and W_C the spectral
 norm, w, c and v the length. An index after the name chooses another: W_QK_2 or W_V_F or W_V_21.
-What is not given follows from ||W||_2 <= ||W||_F <= ||W||_{2,1} <= sqrt(columns) ||W||_F and
+Missing norms follow from ||W||_2 <= ||W||_F <= ||W||_{2,1} <= sqrt(columns) ||W||_F and
 ||W||_F <= sqrt(rank) ||W||_2; norms that contradict these inequalities belong to no matrix and are
 refused, and so is a norm that the bound would not use. C_N, if given, is all that is known of Norm:
 the finite form of softmax and recentred keys are not available then.

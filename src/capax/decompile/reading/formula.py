@@ -2,7 +2,7 @@
 
 Candidates: a named family (and, or, maj, thr, parity, with negations; any symmetric function), the
 smallest sum of products of f or of its negation, the smallest XOR of products, the table. Length
-counts what a reader must take in: literals, bits of a table or of a symmetric function, and one for
+counts what a reader has to read: literals, bits of a table or of a symmetric function, and one for
 a negation around the whole. Of equally short ones the first in this order is taken.
 """
 

@@ -1,7 +1,7 @@
 """Anything that turns bits into a number, asked in batches and counted.
 
-What can only be queried is only queried: an oracle knows the input length T, the threshold above
-which a number means 1, and how many inputs it has been asked about. Capax models run in JAX, the
+An oracle knows the input length T, the threshold above which a number means 1, and how many inputs
+it has been asked about; everything else is found by asking. Capax models run in JAX, the
 one-layer ones on their collapse; PyTorch modules and scikit-learn estimators are recognised by what
 they offer, so that neither library is imported here.
 """
@@ -75,7 +75,9 @@ def oracle(model: Any, T: int | None = None, threshold: float | None = None) -> 
     numbers, length, usual, kind = made
     known = T if T is not None else length
     if known is None:
-        raise InputError("T: wanted the number of input bits, got None")
+        raise InputError(
+            "T: wanted the number of input bits (this model does not tell it), got None"
+        )
     whole = isinstance(known, int | np.integer) and not isinstance(known, bool) and known >= 1
     require(whole, "T", "a positive integer", known)
     require(length in (None, known), "T", f"{length}, the length the model was made for", T)

@@ -16,7 +16,7 @@ import numpy as np
 
 MAX_VARIABLES = 10
 SECONDS = 4.0
-"""For the integer program; what it has found by then is taken, without calling it minimal."""
+"""Time limit of the integer program; its best sum by then is used, but not called minimal."""
 Cube = tuple[int, int]
 
 
