@@ -18,6 +18,7 @@ COMMANDS = (
     "theory.theorems",
     "theory.shatter",
     "networks.train",
+    "experiments.new",
     "experiments.sweep",
     "experiments.thresholds",
     "experiments.card",
