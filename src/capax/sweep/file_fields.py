@@ -19,7 +19,7 @@ from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.spec import Panel
 from capax.training.specs import OptimiserSpec, TrialSpec
 
-REQUIRED = "required"
+REQUIRED, NONE = "required", "none"
 TASK, MODEL, OPTIMISER, TRAINING = "[task]", "[model]", "[optimiser]", "[training]"
 TOP, PANEL = "top of the file", "[panels.NAME]"
 ADAPTIVE, GRID = 'search, method = "adaptive"', 'search, method = "grid"'
@@ -70,12 +70,22 @@ _MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
         "schedule": ("learning rate over the run: constant, linear to 0, or half a cosine to 0",
                      '"cosine"'),
         "warmup": ("first steps, in which the learning rate grows from 0", "100"),
+        "decay": ("weight decay beside the gradient step, or inside the gradient (adam only)",
+                  '"decoupled"'),
+        "decayed": ("which parameters decay: all, or the weights of linear maps", '"weights"'),
+        "clip": ("largest norm of a gradient; larger ones are scaled down", "1.0"),
     },
     TRAINING: {
         "steps": ("steps of a run", "400"),
         "eval_every": ("steps between two evaluations; divides steps", "50"),
         "mode": ("the same training set at every step, or fresh examples", '"online"'),
         "batch_size": ("examples per step of online training", "128"),
+        "dropout": ("chances that a number is set to 0 in training", "{ attention = 0.1 }"),
+        "success": ("when a run is solved: accuracy above this share (1: every row right), at the "
+                    "best evaluation or at the end", '{ accuracy = 0.99, when = "end" }'),
+        "two_logits": ("one output per label, as in the paper's code", "true"),
+        "head_bias": ("a bias in the read-out", "false"),
+        "cls_position": ("a position code for [CLS] too", "true"),
         "restarts": ("runs of a trial, each from new weights; one solved run is enough", "1"),
     },
     PANEL: {
@@ -123,7 +133,7 @@ def file_fields() -> list[FileField]:
         FileField(TOP, "name", text, "name of the file", "name of the experiment", '"figure2"'),
         FileField(TOP, "claim", text, '""', "the claim that the experiment tests", '"log T"'),
         FileField(TOP, "seed", whole, "0", "another seed repeats everything with fresh data", "1"),
-        FileField(TASK, "data", "text", "none", "an .npz file with your own examples, instead of "
+        FileField(TASK, "data", "text", NONE, "an .npz file with your own examples, instead of "
                   "a function", '"mine.npz"'),
         FileField(MODEL, "family", text, '"transformer"', "the learner: a name of `capax card`, "
                   "`file.py:name` or an installed class; the fields below are those of "
@@ -156,7 +166,9 @@ def as_toml(value: Any) -> str:
 
 def _default(info: FieldInfo) -> str:
     value = info.get_default(call_default_factory=True)
-    return REQUIRED if value is PydanticUndefined else as_toml(value)
+    if value is PydanticUndefined:
+        return REQUIRED
+    return NONE if value is None else as_toml(value)
 
 
 def _kind(annotation: Any) -> str:

@@ -20,7 +20,8 @@ SET = {"claim": '"the number of examples grows like log T"', "function": '"and3"
 HEADINGS = {TOP: "", TASK: "[task]", MODEL: "[model]", OPTIMISER: "[optimiser]",
             TRAINING: "[training]", PANEL: "[panels.threshold]",
             ADAPTIVE: "[panels.threshold.search]"}  # fmt: skip
-UNSHOWN = {(TOP, "name"), (TASK, "data"), (MODEL, "positions"), (ADAPTIVE, "at")}
+UNSHOWN = {(TOP, "name"), (TASK, "data"), (MODEL, "positions"), (OPTIMISER, "clip"),
+           (ADAPTIVE, "at")}  # fmt: skip
 """Fields without a default that could be written, or with one choice only."""
 
 
