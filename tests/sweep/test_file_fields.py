@@ -11,8 +11,8 @@ from capax.cli.experiments.new import new
 from capax.data.task import TaskSpec
 from capax.errors import InputError
 from capax.sweep import file_fields as listed
-from capax.sweep.families import check_experiment
 from capax.sweep.file_fields import file_fields
+from capax.sweep.known_families import check_experiment
 from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.spec import Panel, load_experiment
 from capax.sweep.template import UNSHOWN, template
