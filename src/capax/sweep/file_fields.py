@@ -15,8 +15,9 @@ from pydantic_core import PydanticUndefined
 
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
+from capax.sweep.axes import SETTINGS
 from capax.sweep.search import AdaptiveSearch, GridSearch
-from capax.sweep.spec import Panel
+from capax.sweep.spec import PANEL_FIELDS, Panel
 from capax.training.specs import OptimiserSpec, TrialSpec
 
 REQUIRED, NONE = "required", "none"
@@ -28,7 +29,7 @@ _SPECS: dict[str, tuple[type[BaseModel], tuple[str, ...]]] = {
     MODEL: (TransformerSpec, ("T", "alphabet")),
     OPTIMISER: (OptimiserSpec, ()),
     TRAINING: (TrialSpec, ("task", "model", "optimiser")),
-    PANEL: (Panel, ("name", "seed", "search", "task", "model", "optimiser", "training")),
+    PANEL: (Panel, tuple(set(Panel.model_fields) - set(PANEL_FIELDS) | {"search", *SETTINGS})),
     ADAPTIVE: (AdaptiveSearch, ()),
     GRID: (GridSearch, ()),
 }

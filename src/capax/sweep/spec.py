@@ -46,7 +46,7 @@ from capax.reading import read_toml
 from capax.sweep.axes import SETTINGS, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
-_PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", "stop_memorised", *SETTINGS)
+PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", "stop_memorised", *SETTINGS)
 _SHORT = {"function": "task", "data": "task", "family": "model"}
 """Fields that may stand at the top of a file, and the table they belong to."""
 _FILE_FIELDS = (
@@ -212,7 +212,7 @@ def _panels(experiment: Table, folder: Path) -> Iterator[Panel]:
 
 
 def _panel(name: str, fields: Table, experiment: Table, variant: Table, folder: Path) -> Panel:
-    check_names(fields, _PANEL_FIELDS, f"panels.{name}")
+    check_names(fields, PANEL_FIELDS, f"panels.{name}")
     own = {k: v for k, v in fields.items() if k not in SETTINGS}
     common = {part: table(experiment, part) for part in SETTINGS}
     with inside(f"panels.{one_line(name)}."):
