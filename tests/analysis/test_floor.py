@@ -8,7 +8,7 @@ import pytest
 
 from capax.analysis.floor import Protocol, _crossing, _read, fewest_examples, floor, must_identify
 from capax.analysis.threshold import panel_floor
-from capax.boolean.best_possible.best_learner import chances, version_space_sizes
+from capax.boolean.best_possible.best_learner import best_learner, chances, version_space_sizes
 from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.best_possible.limits import counting_sample_size, fano
 from capax.boolean.best_possible.listed_placements import all_placements, num_placements, refuted_at
@@ -220,3 +220,54 @@ def test_noise_that_hardly_flips_is_no_noise():
 def test_mistakes(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_the_estimates_of_the_best_learner_from_their_definition():
+    """Mean and standard errors of min(1, K/|V|) and of |V| = 1, from the same sizes."""
+    f, draws, K = parse("maj3"), 60, 3
+    said = best_learner(f, 9, 7, 0.5, draws=draws, limit=6, guesses=K, key=KEY)
+    sizes = version_space_sizes(f, 9, 0.5, first=7, last=7, draws=draws, limit=6, key=KEY)[:, 0]
+    chance, alone = np.minimum(1, K / sizes), sizes == 1
+    assert (sizes == 6).any() and alone.any()
+    assert said.identification == pytest.approx(chance.mean())
+    assert said.identification_error == pytest.approx(chance.std() / math.sqrt(draws))
+    assert said.one_left == alone.mean()
+    assert said.one_left_error == pytest.approx(alone.std() / math.sqrt(draws))
+    assert said.truncation == pytest.approx((sizes == 6).mean() * K / 6)
+    for wrong in ({"guesses": 7}, {"guesses": 0}, {"draws": 1}, {"limit": 1, "guesses": 1}):
+        with pytest.raises(InputError):
+            best_learner(f, 9, 7, 0.5, key=KEY, **{"limit": 6, "draws": 5, **wrong})
+    assert best_learner(f, 9, 7, 0.5, draws=2, limit=2, guesses=2, key=KEY).identification == 1
+    assert len(version_space_sizes(f, 9, 0.5, first=0, last=0, draws=2, limit=2, key=KEY)) == 2
+
+
+def test_the_mass_of_the_likeliest_rules_by_enumeration():
+    """xor2 on 4 positions, 3 examples: Bayes' chance summed over all samples and flips."""
+    f, T, p, e, m, K = parse("xor2"), 4, 0.4, 0.2, 3, 2
+    X = all_inputs(T)
+    weight = np.prod(np.where(X == 1, p, 1 - p), axis=1)
+    values = np.array([f.on(J.tolist(), T)(X) for J in all_placements(f, T)])  # [6, 16]
+    exact = 0.0
+    for rows in itertools.product(range(len(X)), repeat=m):
+        inputs = float(np.prod(weight[list(rows)]))
+        for labels in itertools.product((0, 1), repeat=m):
+            wrong = (values[:, list(rows)] != np.array(labels)).sum(axis=1)
+            likely = e**wrong * (1 - e) ** (m - wrong) / len(values)
+            exact += inputs * np.sort(likely)[-K:].sum()
+    found = chances(f, T, p, first=m, last=m, draws=1500, guesses=K, noise=e, key=KEY)[:, 0]
+    assert found.mean() == pytest.approx(exact, abs=4.5 * found.std() / math.sqrt(1500))
+
+
+def test_the_chance_without_noise_by_enumeration():
+    """and2 on 4 positions, 3 examples, two guesses: E[min(1, K/|V|)] over all samples."""
+    f, T, p, m, K = parse("and2"), 4, 0.6, 3, 2
+    X = all_inputs(T)
+    weight = np.prod(np.where(X == 1, p, 1 - p), axis=1)
+    values = np.array([f.on(J.tolist(), T)(X) for J in all_placements(f, T)])
+    exact = 0.0
+    for rows in itertools.product(range(len(X)), repeat=m):
+        seen = values[:, list(rows)]
+        sizes = (seen[:, None, :] == seen[None, :, :]).all(axis=2).sum(axis=1)
+        exact += float(np.prod(weight[list(rows)])) * np.minimum(1, K / sizes).mean()
+    found = chances(f, T, p, first=m, last=m, draws=1500, guesses=K, key=KEY)[:, 0]
+    assert found.mean() == pytest.approx(exact, abs=4.5 * found.std() / math.sqrt(1500))

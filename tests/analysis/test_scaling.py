@@ -243,3 +243,32 @@ def test_one_conclusion_in_plain_words(case):
     for law, growth in (("log", "growth like log T"), ("linear", "linear growth")):
         said = found.verdict.split(";")[-1]
         assert not (law == found.left and growth in said and "ruled out" in said)
+
+
+@pytest.mark.parametrize("law", ["constant", "log", "linear"])
+def test_the_ends_of_a_parameters_interval_lie_at_the_critical_deviance(law):
+    """The largest and the smallest a among all accepted points: there the best fit with that a
+    has the critical deviance, up to a cell of the grid."""
+    critical = INFLATION * chi2.isf(0.05, 1)
+    found = expected(LEARNERS[law], trials=14)
+    fit = fit_law(law, found)
+    a = fit.parameters[0]
+    slopes = (
+        np.zeros(1) if law == "constant" else np.linspace(-2, 3, 4001) * fit.parameters[1].value
+    )
+
+    def deviance(start):
+        m = start + slopes[:, None] * rising(law, np.array(TS, float), 1.0)
+        total = sum(p.at(np.log(np.maximum(m[:, i], 1e-3))) for i, p in enumerate(found))
+        return 2 * (fit.log_likelihood - total.max())
+
+    for end, other in ((a.low, a.high), (a.high, a.low)):
+        assert deviance(end) == pytest.approx(critical, rel=0.25)
+        assert deviance(end + 0.15 * (end - other)) > critical
+
+
+def test_a_law_that_the_trials_leave_open_has_open_ends():
+    """Every trial fails at every T: m* may lie anywhere above, and no end is made up."""
+    never = [(T, Counts(SIZES, (0,) * 8, (20,) * 8)) for T in TS]
+    for parameter in fit_law("log", positions(never)).parameters:
+        assert parameter.low is None and parameter.high is None

@@ -49,7 +49,7 @@ FORMULAS = {
     "power": "m* = a + b (T^c - 1)/c",
 }
 _EXPONENTS = (-1.0, 2.0)
-INFLATION = 1.5
+INFLATION = 1.7
 _CRITICAL = INFLATION * float(chi2.isf(0.05, 1))
 _KEPT = 12.0  # a zoom keeps what lies this far in 2ℓ below the best
 _CELLS, _CELLS_BEYOND = 24, 8
