@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from capax.callable_packages import resolved
 
 if TYPE_CHECKING:
-    from capax.analysis.reading import thresholds_of as thresholds  # noqa: F401
     from capax.analysis.scaling import Scaling as Scaling
+    from capax.analysis.store_answer import thresholds_of as thresholds  # noqa: F401
     from capax.analysis.threshold import Threshold as Threshold
     from capax.audit.auditing import audit as audit
     from capax.boolean.functions import SparseFunction as SparseFunction
@@ -51,7 +51,7 @@ _PUBLIC: dict[str, str] = {
     "certify": "capax.capacity.certificates.certifying:certify",
     "draw_task": "capax.data.task:draw_task",
     "sweep": "capax.sweep.running.sweeping:sweep",
-    "thresholds": "capax.analysis.reading:thresholds_of",
+    "thresholds": "capax.analysis.store_answer:thresholds_of",
     "figure": "capax.figures.paper.figure:figure",
     "report": "capax.report.build:report",
     "train": "capax.training.one_model:train_model",

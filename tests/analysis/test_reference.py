@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capax.analysis.intervals import Interval, agree
-from capax.analysis.reference import add_reference, reference, references
+from capax.analysis.reference_stores import add_reference, reference, references
 from capax.analysis.threshold import thresholds
 from capax.analysis.threshold_curves import threshold_curves
 from capax.errors import InputError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capax.boolean.best_possible.disagreement import union_sample_size
-from capax.boolean.consistent.version_space import is_unique
+from capax.boolean.consistent.survivors import is_unique
 from capax.boolean.parser import parse
 from capax.boolean.traits.single_swaps import has_single_swap, most_unambiguous
 from capax.data import feasible

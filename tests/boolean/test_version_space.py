@@ -19,8 +19,8 @@ from capax.boolean import (
     symmetric,
 )
 from capax.boolean.consistent.conjunctions import conjunction_placements
-from capax.boolean.consistent.search import consistent_placements
-from capax.boolean.consistent.version_space import count_up_to
+from capax.boolean.consistent.placement_search import consistent_placements
+from capax.boolean.consistent.survivors import count_up_to
 from capax.boolean.traits.symmetries import num_automorphisms, swap_classes
 from capax.errors import InfeasibleError, InputError
 

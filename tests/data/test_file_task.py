@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from capax.data.examples import read_examples
-from capax.data.export import write_task
 from capax.data.file_task import FileTask, described
 from capax.data.task import TaskSpec, draw_task
+from capax.data.task_files import write_task
 from capax.errors import InputError
 from capax.training import TrialSpec
 

@@ -11,7 +11,7 @@ from capax.analysis.threshold import thresholds
 from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.parser import parse
 from capax.figures.experiments.threshold_scaling import draw_threshold_scaling
-from capax.figures.stored.thresholds import threshold_scaling
+from capax.figures.stored.threshold_records import threshold_scaling
 from capax.sweep.storage.store import Store
 
 

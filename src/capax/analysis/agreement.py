@@ -17,7 +17,7 @@ import numpy as np
 
 from capax.analysis.intervals import Interval, agree
 from capax.analysis.published import PublishedAgreement, beside_published
-from capax.analysis.reference import Reference, references
+from capax.analysis.reference_stores import Reference, references
 from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import searches_for_threshold, thresholds
 from capax.errors import CapaxError

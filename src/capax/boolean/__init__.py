@@ -1,11 +1,11 @@
 """The targets: sparse Boolean functions, their properties, and how much data pins one down.
 
-A target looks at s of T bits. `functions` holds it as a support and a truth table, `families` and
-`parser` build it. `traits` says what it is like (`fourier`, `bias`, `symmetries`), `consistent`
-which placements a sample has not refuted (`version_space`; `conjunctions` for AND and OR, `search`
-for the rest), `best_possible` how many examples anyone needs: `disagreement` (wrong survivors),
-`limits` (converse bounds), `one_rule_left` (when one placement is left) and `best_learner` (the
-floor under every learning curve).
+A target looks at s of T bits. `functions` holds it as a support and a truth table;
+`named_functions` and `parser` build it. `traits` says what it is like (`fourier`, `bias`,
+`symmetries`), `consistent` which placements a sample has not refuted (`survivors`; `conjunctions`
+for AND and OR, `placement_search` for the rest), `best_possible` how many examples anyone needs:
+`disagreement` (wrong survivors), `limits` (converse bounds), `one_rule_left` (when one placement is
+left) and `best_learner` (the floor under every learning curve).
 """
 
 from capax.boolean.best_possible.best_learner import BestLearner as BestLearner
@@ -22,21 +22,21 @@ from capax.boolean.best_possible.one_rule_left import (
 )
 from capax.boolean.best_possible.one_rule_left import no_swap_probability as no_swap_probability
 from capax.boolean.best_possible.one_rule_left import probability_one_left as probability_one_left
-from capax.boolean.consistent.version_space import VersionSpace as VersionSpace
-from capax.boolean.consistent.version_space import is_unique as is_unique
-from capax.boolean.consistent.version_space import survivors as survivors
-from capax.boolean.families import conjunction as conjunction
-from capax.boolean.families import constant as constant
-from capax.boolean.families import disjunction as disjunction
-from capax.boolean.families import from_table as from_table
-from capax.boolean.families import literal as literal
-from capax.boolean.families import majority as majority
-from capax.boolean.families import monotone_symmetric as monotone_symmetric
-from capax.boolean.families import parity as parity
-from capax.boolean.families import symmetric as symmetric
-from capax.boolean.families import threshold as threshold
+from capax.boolean.consistent.survivors import VersionSpace as VersionSpace
+from capax.boolean.consistent.survivors import is_unique as is_unique
+from capax.boolean.consistent.survivors import survivors as survivors
 from capax.boolean.functions import MAX_SPARSITY as MAX_SPARSITY
 from capax.boolean.functions import SparseFunction as SparseFunction
+from capax.boolean.named_functions import conjunction as conjunction
+from capax.boolean.named_functions import constant as constant
+from capax.boolean.named_functions import disjunction as disjunction
+from capax.boolean.named_functions import from_table as from_table
+from capax.boolean.named_functions import literal as literal
+from capax.boolean.named_functions import majority as majority
+from capax.boolean.named_functions import monotone_symmetric as monotone_symmetric
+from capax.boolean.named_functions import parity as parity
+from capax.boolean.named_functions import symmetric as symmetric
+from capax.boolean.named_functions import threshold as threshold
 from capax.boolean.parser import parse as parse
 from capax.boolean.random_functions import random_function as random_function
 from capax.boolean.random_functions import random_support as random_support

@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capax.boolean import families
+from capax.boolean import named_functions
 from capax.boolean.functions import MAX_SPARSITY, SparseFunction, check_support
 from capax.errors import InputError, require, shown
 
@@ -31,11 +31,11 @@ _SHORTHAND = re.compile(r"(and|or|xor|parity|maj)([0-9]{1,6})|thr([0-9]{1,6})of(
 _VARIABLE, _THRESHOLD = re.compile(r"[xX]([0-9]+)"), re.compile(r"thr([0-9]+)")
 _POWER = {"|": 1, "^": 2, "&": 3}
 _NAMED = {
-    "and": families.conjunction,
-    "or": families.disjunction,
-    "xor": families.parity,
-    "parity": families.parity,
-    "maj": families.majority,
+    "and": named_functions.conjunction,
+    "or": named_functions.disjunction,
+    "xor": named_functions.parity,
+    "parity": named_functions.parity,
+    "maj": named_functions.majority,
 }
 
 
@@ -61,7 +61,7 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
     require(len(positions) <= MAX_SPARSITY, "formula", wanted, len(positions))
     check_support(positions, T)
     rows = _Parser(tokens, _Rows(positions)).whole()
-    return families.from_table(rows, positions, T).relevant()
+    return named_functions.from_table(rows, positions, T).relevant()
 
 
 def is_shorthand(text: str) -> bool:
@@ -73,7 +73,7 @@ def _shorthand(match: re.Match[str], T: int | None) -> SparseFunction:
     name, size, r, of = match.groups()
     s = int(size or of)
     require(1 <= s <= MAX_SPARSITY, "formula", f"1 <= s <= {MAX_SPARSITY}", match.group())
-    f = families.threshold(int(r), range(s), T) if r else _NAMED[name](range(s), T)
+    f = named_functions.threshold(int(r), range(s), T) if r else _NAMED[name](range(s), T)
     return f.relevant()
 
 

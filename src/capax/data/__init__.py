@@ -8,8 +8,7 @@ and `specs` is the base of every specification in the package.
 
 from capax.data.distributions import bernoulli_bits as bernoulli_bits
 from capax.data.distributions import bernoulli_rows as bernoulli_rows
-from capax.data.export import write_task as write_task
-from capax.data.specs import Spec as Spec
+from capax.data.spec_base import Spec as Spec
 from capax.data.task import Task as Task
 from capax.data.task import TaskSpec as TaskSpec
 from capax.data.task import Training as Training
@@ -18,3 +17,4 @@ from capax.data.task import draw_task as draw_task
 from capax.data.task import draw_training as draw_training
 from capax.data.task import labels as labels
 from capax.data.task import validation_inputs as validation_inputs
+from capax.data.task_files import write_task as write_task

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from capax.boolean.best_possible.disagreement import union_sample_size
-from capax.boolean.consistent.version_space import is_unique
+from capax.boolean.consistent.survivors import is_unique
 from capax.boolean.functions import SparseFunction
 from capax.boolean.parser import parse
 from capax.boolean.traits.single_swaps import has_single_swap, most_unambiguous

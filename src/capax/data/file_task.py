@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from capax.boolean.random_functions import random_support
 from capax.data.examples import has_validation, read_examples
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.data.task import Task, Training
 from capax.errors import InputError, inside, require
 from capax.identity import key_words

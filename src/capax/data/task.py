@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import UInt8
 from pydantic import Field, model_validator
 
-from capax.boolean.consistent.version_space import is_unique
+from capax.boolean.consistent.survivors import is_unique
 from capax.boolean.functions import SparseFunction, check_support
 from capax.boolean.parser import parse
 from capax.boolean.random_functions import Key, random_support
@@ -27,7 +27,7 @@ from capax.boolean.traits.bias import balancing_probability
 from capax.boolean.traits.single_swaps import has_single_swap
 from capax.data.distributions import bernoulli_rows
 from capax.data.glance import without_seen_rival
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.errors import InfeasibleError, InputError, require
 from capax.identity import key_words
 from capax.machine import check_memory

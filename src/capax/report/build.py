@@ -16,7 +16,7 @@ from capax.figures.experiments.threshold_scaling import ThresholdScaling
 from capax.figures.stored.attention import attention_maps
 from capax.figures.stored.curves import learning_curves, parity_transition
 from capax.figures.stored.runs import panels_of
-from capax.figures.stored.thresholds import curve_scaling
+from capax.figures.stored.threshold_records import curve_scaling
 from capax.files import write_atomically
 from capax.report.failure import failure_section
 from capax.report.page import Finding, Page, Section, render_page

@@ -25,7 +25,7 @@ from capax.figures.heads.attention_weights import draw_attention_weights
 from capax.figures.stored.attention import attention_maps
 from capax.figures.stored.curves import learning_curves, parity_transition
 from capax.figures.stored.runs import panels_of
-from capax.figures.stored.thresholds import threshold_scaling
+from capax.figures.stored.threshold_records import threshold_scaling
 from capax.figures.style import save
 from capax.report.page import Section
 from capax.report.showcase import diagram_section

@@ -17,7 +17,7 @@ from functools import partial
 from pydantic import Field
 
 from capax.data.file_task import FileTask
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.errors import InputError, inside
 from capax.learners.names import Entry
 from capax.sweep.fit_pool import FitPool, check_of, drive

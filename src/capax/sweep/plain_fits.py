@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from capax.data.file_task import FileTask
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.data.task import Task, TaskSpec, draw_task
 from capax.errors import CapaxError, InputError
 from capax.identity import digest, key_words

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.errors import InputError, require
 from capax.sweep.counts import TARGET, Counts
 from capax.sweep.curve import LEVEL, CurveGrid, Estimate, estimate

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.errors import inside, require
 from capax.identity import digest, key_words
 from capax.sweep.counts import TARGET

@@ -38,7 +38,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from capax.data.file_task import described
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.errors import InputError, inside, require, shown
 from capax.foreign import one_line
 from capax.identity import digest

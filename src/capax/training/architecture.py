@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt8
 from pydantic import Field
 
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 
 
 class Architecture(Spec):

@@ -9,8 +9,8 @@ import numpy as np
 from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, transformer_spec
 from capax.boolean.parser import is_shorthand
-from capax.data.export import write_task
 from capax.data.task import Task, TaskSpec, draw_task
+from capax.data.task_files import write_task
 from capax.errors import require
 from capax.html import html_table
 from capax.training.engine import Progress, train

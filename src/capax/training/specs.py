@@ -12,7 +12,7 @@ from pydantic import Field, SerializeAsAny, model_serializer, model_validator
 from capax.attention.collapsed import one_layer
 from capax.attention.transformer import TransformerSpec
 from capax.data.file_task import FileTask
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.data.task import TaskSpec
 from capax.errors import require
 from capax.identity import digest

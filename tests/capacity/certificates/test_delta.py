@@ -31,7 +31,7 @@ from capax.capacity.weights.model_bounds import measure
 from capax.compiler import compile, save_compiled
 from capax.data import TaskSpec, draw_task
 from capax.data.examples import Examples
-from capax.data.export import write_task
+from capax.data.task_files import write_task
 from capax.decompile.bounds import formula_routes
 from capax.decompile.bounds.network_certificate import network_certificate
 from capax.decompile.reading.oracle import oracle

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import capax
 from capax.boolean import SparseFunction, parse, symmetric
-from capax.boolean.families import monotone_symmetric
+from capax.boolean.named_functions import monotone_symmetric
 from capax.compiler.construction import threshold
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import scalar_problem

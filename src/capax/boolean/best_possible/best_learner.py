@@ -28,9 +28,9 @@ from capax.boolean.best_possible.listed_placements import (
     refuted_at,
 )
 from capax.boolean.best_possible.one_rule_left import probability_as_conjunction
-from capax.boolean.consistent.version_space import survivors_up_to
-from capax.boolean.families import conjunction
+from capax.boolean.consistent.survivors import survivors_up_to
 from capax.boolean.functions import SparseFunction
+from capax.boolean.named_functions import conjunction
 from capax.boolean.random_functions import Key, generator
 from capax.errors import InfeasibleError, InputError, require
 

@@ -14,7 +14,7 @@ from capax.boolean.functions import SparseFunction
 
 
 @dataclass(frozen=True)
-class Target:
+class Edge:
     """Where an edge leads: to `node` of the next level, or (node None) to the decided `value`."""
 
     node: int | None
@@ -25,8 +25,8 @@ class Target:
 class Level:
     """The undecided nodes before variable k is read: node c goes to low[c] or high[c]."""
 
-    low: tuple[Target, ...]
-    high: tuple[Target, ...]
+    low: tuple[Edge, ...]
+    high: tuple[Edge, ...]
 
     @property
     def num_nodes(self) -> int:
@@ -41,21 +41,21 @@ def decision_diagram(f: SparseFunction) -> tuple[Level, ...]:
     for _ in range(f.s):
         found: dict[bytes, int] = {}
         following: list[np.ndarray] = []
-        low = tuple(_target(node[0::2], found, following) for node in nodes)
-        high = tuple(_target(node[1::2], found, following) for node in nodes)
+        low = tuple(_edge(node[0::2], found, following) for node in nodes)
+        high = tuple(_edge(node[1::2], found, following) for node in nodes)
         levels.append(Level(low, high))
         nodes = following
     return tuple(levels)
 
 
-def _target(table: np.ndarray, found: dict[bytes, int], following: list[np.ndarray]) -> Target:
+def _edge(table: np.ndarray, found: dict[bytes, int], following: list[np.ndarray]) -> Edge:
     if _is_constant(table):
-        return Target(None, float(table[0]))
+        return Edge(None, float(table[0]))
     name = table.tobytes()
     if name not in found:
         found[name] = len(following)
         following.append(table)
-    return Target(found[name], 0.0)
+    return Edge(found[name], 0.0)
 
 
 def _is_constant(table: np.ndarray) -> bool:

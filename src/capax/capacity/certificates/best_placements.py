@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Num
 
 from capax.boolean.best_possible.disagreement import log_num_placements
-from capax.boolean.consistent.version_space import survivors
+from capax.boolean.consistent.survivors import survivors
 from capax.boolean.functions import SparseFunction
 from capax.capacity.bound import Bound
 from capax.capacity.certificates.pac_bayes import LEAST_EXAMPLES, version_space_bound

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capax.boolean.consistent.version_space import is_unique
+from capax.boolean.consistent.survivors import is_unique
 from capax.data.distributions import bernoulli_rows
 from capax.data.examples import Examples, fresh_examples, read_examples, training_examples
 from capax.data.file_task import content_of

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from capax.cards.protocol.card_search import CardSearch
 from capax.cards.protocol.targets import target_of
-from capax.data.specs import Spec
+from capax.data.spec_base import Spec
 from capax.errors import require
 from capax.learners.names import Entry
 from capax.sweep.search import GridSearch

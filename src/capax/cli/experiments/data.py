@@ -37,8 +37,8 @@ def data(
     Example: `capax data "maj(x1,x5,x9)" -T 50 -m 200 --seed 0 --out data.npz`
     """
     from capax.boolean.parser import parse
-    from capax.data.export import check_destination, write_task
     from capax.data.task import TaskSpec, draw_task
+    from capax.data.task_files import check_destination, write_task
 
     spec = TaskSpec(
         function=formula,

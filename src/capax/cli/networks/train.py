@@ -64,7 +64,7 @@ def train(
     if out is not None:
         trained.save(out, data)
     elif data is not None:
-        from capax.data.export import write_task
+        from capax.data.task_files import write_task
 
         write_task(data, trained.spec.task, trained.task)
     else:

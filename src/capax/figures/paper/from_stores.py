@@ -19,7 +19,7 @@ from capax.figures.heads.attention_weights import AttentionMap, draw_attention_w
 from capax.figures.stored.attention import attention_maps
 from capax.figures.stored.curves import learning_curves, parity_transition
 from capax.figures.stored.runs import panels_of
-from capax.figures.stored.thresholds import curve_scaling
+from capax.figures.stored.threshold_records import curve_scaling
 from capax.sweep.storage.store import Store
 
 Numbers = dict[str, Any]

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from capax.boolean.best_possible.limits import fano
-from capax.boolean.families import conjunction
+from capax.boolean.named_functions import conjunction
 from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.certificates.occam import conjunction_model, occam_bound
 from capax.capacity.complexity.samples_needed import samples_needed

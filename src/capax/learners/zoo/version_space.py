@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from capax.boolean.consistent.version_space import survivors
+from capax.boolean.consistent.survivors import survivors
 from capax.boolean.parser import parse
 from capax.errors import InputError
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from capax.boolean.consistent.conjunctions import conjunction_placements
-from capax.boolean.consistent.search import consistent_placements
-from capax.boolean.families import conjunction, disjunction
+from capax.boolean.consistent.placement_search import consistent_placements
 from capax.boolean.functions import SparseFunction
+from capax.boolean.named_functions import conjunction, disjunction
 from capax.errors import require
 
 MAX_WORK = 1_000_000_000

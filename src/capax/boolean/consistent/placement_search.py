@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capax.boolean.consistent.decision_diagram import Level, Target, decision_diagram
+from capax.boolean.consistent.decision_diagram import Edge, Level, decision_diagram
 from capax.boolean.consistent.packing import Budget, pack
 from capax.boolean.functions import SparseFunction
 from capax.boolean.traits.symmetries import (
@@ -54,7 +54,7 @@ def consistent_placements(
     by_class = {group: _columns_for_role(f, group[0], X, y) for group in swap_classes(f)}
     roles = [by_class[_class_of(f, i)] for i in range(f.s)]
     if all(len(columns) for columns in roles):
-        search = _Search(f, X, y, roles, max_work)
+        search = _PlacementSearch(f, X, y, roles, max_work)
         search.refuse_the_hopeless(len(y))
         for block in search.below(0, search.root()):
             yield canonical_placements(f, block)
@@ -72,7 +72,7 @@ def _columns_for_role(f: SparseFunction, i: int, X: np.ndarray, y: np.ndarray) -
     return np.flatnonzero(possible)
 
 
-class _Search:
+class _PlacementSearch:
     """The fixed parts of one search: packed columns for each role, label masks, the work done."""
 
     def __init__(
@@ -229,7 +229,7 @@ def _moved(level: Level, sets: np.ndarray, columns: np.ndarray) -> np.ndarray:
     targets = [t.node for t in (*level.low, *level.high) if t.node is not None]
     moved = np.zeros((len(sets), max(targets, default=-1) + 1, sets.shape[2]), dtype=np.uint64)
 
-    def move(target: Target, examples: np.ndarray) -> None:
+    def move(target: Edge, examples: np.ndarray) -> None:
         if target.node is not None:
             moved[:, target.node] |= examples
 
