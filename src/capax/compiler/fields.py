@@ -110,7 +110,7 @@ def size_claims(claims: dict[str, Any], model: Model, f: SparseFunction) -> list
 def paper_claims(
     claims: dict[str, Any], model: Model, f: SparseFunction, norms: dict[str, dict[str, float]]
 ) -> list[Claim]:
-    """Proposition 5's order for each matrix, its value, and the measured ratio."""
+    """Proposition 5.1's order for each matrix, its value, and the measured ratio."""
     wide = claims.get("family") == "general"
     scalar = isinstance(model, ClsScalar)
     found = paper_bounds_of(f, norms, scalar=scalar, general=wide)

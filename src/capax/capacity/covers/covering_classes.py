@@ -1,10 +1,10 @@
-"""Covering numbers of function classes on samples (Definitions 2.1 and 2.2).
+"""Covering numbers of function classes on samples (Definition 2.1).
 
     d_z(f, g) = max_i ||f(z_i) - g(z_i)||,     N_inf(F; eps; z_1..z_m) = N(F, eps, d_z)
     N_inf(F, eps, m) = sup over samples z_1..z_m
 
 One point per *function* (its tuple of values on the sample), not one per value. A cover by
-parameters (Definition 2.2) has the same size: take one parameter per function.
+parameters has the same size: take one parameter per function.
 
 `kind` says what is known: "exact", "lower bound", "upper bound" or "interval".
 """
@@ -135,7 +135,7 @@ def cover_of_parameters(
     norm: float | int = 2.0,
     time_limit: float | int = 60.0,
 ) -> ClassCover:
-    """Definition 2.2 for a finite set of parameters: the centres are indices of parameters."""
+    """Definition 2.1 for a finite set of parameters: the centres are indices of parameters."""
     values = evaluate(function, parameters, sample)
     return cover_on_sample(values, eps, norm=norm, time_limit=time_limit)
 

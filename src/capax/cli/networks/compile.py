@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capax.cli.networks.compile_paper import show_paper
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.errors import require
 
 if TYPE_CHECKING:
     from capax.compiler import Certificate, Compiled
@@ -28,9 +30,14 @@ def compile_command(
         typer.Option(help="Allowed uniform error of the output. Default: exact decisions."),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Length of incoherent codes.")] = None,
+    method: Annotated[
+        str,
+        typer.Option(help="ours, or paper: the network of Appendix B, proved and compared."),
+    ] = "ours",
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Weights file (safetensors, with certificate).")
-    ] = Path("weights.safetensors"),
+        Path | None,
+        typer.Option("--out", "-o", help="Weights file. Default: weights.safetensors."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Certificate only.")] = False,
     transformer_lens: Annotated[
         Path | None,
@@ -48,8 +55,14 @@ def compile_command(
     from capax.boolean.parser import parse
 
     parse(formula)  # a mistake in it is told before the heavy imports
+    require(method in ("ours", "paper"), "method", "ours or paper", method)
+    if method == "paper":
+        asked = {"--out": out, "--plot": plot, "--transformer-lens": transformer_lens, "--eps": eps}
+        show_paper(formula, T, encoding, family, dim, asked, json)
+        return
     from capax.compiler import compile as compile_function
 
+    out = Path("weights.safetensors") if out is None else out
     _check_outputs(None if dry_run else out, transformer_lens, plot)
     compiled = compile_function(formula, T, encoding=encoding, family=family, eps=eps, dim=dim)
     _write(compiled, None if dry_run else out, transformer_lens, plot)
@@ -98,7 +111,7 @@ def show_certificate(console: "Terminal", certificate: "Certificate") -> None:
         ratio = "" if bound is None else f"{bound['ratio']:.2f}"
         numbers = (f"{row[name]:.4g}" for name in ("frobenius", "spectral", "norm_2_1"))
         rows.append([matrix, *numbers, order, ratio])
-    head = ("matrix", "Frobenius", "spectral", "(2,1)", "Proposition 5", "ratio")
+    head = ("matrix", "Frobenius", "spectral", "(2,1)", "Proposition 5.1", "ratio")
     console.table(rows, head=head, align="lrrrrr", title="norms")
 
 

@@ -1,4 +1,4 @@
-"""Any function of s bits by a head and a ReLU network that isolates each pattern (Proposition 5).
+"""Any function of s bits by a head and a ReLU network that isolates patterns (Proposition 5.1).
 
 omega = 1, beta = 1, W_V = [P_i (i in I), v]. Because [CLS] keeps the weight of an active token, the
 head outputs are the images (1_S, 1)/Z of the vertices of a cube: each is an extreme point, so one

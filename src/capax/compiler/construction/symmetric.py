@@ -1,4 +1,4 @@
-"""Symmetric functions by a head and at most 2 s ReLU units, with error zero (Proposition 5).
+"""Symmetric functions by a head and at most 2 s ReLU units, with error zero (Proposition 5.1).
 
 omega = 1, beta = 1. The head reads u_1 = sum_i nu_i (relevant positions) and u_2 = [CLS]. Let q be
 the number of satisfied literals, n_- the number of negative ones, and

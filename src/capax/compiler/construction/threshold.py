@@ -5,7 +5,7 @@ value nu_i and [CLS] with -lambda/omega, lambda = delta_v sum nu + (1 - delta_v)
 
     output = scale (1 - delta_v) (A(x) - t) / Z > 0  exactly when f(x) = 1:
 
-the sign is right on all 2^T inputs at *every* temperature (Proposition 5, monotone symmetric case;
+the sign is right on all 2^T inputs at *every* temperature (Proposition 5.1, monotone symmetric;
 signed and weighted literals are ours: they only change nu). With y = +1 where f = 1 and -1
 elsewhere, y A - y t over Z is smallest at the largest Z, so the t of the largest margin solves
 

@@ -182,7 +182,7 @@ CASES = {
 def statements_of(family: str, f: SparseFunction) -> tuple[str, ...]:
     """The statements of the paper behind a network of this family."""
     routes = ("Corollary 4.5", "Occam bound") if f.is_boolean else ()
-    return (f"Proposition 5: {CASES.get(family, 'no such family')}", *routes)
+    return (f"Proposition 5.1: {CASES.get(family, 'no such family')}", *routes)
 
 
 def _notes(construction: Construction, margin: float | None) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def paper_bounds(construction: Construction, norms: dict[str, Norms]) -> dict[st
 def paper_bounds_of(
     f: SparseFunction, norms: dict[str, Norms], *, scalar: bool, general: bool
 ) -> dict[str, dict[str, Any]]:
-    """Proposition 5's order for the Frobenius norm of each matrix, its value, and our ratio to it.
+    """Proposition 5.1's order for each Frobenius norm, its value, and our ratio to it.
 
     ||W_Q|| <= O(log(T s)), ||W_K||, ||W_V||, ||W_C|| <= O(s); MLP: O(poly(s)), general O(2^s
     poly(s)). The values for the MLP are ours: 1/gamma <= 4(s+1) where half of the margin of
