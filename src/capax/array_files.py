@@ -1,7 +1,7 @@
-"""Arrays that a stranger wrote: .npy, .npz and safetensors files.
+"""Arrays in files that anybody may have written: .npy, .npz and safetensors.
 
-A header may declare a terabyte, or name a type that runs code. Whatever it declares is compared
-with the size of the file before anything is read; nothing is unpickled.
+A header may declare a terabyte, or name a type that runs code. Its numbers are compared with the
+size of the file before the content is read; nothing is unpickled.
 """
 
 import math

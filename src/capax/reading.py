@@ -61,7 +61,7 @@ def existing(path: Path | str, what: str = "a file") -> Path:
 
 
 def existing_store(path: Path | str) -> Path:
-    """`path`, if a file is there, or the reference of that name; what it holds is not looked at."""
+    """`path`, if it is a file, or the reference of that name; its content is not checked."""
     file = Path(path)
     if file.is_file():
         return file

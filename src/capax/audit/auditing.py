@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """All about one checkpoint. `rows`: one entry per head. `text`: what was read, if anything."""
+    """The audit of one checkpoint. rows: one per head. text: about the text, if one was read."""
 
     path: str
     format: str
@@ -81,7 +81,7 @@ def audit(
     path: a file or a folder. text: a text file the model then reads (needs `capax[audit]`); split:
     "tokenizer", or "spaces" for text already in pieces; lines: every line is read alone.
     options: fields of `Options` (heads, kv_heads, head_width, scale, norm, family, init_std,
-    context) for what the file does not say. Raises InputError for what cannot be used.
+    context) for facts that the file lacks. Raises InputError for input that cannot be used.
 
     Examples:
         >>> import capax
@@ -108,7 +108,7 @@ def audit(
 
 
 def measured(recognised: Recognised, progress: Progress | None = None) -> Audit:
-    """The part that needs weights alone."""
+    """The part of an audit that needs the weights only."""
     table = head_table(recognised, None if progress is None else _labelled(progress, "layers"))
     return Audit(
         path=str(recognised.checkpoint.path),

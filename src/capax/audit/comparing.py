@@ -1,7 +1,8 @@
-"""Two checkpoints side by side: head by head where their shapes agree, and as wholes always.
+"""Comparison of two checkpoints: by summaries, and head by head where their shapes agree.
 
-`larger_here` is the share of pairs (a head here, a head there) in which the one here is larger,
-ties counting half: 1/2 means that this quantity does not tell the two checkpoints apart.
+`larger_here` is the share of pairs (a head of the first checkpoint, a head of the second) in which
+the first head's value is larger, ties counting half. A share of 1/2 means that the quantity does
+not tell the two checkpoints apart.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Who holds how much: the share of every head in one cover of all heads, side by side.
+"""The share of every head in one cover of all heads, which stand side by side.
 
 Corollary 4.5 for a sum of heads: ln N(eps) <= [sum_i (alpha_i^2 C_i)^{1/3}]^3 / eps^2, one term per
-matrix, so (alpha^2 C)^{1/3} over the sum is what a matrix contributes.
+matrix, so a matrix contributes (alpha^2 C)^{1/3} over the sum.
 
 Plain heads: W_QK (alpha = ||W_VO||_2 B, C = (||W_QK||_F B^2)^2 ln(2 N + 1)) and W_VO (alpha = 1,
 C = 2 (||W_VO||_{2,1} B)^2 ln(128 d M + 1)).

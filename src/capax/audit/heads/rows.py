@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class HeadTable:
-    """Rows in order of part, layer and head; how random initialisation was simulated; leftovers."""
+    """Rows by part, layer and head; how the random start was simulated; tensors not used."""
 
     rows: tuple[Row, ...]
     start: Start
@@ -29,7 +29,7 @@ class HeadTable:
 
 
 def head_table(recognised: Recognised, progress: Progress | None = None) -> HeadTable:
-    """Read every layer once, measure its heads, let it go."""
+    """Read every layer once and measure its heads; one layer is in memory at a time."""
     facts, start = recognised.facts, start_of(recognised)
     baselines: dict[Any, dict[str, float | None]] = {}
     counted: list[Counted] = []

@@ -14,7 +14,7 @@ LARGEST = 2**24
 
 @dataclass(frozen=True)
 class Options:
-    """What the user gave by hand; None where nothing was given."""
+    """Options of the user for facts that a file lacks; None for each that was not given."""
 
     family: str | None = None
     heads: int | None = None
@@ -41,7 +41,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Facts:
-    """What stands above every table. width is d; limit is the longest context, where known."""
+    """The facts printed above every table. width is d; limit is the longest context, if known."""
 
     family: str
     layers: int
@@ -110,7 +110,7 @@ class Settings:
         raise InputError(self._missing(name, keys, option))
 
     def flag(self, key: str, default: bool) -> bool:
-        """A yes or no of the configuration; `default` is what the family's code takes else."""
+        """A yes or no of the configuration; `default` is the one in the family's own code."""
         value = self.config.get(key, default)
         require(isinstance(value, bool), f"{self.origin}: {key}", "true or false", value)
         return value

@@ -10,7 +10,7 @@ from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.linear import four_matrices
 from capax.audit.layouts.llama import layer_window
 from capax.audit.layouts.rope import rotary
-from capax.audit.layouts.shelf import Shelf
+from capax.audit.layouts.tensor_table import TensorTable
 from capax.errors import require
 
 TYPES = ("gemma2", "gemma3", "gemma3_text")
@@ -29,8 +29,8 @@ def _scale(settings: Settings) -> float:
     return 1 / math.sqrt(scalar)
 
 
-def _facts(settings: Settings, shelf: Shelf) -> Facts:
-    del shelf
+def _facts(settings: Settings, table: TensorTable) -> Facts:
+    del table
     cap = settings.get("attn_logit_softcapping")
     third = _third(settings)
     facts = standard_facts(
@@ -57,18 +57,20 @@ def _rotary(settings: Settings, k: int, layer: int) -> tuple[Rotary, str]:
     return rotary(settings, k, kind=kind, theta=local)
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
+def _attention(
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
+) -> Attention:
     at, k = f"{place.prefix}layers.{place.layer}.", facts.head_width
     plus = 0.0 if settings.get("norm_gain") == "as stored" else 1.0  # GGUF stores 1 + w
     gains = {
-        side: shelf.maybe(f"{at}self_attn.{side}_norm.weight", k) for side in "qk"
+        side: table.maybe(f"{at}self_attn.{side}_norm.weight", k) for side in "qk"
     }  # fmt: skip
     cap = settings.get("attn_logit_softcapping")
     return Attention(
         layer=place.layer,
-        **four_matrices(shelf, facts, *(f"{at}self_attn.{letter}_proj" for letter in "qkvo")),
+        **four_matrices(table, facts, *(f"{at}self_attn.{letter}_proj" for letter in "qkvo")),
         scale=facts.scale,
-        norm=shelf.rms_norm(f"{at}input_layernorm", facts.width, plus),
+        norm=table.rms_norm(f"{at}input_layernorm", facts.width, plus),
         q_gain=None if gains["q"] is None else plus + gains["q"],
         k_gain=None if gains["k"] is None else plus + gains["k"],
         rotary=_rotary(settings, k, place.layer)[0],

@@ -6,15 +6,15 @@ from capax.audit.layouts.attention_layer import Attention, by_columns
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
 from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.rope import rotary
-from capax.audit.layouts.shelf import Shelf
+from capax.audit.layouts.tensor_table import TensorTable
 
 
 def _part(settings: Settings) -> float:
     return settings.number("rotary part", "rotary_pct", default=0.25)
 
 
-def _facts(settings: Settings, shelf: Shelf) -> Facts:
-    del shelf
+def _facts(settings: Settings, table: TensorTable) -> Facts:
+    del table
     d, H = settings.whole("width", "hidden_size"), settings.whole(
         "heads", "num_attention_heads", option="--heads"
     )  # fmt: skip
@@ -29,20 +29,22 @@ def _facts(settings: Settings, shelf: Shelf) -> Facts:
     )
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
+def _attention(
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
+) -> Attention:
     at = f"{place.prefix}layers.{place.layer}."
     H, k, d = facts.heads, facts.head_width, facts.width
-    W = shelf.take(f"{at}attention.query_key_value.weight", 3 * H * k, d).reshape(H, 3, k, d)
-    b = shelf.maybe(f"{at}attention.query_key_value.bias", 3 * H * k)
+    W = table.take(f"{at}attention.query_key_value.weight", 3 * H * k, d).reshape(H, 3, k, d)
+    b = table.maybe(f"{at}attention.query_key_value.bias", 3 * H * k)
     b_Q, b_K, b_V = (None,) * 3 if b is None else b.reshape(H, 3, k).transpose(1, 0, 2)
     W_Q, W_K, W_V = W.transpose(1, 0, 3, 2)
     return Attention(
         layer=place.layer,
         W_Q=W_Q, W_K=W_K, W_V=W_V, b_Q=b_Q, b_K=b_K, b_V=b_V,
-        W_O=by_columns(shelf.take(f"{at}attention.dense.weight", d, H * k), H),
-        b_O=shelf.maybe(f"{at}attention.dense.bias", d),
+        W_O=by_columns(table.take(f"{at}attention.dense.weight", d, H * k), H),
+        b_O=table.maybe(f"{at}attention.dense.bias", d),
         scale=facts.scale,
-        norm=shelf.layer_norm(f"{at}input_layernorm", d),
+        norm=table.layer_norm(f"{at}input_layernorm", d),
         rotary=rotary(settings, k, part=_part(settings))[0],
         causal=True,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a layout is: a family's name, the tensor that gives it away, and how to read a layer."""
+"""A layout: a family's name, the tensor it is recognised by, and how to read a layer."""
 
 import re
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from capax.audit.layouts.attention_layer import Attention
 from capax.audit.layouts.facts import Facts, Settings
-from capax.audit.layouts.shelf import Shelf
+from capax.audit.layouts.tensor_table import TensorTable
 
 
 @dataclass(frozen=True)
 class AttentionPlace:
-    """Where a layer stands: prefix of its names, its number, and what else the marker caught."""
+    """The place of a layer: prefix of its names, its number, and all groups of the marker."""
 
     prefix: str
     layer: int
@@ -29,14 +29,14 @@ class Layout:
     family: str
     model_types: tuple[str, ...]
     marker: re.Pattern[str]
-    facts: Callable[[Settings, Shelf], Facts]
-    attention: Callable[[Shelf, Settings, Facts, AttentionPlace], Attention]
+    facts: Callable[[Settings, TensorTable], Facts]
+    attention: Callable[[TensorTable, Settings, Facts, AttentionPlace], Attention]
     init: tuple[str, str, float] = ("normal", "initializer_range", 0.02)
     layers_of: Callable[[Facts, Settings], int] = lambda facts, _: facts.layers
 
-    def places(self, shelf: Shelf) -> list[AttentionPlace]:
+    def places(self, table: TensorTable) -> list[AttentionPlace]:
         """The attention layers of the file, in order."""
-        found = [match for match in map(self.marker.match, sorted(shelf.tensors)) if match]
+        found = [match for match in map(self.marker.match, sorted(table.tensors)) if match]
         places = [
             AttentionPlace(
                 m["prefix"], int(m["layer"]), {k: v or "" for k, v in m.groupdict().items()}

@@ -15,11 +15,11 @@ from capax.audit.layouts.attention_layer import Array, Attention, DistanceVector
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
 from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.linear import four_matrices
-from capax.audit.layouts.shelf import Shelf
+from capax.audit.layouts.tensor_table import TensorTable
 from capax.errors import require
 
-Added = Callable[[Settings, Shelf], dict[str, Any]]
-AddedToLayer = Callable[[Shelf, Settings, Facts, AttentionPlace], dict[str, Any]]
+Added = Callable[[Settings, TensorTable], dict[str, Any]]
+AddedToLayer = Callable[[TensorTable, Settings, Facts, AttentionPlace], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -64,39 +64,39 @@ class LinearFamily:
             pattern = pattern.replace(rf"\{{{name}\}}", f"(?P<{name}>{values})")
         return re.compile(rf"^(?P<prefix>.*?){pattern}\.weight$")
 
-    def _facts(self, settings: Settings, shelf: Shelf) -> Facts:
+    def _facts(self, settings: Settings, table: TensorTable) -> Facts:
         place = "in front" if self.first is None else "behind"
         norm = f"{'LayerNorm' if self.norm_kind == 'layer' else 'RMSNorm'} {place}"
         said: dict[str, Any] = {"family": self.name, "positions": self.positions, "norm": norm}
         said |= dict(self.keys)
-        return standard_facts(settings, **(said | self.facts(settings, shelf)))
+        return standard_facts(settings, **(said | self.facts(settings, table)))
 
     def _attention(
-        self, shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+        self, table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
     ) -> Attention:
         at, groups = place.prefix + self.at, place.groups
         cross = self.kinds is not None and groups["kind"] == self.kinds[1]
         part = groups.get("part", "")
         arguments: dict[str, Any] = {
-            **four_matrices(shelf, facts, *((at + one).format(**groups) for one in self.four)),
-            "norm": self._norm(shelf, facts, place),
-            "key_norm": self._read(shelf, place.prefix + self.key_norm, facts) if cross else None,
+            **four_matrices(table, facts, *((at + one).format(**groups) for one in self.four)),
+            "norm": self._norm(table, facts, place),
+            "key_norm": self._read(table, place.prefix + self.key_norm, facts) if cross else None,
             "part": "cross" if cross else part,
             "causal": self.causal or (part == "decoder" and not cross),
-            **self.more(shelf, settings, facts, place),
+            **self.more(table, settings, facts, place),
         }
         return Attention(layer=place.layer, scale=facts.scale, **arguments)
 
-    def _norm(self, shelf: Shelf, facts: Facts, place: AttentionPlace) -> Norm | None:
+    def _norm(self, table: TensorTable, facts: Facts, place: AttentionPlace) -> Norm | None:
         at = place.prefix + self.at + self.norm
         if self.first is None:
-            return self._read(shelf, at.format(**place.groups), facts)
+            return self._read(table, at.format(**place.groups), facts)
         if place.layer > 0:
-            return self._read(shelf, at.format(layer=place.layer - 1), facts)
-        return self._read(shelf, place.prefix + self.first, facts) if self.first else None
+            return self._read(table, at.format(layer=place.layer - 1), facts)
+        return self._read(table, place.prefix + self.first, facts) if self.first else None
 
-    def _read(self, shelf: Shelf, name: str, facts: Facts) -> Norm:
-        read = shelf.layer_norm if self.norm_kind == "layer" else shelf.rms_norm
+    def _read(self, table: TensorTable, name: str, facts: Facts) -> Norm:
+        read = table.layer_norm if self.norm_kind == "layer" else table.rms_norm
         return read(name, facts.width)
 
     def _with_decoder(self, facts: Facts, settings: Settings) -> int:
@@ -119,7 +119,7 @@ def _position_kind(settings: Settings) -> str:
     return kind
 
 
-def _bert_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+def _bert_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     roberta = settings.get("model_type") in ROBERTA
     learned = "learned, from index padding + 1" if roberta else "learned"
     positions = DISTANCE_KINDS.get(_position_kind(settings), learned)
@@ -127,20 +127,20 @@ def _bert_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
 
 
 def _bert_more(
-    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> dict[str, Any]:
     vectors, kind = None, _position_kind(settings)
     if kind != "absolute":
         at = f"{place.prefix}encoder.layer.{place.layer}.attention.self."
         name = f"{at}distance_embedding.weight"
-        rows = shelf.shape(name)[0]
+        rows = table.shape(name)[0]
         require(rows % 2 == 1, name, "an odd number of rows, one per distance", rows)
-        numbers = shelf.take(name, rows, facts.head_width)
+        numbers = table.take(name, rows, facts.head_width)
         vectors = DistanceVectors(numbers, both=kind == "relative_key_query")
     return {"distance_vectors": vectors, "causal": settings.flag("is_decoder", False)}
 
 
-def _distilbert_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+def _distilbert_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     waves = settings.flag("sinusoidal_pos_embds", False)
     return {"positions": "sinusoidal" if waves else "learned"}
 
@@ -150,27 +150,27 @@ def _albert_groups(settings: Settings) -> int:
     return settings.whole("groups", "num_hidden_groups", default=1)
 
 
-def _albert_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+def _albert_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     inner = settings.whole("inner groups", "inner_group_num", default=1)
     require(inner == 1, "inner_group_num", "1 (one attention per group)", inner)
     return {"norm": "LayerNorm behind"}
 
 
 def _albert_more(
-    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> dict[str, Any]:
     """The layer reads its own norm, but for the first composition: that reads the embedding."""
-    del shelf
+    del table
     return {"shared_by": facts.layers // _albert_groups(settings), "bare_first": place.layer == 0}
 
 
-def _t5_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+def _t5_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     settings.config["head_dim"] = settings.whole("head_width", "d_kv", option="--head-width")
     return {}
 
 
 def _t5_more(
-    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> dict[str, Any]:
     """The bias [H, buckets] of distances is stored in the first block, and added in all of them."""
     del settings
@@ -178,38 +178,38 @@ def _t5_more(
         return {}
     at = f"{place.prefix}{place.groups['part']}.block.0.layer.0.SelfAttention."
     name = f"{at}relative_attention_bias.weight"
-    bias: Array = shelf.take(name, shelf.shape(name)[0], facts.heads).T
+    bias: Array = table.take(name, table.shape(name)[0], facts.heads).T
     return {"distance_bias": bias}
 
 
-def _vit_facts(settings: Settings, shelf: Shelf) -> dict[str, Any]:
+def _vit_facts(settings: Settings, table: TensorTable) -> dict[str, Any]:
     """The context is the number of patches, and one."""
-    name = next((n for n in shelf.tensors if n.endswith("embeddings.position_embeddings")), None)
-    shape = () if name is None else shelf.shape(name)
+    name = next((n for n in table.tensors if n.endswith("embeddings.position_embeddings")), None)
+    shape = () if name is None else table.shape(name)
     settings.config["num_patches"] = shape[1] if len(shape) == 3 else None
     return {}
 
 
-def _whisper_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+def _whisper_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     encoder, decoder = (settings.get(f"{side}_attention_heads") for side in ("encoder", "decoder"))
     same = decoder is None or decoder == encoder
     require(same, "decoder_attention_heads", f"{encoder} as the encoder's", decoder)
     return {}
 
 
-def _opt_facts(settings: Settings, _: Shelf) -> dict[str, Any]:
+def _opt_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     front = settings.flag("do_layer_norm_before", True)
     return {} if front else {"norm": "LayerNorm behind"}
 
 
 def _opt_more(
-    shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> dict[str, Any]:
     """The 350m model has its norms behind, and feeds layer 0 from the embedding without a norm."""
     if settings.flag("do_layer_norm_before", True):
         return {}
     before = f"{place.prefix}decoder.layers.{place.layer - 1}.final_layer_norm"
-    return {"norm": shelf.layer_norm(before, facts.width) if place.layer else None}
+    return {"norm": table.layer_norm(before, facts.width) if place.layer else None}
 
 
 def _under(before: str, names: str, after: str = "") -> tuple[str, str, str, str]:

@@ -11,13 +11,13 @@ from capax.audit.layouts.facts import Facts, Settings, standard_facts
 from capax.audit.layouts.layout import AttentionPlace, Layout
 from capax.audit.layouts.linear import four_matrices
 from capax.audit.layouts.rope import rotary
-from capax.audit.layouts.shelf import Shelf
+from capax.audit.layouts.tensor_table import TensorTable
 
 FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 
 
-def _facts(settings: Settings, shelf: Shelf) -> Facts:
-    del shelf
+def _facts(settings: Settings, table: TensorTable) -> Facts:
+    del table
     family = FAMILIES[settings.options.family or settings.get("model_type")]
     facts = standard_facts(settings, family, grouped=True, positions="", norm="RMSNorm in front")
     positions = rotary(settings, facts.head_width)[1]
@@ -42,15 +42,17 @@ def layer_window(settings: Settings, layer: int) -> int | None:
     return sliding_window(settings)
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
+def _attention(
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
+) -> Attention:
     at, k = f"{place.prefix}layers.{place.layer}.", facts.head_width
     return Attention(
         layer=place.layer,
-        **four_matrices(shelf, facts, *(f"{at}self_attn.{letter}_proj" for letter in "qkvo")),
+        **four_matrices(table, facts, *(f"{at}self_attn.{letter}_proj" for letter in "qkvo")),
         scale=facts.scale,
-        norm=shelf.rms_norm(f"{at}input_layernorm", facts.width),
-        q_gain=shelf.maybe(f"{at}self_attn.q_norm.weight", k),
-        k_gain=shelf.maybe(f"{at}self_attn.k_norm.weight", k),
+        norm=table.rms_norm(f"{at}input_layernorm", facts.width),
+        q_gain=table.maybe(f"{at}self_attn.q_norm.weight", k),
+        k_gain=table.maybe(f"{at}self_attn.k_norm.weight", k),
         rotary=rotary(settings, k)[0],
         causal=True,
         window=layer_window(settings, place.layer),

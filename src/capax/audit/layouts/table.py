@@ -10,7 +10,7 @@ from capax.audit.layouts.attention_layer import Attention
 from capax.audit.layouts.facts import Facts, Options, Settings
 from capax.audit.layouts.layout import Layout
 from capax.audit.layouts.linear_families import LINEAR_FAMILIES
-from capax.audit.layouts.shelf import Shelf
+from capax.audit.layouts.tensor_table import TensorTable
 from capax.audit.reading.stored import Checkpoint
 from capax.errors import InputError, require, shown
 
@@ -33,19 +33,19 @@ class Recognised:
     layout: Layout
     settings: Settings
     facts: Facts
-    shelf: Shelf
+    table: TensorTable
 
     def layers(self) -> Iterator[Attention]:
         """The attention layers one after the other; each is read when it is asked for."""
-        for place in self.layout.places(self.shelf):
+        for place in self.layout.places(self.table):
             with _sound_configuration(self.settings):
-                attention = self.layout.attention(self.shelf, self.settings, self.facts, place)
+                attention = self.layout.attention(self.table, self.settings, self.facts, place)
             yield attention
 
     def unplaced(self) -> list[str]:
         """Attention tensors that no layer took; complete once `layers` has run through."""
-        names = (n for n in self.shelf.tensors if ATTENTION_NAME.search(_inside_layer(n)))
-        return sorted(n for n in names if n not in self.shelf.taken and not NOT_WEIGHTS.search(n))
+        names = (n for n in self.table.tensors if ATTENTION_NAME.search(_inside_layer(n)))
+        return sorted(n for n in names if n not in self.table.taken and not NOT_WEIGHTS.search(n))
 
 
 @contextmanager
@@ -67,19 +67,19 @@ def _inside_layer(name: str) -> str:
 
 def recognise(checkpoint: Checkpoint, options: Options = Options()) -> Recognised:
     """The layout by `model_type` (or --family), else by names that fit one family only."""
-    shelf, settings = Shelf(checkpoint.tensors), Settings(checkpoint, options)
-    layout = _layout(shelf, settings)
-    places = layout.places(shelf)
-    require(places, "checkpoint", f"tensor names of {layout.family}", _some(shelf))
+    table, settings = TensorTable(checkpoint.tensors), Settings(checkpoint, options)
+    layout = _layout(table, settings)
+    places = layout.places(table)
+    require(places, "checkpoint", f"tensor names of {layout.family}", _some(table))
     with _sound_configuration(settings):
-        facts = layout.facts(settings, shelf)
+        facts = layout.facts(settings, table)
         wanted = layout.layers_of(facts, settings)
     require(len(places) == wanted, "checkpoint", f"{wanted} attention layers, as its configuration "
             "says", len(places))  # fmt: skip
-    return Recognised(checkpoint, layout, settings, facts, shelf)
+    return Recognised(checkpoint, layout, settings, facts, table)
 
 
-def _layout(shelf: Shelf, settings: Settings) -> Layout:
+def _layout(table: TensorTable, settings: Settings) -> Layout:
     kind, family = settings.get("model_type"), settings.options.family
     require(kind is None or isinstance(kind, str), "model_type", "a text", kind)
     if family is not None:
@@ -92,19 +92,19 @@ def _layout(shelf: Shelf, settings: Settings) -> Layout:
     if isinstance(kind, str):
         raise InputError(
             f"model_type: wanted one of {', '.join(BY_TYPE)}, got {kind[:40]!r}; "
-            f"its tensors are {_some(shelf)}"
+            f"its tensors are {_some(table)}"
         )
-    fitting = [layout for layout in LAYOUTS if layout.places(shelf)]
+    fitting = [layout for layout in LAYOUTS if layout.places(table)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         types = ", ".join(kind for layout in fitting for kind in layout.model_types)
         raise InputError(f"family: the names fit several ({types}): give --family")
-    raise InputError(f"checkpoint: no known layout, could not place {_some(shelf)}")
+    raise InputError(f"checkpoint: no known layout, could not place {_some(table)}")
 
 
-def _some(shelf: Shelf, most: int = 6) -> str:
-    names = sorted(shelf.tensors, key=lambda n: (not ATTENTION_NAME.search(n), n))
-    shown = ", ".join(f"{n[:60]} {list(shelf.tensors[n].shape)}" for n in names[:most])
+def _some(table: TensorTable, most: int = 6) -> str:
+    names = sorted(table.tensors, key=lambda n: (not ATTENTION_NAME.search(n), n))
+    shown = ", ".join(f"{n[:60]} {list(table.tensors[n].shape)}" for n in names[:most])
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return (shown or "no tensors") + more

@@ -14,15 +14,15 @@ import numpy as np
 from capax.audit.layouts.attention_layer import Attention, Norm, by_columns, by_rows
 from capax.audit.layouts.facts import Facts, Settings, standard_facts
 from capax.audit.layouts.layout import AttentionPlace, Layout
-from capax.audit.layouts.shelf import Shelf
+from capax.audit.layouts.tensor_table import TensorTable
 from capax.errors import require
 
 MARKER = re.compile(r"^(?P<prefix>.*?)layers\.(?P<layer>\d+)\.self_attn\.in_proj_weight$")
 
 
-def _facts(settings: Settings, shelf: Shelf) -> Facts:
-    names = [name for name in shelf.tensors if MARKER.match(name)]
-    shape = shelf.shape(names[0])
+def _facts(settings: Settings, table: TensorTable) -> Facts:
+    names = [name for name in table.tensors if MARKER.match(name)]
+    shape = table.shape(names[0])
     sound = len(shape) == 2 and shape[0] == 3 * shape[1]
     require(sound, names[0], "shape (3 d, d)", shape)
     settings.config |= {"hidden_size": shape[1], "num_hidden_layers": len(names)}
@@ -60,28 +60,32 @@ def _norm_place(settings: Settings) -> str:
     return {"first": "in front", "last": "behind", "none": "not folded"}[str(given)]
 
 
-def _norm(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Norm | None:
+def _norm(
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
+) -> Norm | None:
     where = _norm_place(settings)
     if where == "in front":
-        return shelf.layer_norm(f"{place.prefix}layers.{place.layer}.norm1", facts.width)
+        return table.layer_norm(f"{place.prefix}layers.{place.layer}.norm1", facts.width)
     if where == "not folded" or place.layer == 0:
         return None
-    return shelf.layer_norm(f"{place.prefix}layers.{place.layer - 1}.norm2", facts.width)
+    return table.layer_norm(f"{place.prefix}layers.{place.layer - 1}.norm2", facts.width)
 
 
-def _attention(shelf: Shelf, settings: Settings, facts: Facts, place: AttentionPlace) -> Attention:
+def _attention(
+    table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
+) -> Attention:
     at = f"{place.prefix}layers.{place.layer}.self_attn."
     H, d = facts.heads, facts.width
-    W_Q, W_K, W_V = np.split(shelf.take(f"{at}in_proj_weight", 3 * d, d), 3)
-    b = shelf.maybe(f"{at}in_proj_bias", 3 * d)
+    W_Q, W_K, W_V = np.split(table.take(f"{at}in_proj_weight", 3 * d, d), 3)
+    b = table.maybe(f"{at}in_proj_bias", 3 * d)
     b_Q, b_K, b_V = (None,) * 3 if b is None else b.reshape(3, H, -1)
     return Attention(
         layer=place.layer,
         W_Q=by_rows(W_Q, H), W_K=by_rows(W_K, H), W_V=by_rows(W_V, H), b_Q=b_Q, b_K=b_K, b_V=b_V,
-        W_O=by_columns(shelf.take(f"{at}out_proj.weight", d, d), H),
-        b_O=shelf.maybe(f"{at}out_proj.bias", d),
+        W_O=by_columns(table.take(f"{at}out_proj.weight", d, d), H),
+        b_O=table.maybe(f"{at}out_proj.bias", d),
         scale=facts.scale,
-        norm=_norm(shelf, settings, facts, place),
+        norm=_norm(table, settings, facts, place),
     )  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""Weights of others on disk: four formats, one shape of answer, and no code is ever run."""
+"""Reading weights from disk: four formats, one kind of result. No code of a file is run."""

@@ -1,4 +1,4 @@
-"""GGUF speaks llama.cpp: its names and metadata, said as `config.json` and PyTorch say them.
+"""Names and metadata of GGUF files (llama.cpp's), translated to those of `config.json` and PyTorch.
 
 Two things differ from a file of PyTorch besides the names. Rows of W_Q and W_K of the architecture
 `llama` are permuted inside each head, so that rotary pairs are neighbours (2i, 2i + 1); W_Q W_K^T

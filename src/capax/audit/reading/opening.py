@@ -1,4 +1,4 @@
-"""From what a user points at to a checkpoint: a file, or a folder with weights and config."""
+"""Opening a checkpoint: a file, or a folder with weights and a configuration."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from capax.errors import InputError, require
 from capax.reading import existing, read_limited
 
 LONGEST_CONFIG = 16 * 2**20  # bytes
-# What a folder may hold, best first.
+# Names of weights in a folder, in order of preference.
 IN_A_FOLDER = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
     "pytorch_model.bin.index.json", "*.safetensors", "*.gguf", "*.pt", "*.pth", "*.bin", "*.onnx",

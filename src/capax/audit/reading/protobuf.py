@@ -1,4 +1,4 @@
-"""Just enough of the protocol-buffer wire format to walk through an ONNX file on the disk.
+"""The part of the protocol-buffer wire format that is needed to read an ONNX file.
 
 A message is a row of fields: a number (field << 3 | type), then a varint, 8 bytes, 4 bytes, or a
 length and that many bytes. Only places are kept; no field is copied before it is asked for.

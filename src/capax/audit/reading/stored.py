@@ -14,7 +14,7 @@ from jaxtyping import Shaped
 
 from capax.errors import InputError, require
 
-# Tables of contents are read into memory; a longer one is a lie or an attack.
+# Tables of contents are read into memory; a longer one is damaged or hostile.
 LONGEST_HEADER = 100 * 10**6  # bytes; the limit of the safetensors package
 MOST_TENSORS = 2**17
 MOST_AXES = 8

@@ -1,4 +1,4 @@
-"""PyTorch `.bin`, `.pt`, `.pth`: the zip of today and the four pickles of before 2020.
+"""PyTorch `.bin`, `.pt`, `.pth`: the zip format, and the older one of five pickles (before 2020).
 
 Both hold a pickle that says which tensor views which part of which storage, and the storages as raw
 bytes. The pickle is read by `torch_pickle`, never by Python's `pickle` nor by `torch.load`.

@@ -1,9 +1,9 @@
-"""The pickle inside a PyTorch file, read by a machine that can build tensors and nothing else.
+"""The pickle inside a PyTorch file, read by a restricted unpickler that can only create tensors.
 
 A pickle is a program for a stack machine; Python's own machine calls whatever the program names.
-This one goes through the same opcodes (`pickletools.genops` decodes them and runs nothing), keeps a
-name as two strings, and knows seven names that may be called: all of them are functions of this
-file. Any other call, and every opcode that could import or construct, ends in an InputError.
+This one goes through the same opcodes (`pickletools.genops` decodes them and runs nothing) and
+keeps a name as two strings. Seven names may be called, and all of them are functions of this file.
+Any other call, and every opcode that could import or construct, ends in an InputError.
 """
 
 import pickletools

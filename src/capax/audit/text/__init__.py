@@ -1,1 +1,1 @@
-"""What heads do on text: the model is run eagerly, statistics are streamed, maps are let go."""
+"""Measurements on a text: attention is computed in strips, and only statistics are kept."""

@@ -72,8 +72,9 @@ def ablation(
                 "loss_difference_high": float(m + w)}
         for place, m, w in zip(chosen, mean, half, strict=True)
     }  # fmt: skip
-    about = {"heads": len(chosen), "of": total, "pieces": len(rest), "piece_tokens": len(rest[0]),
-             "level": LEVEL, "loss": "next token" if causal else "masked token"}  # fmt: skip
+    about = {"heads": len(chosen), "of": total, "pieces": len(rest),
+             "piece_tokens": max(map(len, rest)), "level": LEVEL,
+             "loss": "next token" if causal else "masked token"}  # fmt: skip
     return Ablation(rows, about)
 
 

@@ -1,8 +1,8 @@
 """Run the model and keep only statistics: attention is computed a strip of rows at a time.
 
 `transformers` lets an attention function be registered by name; this one computes scores, mask and
-softmax as its eager functions do, 256 queries at once, looks at the rows it was asked for and lets
-the strip go. No map of all heads, and no T x T map of one, is ever held.
+softmax as its eager functions do, 256 queries at once, takes statistics of the wanted rows and
+discards the strip. No map of all heads, and no T x T map of one head, is ever held.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ STRIP = 256
 
 @dataclass
 class Watcher:
-    """What is being looked at, and what was seen: for every layer, statistics of rows.
+    """The rows that are wanted, and their statistics for every layer.
 
     looks: collects words and examples as well, where given. kept: factors [batch, L, H] on the
     outputs of heads, where given.

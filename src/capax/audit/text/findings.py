@@ -1,4 +1,4 @@
-"""Text in, rows of numbers out: the model on the text, on the same words shuffled, and at random.
+"""Numbers of every head on a text, on the same words shuffled, and with random weights.
 
 Both baselines read through the same windows and the same statistics: shuffled text keeps the words
 and loses the language, random weights keep the architecture and lose the training.

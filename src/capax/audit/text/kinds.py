@@ -1,4 +1,4 @@
-"""Kinds of heads by stated rules, tried in this order; the numbers they look at stand in every row.
+"""Kinds of heads by stated rules, tried in this order; every row has the numbers they use.
 
 The shares are means over rows of the longer half of the contexts seen.
 """

@@ -1,8 +1,8 @@
-"""What can be refused before torch and transformers are imported, which takes seconds.
+"""Checks made before torch and transformers are imported, which takes seconds.
 
-A text too short is seen by its bytes. ASCII gives at most one token a byte, and one more for a
-blank that some tokenizers put in front; other text may be taken apart first, one character of three
-bytes into at most 33 bytes (U+FDFA), so eleven tokens a byte.
+A text that is too short is recognised by its bytes. ASCII gives at most one token a byte, and one
+more for a blank that some tokenizers put in front; other text may be taken apart first, one
+character of three bytes into at most 33 bytes (U+FDFA), so eleven tokens a byte.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ _VOCABULARIES = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken.json"
 
 
 def check_text(recognised: Recognised, path: Path, *, split: str, lines: bool) -> None:
-    """Raises `InputError` where the model could not read this text, as far as is seen at once."""
+    """Raises `InputError` where it is clear at once that the model cannot read this text."""
     facts, config = recognised.facts, recognised.checkpoint.config
     require(
         facts.family in TEXT, "--text", f"a family among {', '.join(sorted(TEXT))}", facts.family

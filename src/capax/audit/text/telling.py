@@ -35,9 +35,9 @@ def why_telling(rows: Sequence[Head], about: Mapping[str, Any]) -> str:
     sure = sum(row.get("loss_difference_low") is not None and row["loss_difference_low"] > 0
                for row in rows)  # fmt: skip
     return (
-        f"{taken}: its output was set to 0. The number is the rise of the loss per {done['loss']}, "
-        f"in nats, over {done['pieces']} pieces of {done['piece_tokens']} tokens; the intervals "
-        f"hold together at 95 %. The interval lies above 0 for {sure} of these heads."
+        f"{taken} (output set to 0). The number is the rise of the loss per {done['loss']}, "
+        f"in nats, over {done['pieces']} pieces of up to {done['piece_tokens']} tokens; the "
+        f"intervals hold together at 95 %. The interval lies above 0 for {sure} of these heads."
     )
 
 

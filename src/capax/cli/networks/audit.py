@@ -1,4 +1,4 @@
-"""`capax audit`: what the attention heads of a real checkpoint can hold, and what they do."""
+"""`capax audit`: the attention heads of a real checkpoint: sizes, and behaviour on a text."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ def audit(
 ) -> None:
     """Numbers of every attention head of a checkpoint, beside the same at random initialisation.
 
-    Reads local files only and runs no code from them. What the file does not say is asked for.
+    Reads local files only and runs no code from them. Facts that a file lacks are given by options.
 
     Example: `capax audit path/to/model --sort ratio_to_random --top 20`
     """

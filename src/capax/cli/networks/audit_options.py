@@ -14,7 +14,7 @@ TextFile = Annotated[
 Split = Annotated[
     str, typer.Option(help="`tokenizer`, or `spaces` for text already in pieces of vocab.txt.")
 ]
-LinesFlag = Annotated[bool, typer.Option("--lines", help="Read every line of it alone.")]
+LinesFlag = Annotated[bool, typer.Option("--lines", help="Read every line of the text by itself.")]
 Against = Annotated[
     list[str] | None,
     typer.Option(help="Compare with this checkpoint, or with `random`; may be repeated."),
@@ -29,16 +29,24 @@ SortColumn = Annotated[
 ]
 TopRows = Annotated[int | None, typer.Option(help="Print this many rows (default: all).")]
 Family = Annotated[
-    str | None, typer.Option(help="Family, where no config.json says it: llama, bert, ...")
+    str | None, typer.Option(help="Family, where there is no config.json: llama, bert, ...")
 ]
 NumHeads = Annotated[int | None, typer.Option(help="Heads, where the file does not say.")]
-NumKeyValueHeads = Annotated[int | None, typer.Option(help="Key-value heads, likewise.")]
-HeadWidth = Annotated[int | None, typer.Option(help="Width of a head, likewise.")]
-Scale = Annotated[float | None, typer.Option(help="What multiplies the scores, likewise.")]
+NumKeyValueHeads = Annotated[
+    int | None, typer.Option(help="Key-value heads, where the file does not say.")
+]
+HeadWidth = Annotated[
+    int | None, typer.Option(help="Width of a head, where the file does not say.")
+]
+Scale = Annotated[
+    float | None, typer.Option(help="Factor of the scores, where the file does not say.")
+]
 NormPlace = Annotated[
     str | None, typer.Option(help="torch.nn files: norms `first`, `last`, or `none` to fold.")
 ]
-LongestContext = Annotated[int | None, typer.Option(min=1, help="Longest context, likewise.")]
+LongestContext = Annotated[
+    int | None, typer.Option(min=1, help="Longest context, where the file does not say.")
+]
 InitialSize = Annotated[
     float | None, typer.Option(help="Size of normal initial weights, for the comparison.")
 ]

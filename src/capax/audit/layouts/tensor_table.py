@@ -1,4 +1,4 @@
-"""Tensors taken by name and shape; what a layout leaves on the shelf is named afterwards."""
+"""Tensors by name and shape, and which of them a layout has used."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from capax.audit.reading.stored import StoredTensor
 from capax.errors import InputError, require
 
 
-class Shelf:
+class TensorTable:
     """The tensors of a checkpoint; remembers which were taken."""
 
     def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
