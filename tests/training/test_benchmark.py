@@ -59,3 +59,18 @@ def test_the_less_disturbed_round_counts_and_slow_rivals_run_once(calls):
     assert (report["gflops_per_second"], report["gbytes_per_second"]) == (2.0, 1.0)
     least = least_seconds(bench.trial_at(300, 60).model, 60, Ceilings(2e9, 1e9))
     assert found["roofline_fraction"] == pytest.approx(least / 150e-6)
+
+
+def test_the_rival_with_dropout_is_the_same_network_where_nothing_is_dropped():
+    import torch
+
+    from capax.training.speed.torch_rivals import BatchedCollapse, BatchedDropout
+
+    torch.manual_seed(0)
+    collapsed = BatchedCollapse(2, 5, 6, 3, 7, "cpu")
+    dropping = BatchedDropout(2, 5, 6, 3, 7, "cpu")
+    dropping.load_state_dict(collapsed.state_dict())
+    dropping.dropout = 0.0
+    bits = (torch.rand(2, 4, 5) < 0.5).float()
+    wanted = collapsed(torch.cat([1 - bits, bits], -1))
+    torch.testing.assert_close(dropping(bits.long()), wanted)

@@ -1,4 +1,4 @@
-"""The same training step in PyTorch: all tokens, [CLS] query only, and a hand-batched collapse.
+"""The same training step in PyTorch: all tokens, [CLS] query only, and batched by hand.
 
 Shapes as in the default model: pre-LayerNorm, H heads, GELU MLP, [CLS] last, logistic loss, AdamW.
 """
@@ -14,11 +14,16 @@ RATES = {"lr": 1e-3, "weight_decay": 1e-4}
 
 
 class OneLayer(nn.Module):
-    """A straightforward one-layer classifier; `only_cls` computes the query of [CLS] alone."""
+    """A straightforward one-layer classifier; `only_cls` computes the query of [CLS] alone.
 
-    def __init__(self, T: int, d: int, heads: int, width: int, only_cls: bool) -> None:
+    dropout: of embedding, attention and output, where minGPT has it.
+    """
+
+    def __init__(
+        self, T: int, d: int, heads: int, width: int, only_cls: bool, dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.heads, self.only_cls = heads, only_cls
+        self.heads, self.only_cls, self.dropout = heads, only_cls, dropout
         self.embed, self.position = nn.Embedding(2, d), nn.Parameter(0.02 * torch.randn(T, d))
         self.cls = nn.Parameter(0.02 * torch.randn(1, 1, d))
         self.ln1, self.ln2, self.ln_final = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
@@ -31,13 +36,15 @@ class OneLayer(nn.Module):
         """bits [m, T] -> logits [m]."""
         m = bits.shape[0]
         x = torch.cat([self.embed(bits) + self.position, self.cls.expand(m, 1, -1)], 1)
+        x = F.dropout(x, self.dropout)
         normed = self.ln1(x)
         rows = normed[:, -1:] if self.only_cls else normed
         query = self._split(self.query(rows))
         key, value = (self._split(y) for y in self.key_value(normed).chunk(2, -1))
-        mixed = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-        x = (x[:, -1:] if self.only_cls else x) + self.out(mixed)
-        x = x + self.mlp(self.ln2(x))
+        mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=self.dropout)
+        mixed = mixed.transpose(1, 2).flatten(2)
+        x = (x[:, -1:] if self.only_cls else x) + F.dropout(self.out(mixed), self.dropout)
+        x = x + F.dropout(self.mlp(self.ln2(x)), self.dropout)
         return self.read(self.ln_final(x[:, -1])).squeeze(-1)
 
     def _split(self, x: torch.Tensor) -> torch.Tensor:
@@ -45,17 +52,25 @@ class OneLayer(nn.Module):
 
 
 def single_step(
-    T: int, m: int, d: int, heads: int, width: int, only_cls: bool
+    T: int,
+    m: int,
+    d: int,
+    heads: int,
+    width: int,
+    only_cls: bool,
+    dropout: float = 0.0,
+    device: str = "cpu",
 ) -> Callable[[], None]:
     """A function that does one training step of one model."""
     torch.manual_seed(0)
-    return adamw_step(OneLayer(T, d, heads, width, only_cls), T, m)
+    model = OneLayer(T, d, heads, width, only_cls, dropout).to(device)
+    return adamw_step(model, T, m, device)
 
 
-def adamw_step(model: nn.Module, T: int, m: int) -> Callable[[], None]:
+def adamw_step(model: nn.Module, T: int, m: int, device: str = "cpu") -> Callable[[], None]:
     """A function that does one step of `model` on m examples of an AND of three bits."""
     optimiser = torch.optim.AdamW(model.parameters(), **RATES)
-    bits = (torch.rand(m, T) < 0.79).long()
+    bits = (torch.rand(m, T) < 0.79).long().to(device)
     y = bits[:, :3].prod(1).float()
 
     def step() -> None:
@@ -112,19 +127,46 @@ class BatchedCollapse(nn.Module):
         return torch.baddbmm(self.b, self._ln(x, 2), self.w).squeeze(-1)
 
 
+class BatchedDropout(BatchedCollapse):
+    """N models at once with dropout, [CLS] query only: scores by U = W_K q, pooling before W_V."""
+
+    dropout = 0.1
+
+    def forward(self, bits: torch.Tensor) -> torch.Tensor:
+        """bits [N, m, T] -> logits [N, m]."""
+        N, m, T = bits.shape
+        d, H, k, p = self.cls.shape[-1], self.heads, self.k, self.dropout
+        chosen = torch.gather(self.embed, 1, bits.flatten(1)[..., None].expand(-1, -1, d))
+        tokens = chosen.view(N, m, T, d) + self.position[:, None]
+        x = F.dropout(torch.cat([tokens, self.cls[:, None].expand(-1, m, 1, -1)], 2), p)
+        unit = F.layer_norm(x, (d,)) * self.gains[0][:, None] + self.biases[0][:, None]
+        q = torch.baddbmm(self.b_Q, unit[:, :, -1], self.W_Q).view(N, m, 1, H, k)
+        U = (self.W_K.view(N, 1, d, H, k) * q).sum(-1) / math.sqrt(k)  # [N, m, d, H]
+        weights = F.dropout((unit @ U).softmax(2), p)  # [N, m, T + 1, H]
+        pooled = weights.transpose(2, 3) @ unit  # [N, m, H, d]
+        W_V = self.W_V.view(N, d, H, k)
+        mixed = torch.einsum("nmhd,ndhk->nmhk", pooled, W_V)
+        mixed = mixed + weights.sum(2)[..., None] * self.b_V.view(N, 1, H, k)
+        x = x[:, :, -1] + F.dropout(torch.baddbmm(self.b_O, mixed.flatten(2), self.W_O), p)
+        hidden = F.gelu(torch.baddbmm(self.b_in, self._ln(x, 1), self.W_in))
+        x = x + F.dropout(torch.baddbmm(self.b_out, hidden, self.W_out), p)
+        return torch.baddbmm(self.b, self._ln(x, 2), self.w).squeeze(-1)
+
+
 def batched_graph_step(
-    N: int, T: int, m: int, d: int, heads: int, width: int
+    N: int, T: int, m: int, d: int, heads: int, width: int, dropout: bool = False
 ) -> Callable[[], None]:
     """One training step of N models as a replayed CUDA graph."""
     torch.manual_seed(0)
-    model = BatchedCollapse(N, T, d, heads, width, "cuda")
+    model = (BatchedDropout if dropout else BatchedCollapse)(N, T, d, heads, width, "cuda")
     optimiser = torch.optim.AdamW(model.parameters(), fused=True, capturable=True, **RATES)
     bits = (torch.rand(N, m, T, device="cuda") < 0.79).float()
-    design, y = torch.cat([1 - bits, bits], -1), bits[..., :3].prod(-1)
+    y = bits[..., :3].prod(-1)
+    inputs = bits.long() if dropout else torch.cat([1 - bits, bits], -1)
 
     def step() -> None:
         optimiser.zero_grad(set_to_none=False)
-        loss = F.binary_cross_entropy_with_logits(model(design), y, reduction="none")
+        loss = F.binary_cross_entropy_with_logits(model(inputs), y, reduction="none")
         loss.mean(1).sum().backward()
         optimiser.step()
 
