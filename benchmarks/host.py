@@ -22,7 +22,7 @@ from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
 from capax.training import Hardware
 from capax.training import worker as worker_module
-from capax.training.program import Measured
+from capax.training.program import LaneMeasures
 
 CHUNKS = {"busy": 0.0, "number": 0, "idle": 0.0, "last": 0.0}
 
@@ -57,7 +57,7 @@ class PlayedSlots:
         part = min(worker_module.SUBSET, self.n)
         ones = np.ones(self.width, np.float32)
         correct = np.where(done, part, part // 2).astype(np.int32)
-        return Measured(loss=ones, train_accuracy=ones, correct=correct, mass=ones)
+        return LaneMeasures(loss=ones, train_accuracy=ones, correct=correct, mass=ones)
 
     def examine(self, slots):
         return np.full(len(slots), self.n), np.ones(len(slots), np.float32)

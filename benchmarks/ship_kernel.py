@@ -8,22 +8,22 @@ import lzma
 from pathlib import Path
 
 from capax.attention.transformer import transformer_spec
-from capax.training.fused import kernel
+from capax.training.fused import step_kernel
 from capax.training.fused.nvrtc import to_ptx, version
-from capax.training.specs import OptimiserSpec
+from capax.training.trial_specs import OptimiserSpec
 
 
 def main() -> None:
-    if version() != kernel.SHIPPED_BY:
-        raise SystemExit(f"NVRTC: wanted version {kernel.SHIPPED_BY}, got {version()}")
-    folder = Path(kernel.__file__).parent / "ptx"
+    if version() != step_kernel.SHIPPED_BY:
+        raise SystemExit(f"NVRTC: wanted version {step_kernel.SHIPPED_BY}, got {version()}")
+    folder = Path(step_kernel.__file__).parent / "ptx"
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.ptx.xz"):
         old.unlink()
-    macros = kernel.macros_of(transformer_spec(T=1), OptimiserSpec())
-    source, files, options = kernel.whole_source(macros)
+    macros = step_kernel.macros_of(transformer_spec(T=1), OptimiserSpec())
+    source, files, options = step_kernel.whole_source(macros)
     text = to_ptx(source, files, options)
-    file = folder / f"{kernel.identity(source, files, options)}.ptx.xz"
+    file = folder / f"{step_kernel.identity(source, files, options)}.ptx.xz"
     file.write_bytes(lzma.compress(text.encode(), preset=9))
     print(f"{file}: {file.stat().st_size} bytes, {len(text)} of PTX")
 

@@ -63,12 +63,12 @@ def watch_everything() -> None:
     """Wrap what a job spends its time on."""
     from capax.sweep import lanes_family
     from capax.sweep.storage import store
-    from capax.training import compiled, crew, seeds, slots
+    from capax.training import crew, program_compiler, seeds, slots
     from capax.training.fused import kernel, step
 
     at = lambda self, name, *_: f"T = {self.program.path.spec.T}: {name}"  # noqa: E731
-    spans(compiled._Compiler, "_traced", lambda *a: f"{at(*a)} traced")
-    spans(compiled._Compiler, "_compiled", lambda *a: f"{at(*a)} compiled")
+    spans(program_compiler.ProgramCompiler, "_traced", lambda *a: f"{at(*a)} traced")
+    spans(program_compiler.ProgramCompiler, "_compiled", lambda *a: f"{at(*a)} compiled")
     spans(kernel, "to_ptx", lambda *_: "NVRTC")
     spans(step, "_trouble", lambda *_: "kernel tried on one example")
     spans(crew, "pool_for", lambda task, *_: f"T = {task.T}: validation pool drawn")

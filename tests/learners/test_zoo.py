@@ -14,8 +14,8 @@ from capax.learners.zoo.lstm import lstm_last
 from capax.learners.zoo.ssm import last_state
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.architecture import num_parameters
+from capax.training.gradient_pieces import in_pieces
 from capax.training.objective import cross_entropy
-from capax.training.pieces import in_pieces
 from capax.training.shape import program_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle of this test")

@@ -11,8 +11,8 @@ from capax.attention.transformer import TransformerSpec, parameters
 from capax.data.task import TaskSpec
 from capax.errors import InputError
 from capax.training import OptimiserSpec, TrialSpec, train
-from capax.training.dropout.masks import EMBEDDING, OUTPUT, Masks, thresholds
-from capax.training.dropout.network import dropped_logits
+from capax.training.dropout.dropout_masks import EMBEDDING, OUTPUT, Masks, thresholds
+from capax.training.dropout.dropped_network import dropped_logits
 from capax.training.dropout.philox import philox
 from capax.training.objective import cross_entropy
 from capax.training.optimiser import transformation
@@ -21,7 +21,7 @@ from capax.training.paths import CollapsedPath
 from capax.training.record import Record
 from capax.training.seeds import seed_for, training_for
 from capax.training.shape import program_of
-from capax.training.specs import DropoutSpec, SuccessRule
+from capax.training.trial_specs import DropoutSpec, SuccessRule
 from capax.training.worker import may_succeed_from
 from plain_programs import plain_jit
 

@@ -18,13 +18,13 @@ from capax.attention.collapsed.one_layer import collapse, logits
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.data.task import validation_inputs
 from capax.training.compiled import executables
-from capax.training.fused import kernel, nvrtc
+from capax.training.fused import nvrtc, step_kernel
 from capax.training.fused import step as fused
 from capax.training.objective import cross_entropy
 from capax.training.optimiser import adam_rates, after_adam, transformation
 from capax.training.program import SUBSET, advance
 from capax.training.shape import program_of
-from capax.training.specs import OptimiserSpec
+from capax.training.trial_specs import OptimiserSpec
 from plain_programs import plain_jit
 
 
@@ -66,9 +66,9 @@ def test_a_kernel_that_does_not_run_is_not_used(monkeypatch):
         raise nvrtc.NvrtcError("NVRTC was not found")
 
     monkeypatch.setattr(nvrtc, "_library", no_library)
-    monkeypatch.setattr(nvrtc, "cache_folder", lambda: kernel.resources.files("capax"))
+    monkeypatch.setattr(nvrtc, "cache_folder", lambda: step_kernel.resources.files("capax"))
     device = jax.devices()[0]
-    kernel._compiled_once.cache_clear()
+    step_kernel._compiled_once.cache_clear()
     assert "NVRTC was not found" in fused._trouble(TransformerSpec(T=1), OptimiserSpec(), device)
     fused._trouble.cache_clear()
 
@@ -79,15 +79,15 @@ def test_the_library_says_what_it_refuses():
 
 
 def test_the_shipped_kernel_is_that_of_the_source_and_for_machines_that_can_read_it(monkeypatch):
-    macros = kernel.macros_of(TransformerSpec(T=300), OptimiserSpec())
-    name = f"{kernel.identity(*kernel.whole_source(macros))}.ptx"  # else: ship_kernel.py
-    monkeypatch.setattr(kernel, "version", lambda: (12, 9))
-    assert kernel._shipped(name) is None
-    monkeypatch.setattr(kernel, "version", lambda: (13, 1))
-    text = kernel._shipped(name)
+    macros = step_kernel.macros_of(TransformerSpec(T=300), OptimiserSpec())
+    name = f"{step_kernel.identity(*step_kernel.whole_source(macros))}.ptx"  # else: ship_kernel.py
+    monkeypatch.setattr(step_kernel, "version", lambda: (12, 9))
+    assert step_kernel._shipped(name) is None
+    monkeypatch.setattr(step_kernel, "version", lambda: (13, 1))
+    text = step_kernel._shipped(name)
     assert text is not None and ".entry step" in text
-    assert f"release {'.'.join(map(str, kernel.SHIPPED_BY))}" in text
-    assert kernel._shipped("0" * 32 + ".ptx") is None
+    assert f"release {'.'.join(map(str, step_kernel.SHIPPED_BY))}" in text
+    assert step_kernel._shipped("0" * 32 + ".ptx") is None
 
 
 def test_every_include_and_macro_of_the_source_is_given():
@@ -97,7 +97,7 @@ def test_every_include_and_macro_of_the_source_is_given():
     assert included == set(files) - {"step.cu"}
     listed = re.search(r"Macros: (.*?)\n[^/]", files["sizes.cuh"], re.DOTALL)
     assert listed is not None
-    source = resources.files("capax.training.fused").joinpath("kernel.py").read_text()
+    source = resources.files("capax.training.fused").joinpath("step_kernel.py").read_text()
     for macro in re.findall(r"[A-Z][A-Z0-9_]{3,}", listed[1]):
         assert f'"{macro}"' in source
 
@@ -220,8 +220,8 @@ def test_the_kernel_gives_the_gradients_and_the_update(m, T, spread):
     rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (3, 1))
     leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
     words = jax.vmap(fused.pack)(bits)
-    source = kernel.ptx(spec, rule)
-    launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, T, *x))
+    source = step_kernel.ptx(spec, rule)
+    launch = jax.jit(lambda *x: step_kernel.launch(source, spec.mlp_width, T, *x))
     got = launch(leaves, words, y, weight, rates)
     wanted = jax.jit(in_jax(spec, rule))(leaves, words, y, weight, rates)
     for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
@@ -240,8 +240,8 @@ def test_a_model_does_not_depend_on_its_neighbours():
     rule, order = OptimiserSpec(), np.array([3, 1, 4, 0, 2])
     rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (5, 1))
     leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
-    source = kernel.ptx(spec, rule)
-    launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, 300, *x))
+    source = step_kernel.ptx(spec, rule)
+    launch = jax.jit(lambda *x: step_kernel.launch(source, spec.mlp_width, 300, *x))
     data = (jax.vmap(fused.pack)(bits), y, weight)
     there = launch(leaves, *data, rates)
     moved = launch([x[order] for x in leaves], *(x[order] for x in data), rates)
@@ -255,8 +255,8 @@ def test_rows_without_an_example_change_nothing_and_idle_slots_stay():
     rule = OptimiserSpec()
     rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (3, 1))
     leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
-    source = kernel.ptx(spec, rule)
-    launch = jax.jit(lambda *x: kernel.launch(source, spec.mlp_width, 101, *x))
+    source = step_kernel.ptx(spec, rule)
+    launch = jax.jit(lambda *x: step_kernel.launch(source, spec.mlp_width, 101, *x))
     words = jax.vmap(fused.pack)(bits)
     tight = launch(leaves, words, y, weight, rates)
     more = [jnp.pad(x, ((0, 0), (0, 140), *[(0, 0)] * (x.ndim - 2))) for x in (words, y, weight)]

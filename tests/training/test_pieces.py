@@ -8,9 +8,10 @@ import pytest
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, compiled, train
+from capax.training.gradient_pieces import in_pieces, larger_pieces, summed, whose
 from capax.training.objective import cross_entropy
 from capax.training.paths import path_for
-from capax.training.pieces import in_pieces, larger_pieces, summed, whose
+from capax.training.program_compiler import ProgramCompiler
 
 T = 7
 
@@ -35,7 +36,7 @@ def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
     """Six runs through four slots that go together: some idle at the end, m from 2 to 19."""
     hardware = Hardware(workers=1, use_cache=False)
     alone = {r.trial_id: r for r in train(trials, hardware=hardware, max_m=19, block=4)}
-    monkeypatch.setattr(compiled._Compiler, "_each", lambda _, function: jax.vmap(function))
+    monkeypatch.setattr(ProgramCompiler, "_each", lambda _, function: jax.vmap(function))
     monkeypatch.setattr(compiled, "_kept", {})
     four = Hardware(workers=1, slots=4, use_cache=False)
     together = list(train(trials, hardware=four, max_m=19, block=4, keep="final"))

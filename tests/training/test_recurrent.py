@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from capax.training.recurrent import cells, kernel
-from capax.training.recurrent.cells import CELLS, Inputs
+from capax.training.recurrent import cells, recurrence_kernel
+from capax.training.recurrent.cells import CELLS, CellInputs
 from capax.training.recurrent.recurrence import last_state
 
 on_gpu = pytest.mark.skipif("jax.devices()[0].platform != 'gpu'", reason="needs a GPU")
@@ -79,15 +79,17 @@ def test_models_share_a_launch_and_one_has_its_own(name, monkeypatch):
             found = jax.vmap(lambda *x: cells.back(cell, x[0], cells.Kept(*x[1:4]), x[4]))(*arrays)
             return list(found)[: len(shapes)]
         loop = cells.kept if len(shapes) > 1 else cells.last
-        found = jax.tree.leaves(jax.vmap(lambda *x: loop(cell, Inputs(*x[:3]), *x[3:]))(*arrays))
+        found = jax.tree.leaves(
+            jax.vmap(lambda *x: loop(cell, CellInputs(*x[:3]), *x[3:]))(*arrays)
+        )
         assert [x.shape for x in found] == shapes
         return found
 
-    monkeypatch.setattr(kernel, "_launch", instead)
-    monkeypatch.setattr(kernel, "_ptx", lambda *_: "")
+    monkeypatch.setattr(recurrence_kernel, "_launch", instead)
+    monkeypatch.setattr(recurrence_kernel, "_ptx", lambda *_: "")
     lanes, T, m, n = 2, 3, 5, 4
     table, bits, W, b = _arguments(name, T, m, n, lanes)
-    inputs = Inputs(table[:, 0], table[:, 1] - table[:, 0], bits.transpose(0, 2, 1))
+    inputs = CellInputs(table[:, 0], table[:, 1] - table[:, 0], bits.transpose(0, 2, 1))
     cell, dh = CELLS[name], jnp.ones((lanes, m, n), jnp.float32)
 
     def one_model(room, inputs, W, b, dh):
@@ -96,8 +98,10 @@ def test_models_share_a_launch_and_one_has_its_own(name, monkeypatch):
 
     arguments = (inputs, W, b, dh)
     second = jax.tree.map(lambda x: x[1], arguments)
-    together = jax.jit(jax.vmap(partial(one_model, kernel)))(*arguments)
-    alone, wanted = jax.jit(lambda *x: (one_model(kernel, *x), one_model(cells, *x)))(*second)
+    together = jax.jit(jax.vmap(partial(one_model, recurrence_kernel)))(*arguments)
+    alone, wanted = jax.jit(lambda *x: (one_model(recurrence_kernel, *x), one_model(cells, *x)))(
+        *second
+    )
     for x, y, z in zip(*map(jax.tree.leaves, (together, alone, wanted)), strict=True):
         np.testing.assert_allclose(x[1], z, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(y, z, rtol=1e-5, atol=1e-6)
@@ -105,21 +109,21 @@ def test_models_share_a_launch_and_one_has_its_own(name, monkeypatch):
 
 
 def test_without_a_driver_or_with_odd_sizes_the_loops_stay(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel, "_DRIVER", tmp_path)  # a driver that finds no device
-    assert not kernel.runs_here(CELLS["lstm"], 30)
-    assert not kernel.runs_here(CELLS["lstm"], 68)
+    monkeypatch.setattr(recurrence_kernel, "_DRIVER", tmp_path)  # a driver that finds no device
+    assert not recurrence_kernel.runs_here(CELLS["lstm"], 30)
+    assert not recurrence_kernel.runs_here(CELLS["lstm"], 68)
     if jax.devices()[0].platform == "cpu":
-        assert not kernel.runs_here(CELLS["lstm"], 40)
-    monkeypatch.setattr(kernel, "_DRIVER", tmp_path / "none")
-    assert not kernel.runs_here(CELLS["gru"], 48)
+        assert not recurrence_kernel.runs_here(CELLS["lstm"], 40)
+    monkeypatch.setattr(recurrence_kernel, "_DRIVER", tmp_path / "none")
+    assert not recurrence_kernel.runs_here(CELLS["gru"], 48)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_the_kernel_is_for_float32_alone(dtype, monkeypatch):
     """It would read the bytes of other numbers as if they were its own."""
     asked = []
-    monkeypatch.setattr(kernel, "runs_here", lambda *_: True)
-    monkeypatch.setattr(kernel, "last", lambda *x: asked.append(1) or cells.last(*x))
+    monkeypatch.setattr(recurrence_kernel, "runs_here", lambda *_: True)
+    monkeypatch.setattr(recurrence_kernel, "last", lambda *x: asked.append(1) or cells.last(*x))
     jax.eval_shape(partial(last_state, "gru"), *_arguments("gru", 2, 3, 8, dtype=dtype))
     assert bool(asked) == (dtype == jnp.float32)
 
@@ -128,10 +132,10 @@ def test_the_kernel_is_for_float32_alone(dtype, monkeypatch):
 @pytest.mark.parametrize(("name", "n"), [("lstm", 40), ("gru", 48), ("lstm", 64), ("gru", 8)])
 def test_the_kernel_gives_the_numbers_of_the_loops(name, n):
     cell, lanes, T, m = CELLS[name], 3, 11, 77
-    assert kernel.runs_here(cell, n)
+    assert recurrence_kernel.runs_here(cell, n)
     table, bits, W, b = _arguments(name, T, m, n, lanes)
     W = W / jnp.float32(np.sqrt(n))
-    inputs = Inputs(table[:, 0], table[:, 1] - table[:, 0], bits.transpose(0, 2, 1))
+    inputs = CellInputs(table[:, 0], table[:, 1] - table[:, 0], bits.transpose(0, 2, 1))
     dh = jax.random.normal(jax.random.key(1), (lanes, m, n), jnp.float32)
 
     def run(room):
@@ -139,6 +143,6 @@ def test_the_kernel_gives_the_numbers_of_the_loops(name, n):
         end = jax.vmap(lambda *x: room.last(cell, *x))(inputs, W, b)
         return h, seen, end, jax.vmap(lambda *x: room.back(cell, *x))(dh, seen, W)
 
-    mine, wanted = jax.jit(lambda: run(kernel))(), jax.jit(lambda: run(cells))()
+    mine, wanted = jax.jit(lambda: run(recurrence_kernel))(), jax.jit(lambda: run(cells))()
     for x, y in zip(jax.tree.leaves(mine), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)

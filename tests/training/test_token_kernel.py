@@ -16,10 +16,10 @@ import pytest
 from capax.attention.collapsed.one_layer_table import centred
 from capax.attention.transformer import TransformerSpec
 from capax.training.dropout import token_kernel
-from capax.training.dropout.masks import Masks
+from capax.training.dropout.dropout_masks import Masks
 from capax.training.dropout.token_sums import token_sums
 from capax.training.fused.step import pack
-from capax.training.specs import DropoutSpec
+from capax.training.trial_specs import DropoutSpec
 from plain_programs import plain_jit
 
 SPREAD = 20  # nats, of the emulated kernels

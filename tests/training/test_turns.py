@@ -4,7 +4,7 @@ import threading
 import time
 from concurrent.futures import Future
 
-from capax.training.compiled import InOrder
+from capax.training.in_order import InOrder
 from capax.training.worker import Desk, WaitingRun
 
 

@@ -10,9 +10,9 @@ computes depends on its spec alone.
 from capax.training.crew import Tally as Tally
 from capax.training.engine import train as train
 from capax.training.hardware import Hardware as Hardware
-from capax.training.results import RunResult as RunResult
-from capax.training.results import TrialResult as TrialResult
+from capax.training.run_results import RunResult as RunResult
+from capax.training.run_results import TrialResult as TrialResult
 from capax.training.shape import compile_ahead as compile_ahead
-from capax.training.specs import OptimiserSpec as OptimiserSpec
-from capax.training.specs import RunSpec as RunSpec
-from capax.training.specs import TrialSpec as TrialSpec
+from capax.training.trial_specs import OptimiserSpec as OptimiserSpec
+from capax.training.trial_specs import RunSpec as RunSpec
+from capax.training.trial_specs import TrialSpec as TrialSpec

@@ -19,10 +19,10 @@ from capax.training.drawing import in_background
 from capax.training.hardware import Hardware
 from capax.training.program import Program
 from capax.training.record import Leaving
-from capax.training.results import RunResult, TrialResult
+from capax.training.run_results import RunResult, TrialResult
 from capax.training.seeds import pool_for, seed_after, training_for
 from capax.training.shape import check_fits, memory_of, program_of, with_rows
-from capax.training.specs import TrialSpec
+from capax.training.trial_specs import TrialSpec
 from capax.training.worker import Desk, Orders, WaitingRun, work
 
 _AHEAD_BYTES = 1 << 28

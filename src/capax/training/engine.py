@@ -12,10 +12,10 @@ from capax.errors import require
 from capax.training.crew import Crew, Tally
 from capax.training.hardware import Hardware, enable_cache
 from capax.training.record import Leaving
-from capax.training.results import TrialResult
-from capax.training.specs import TrialSpec
+from capax.training.run_results import TrialResult
+from capax.training.trial_specs import TrialSpec
 
-Progress = Callable[[Tally], None]
+OnTally = Callable[[Tally], None]
 
 
 def train(
@@ -23,7 +23,7 @@ def train(
     *,
     hardware: Hardware | None = None,
     keep: str = "none",
-    progress: Progress | None = None,
+    progress: OnTally | None = None,
     max_m: int = 1,
     early_exit: bool = True,
     stop_memorised: bool = False,
@@ -65,7 +65,7 @@ def train(
 def _drive(
     trials: Iterator[TrialSpec | None],
     crew: Crew,
-    progress: Progress,
+    progress: OnTally,
     check: Callable[[], None] | None,
 ) -> Iterator[TrialResult]:
     exhausted = False

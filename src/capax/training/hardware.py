@@ -4,7 +4,6 @@ On a CPU every core is a worker with one slot: a small model stays in the core's
 nothing to gain from batching models. On a GPU every device is a worker with many slots.
 """
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import jax
 from capax.errors import InputError, require
 from capax.files import cache_folder
 from capax.machine import num_cores
+from capax.training.xla_options import options_of
 
 MAX_SLOTS = 1024  # a GPU is full long before; more slots only wait for each other
 MANY = 64  # with fewer models than this, one block of threads each leaves most of a GPU idle
@@ -73,52 +73,8 @@ class Hardware:
         return self.platform != "cpu" if self.ahead is None else self.ahead
 
     def compiler_options(self) -> dict[str, Any]:
-        """Options of every program.
-
-        On a GPU the library's matrix products as they come: to generate others and time them all
-        takes twice as long to compile, gains nothing here, and what is chosen, hence the rounding,
-        differs from one compilation to the next; and kernels that do not wait for each other may
-        run side by side. Products that share a factor stay apart: merged into one, as XLA does with
-        small ones, those of the training set and of the validation set came out wrong on an H200
-        (3 heads of width 2: 58 of 512 answers). On the CPU one thread per program (the other cores
-        have programs of their own). Not `xla_cpu_copy_insertion_use_region_analysis`: it saves a
-        tenth of a step and was seen to lose parts of sums that a loop scatters into lanes.
-        """
-        options: dict[str, Any] = {}
-        wish: dict[str, Any] = {}
-        if self.platform == "gpu":
-            options = {"xla_gpu_enable_triton_gemm": False, "xla_gpu_autotune_level": 0}
-            wish = {
-                "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
-                "xla_gpu_dot_merger_threshold_mb": 0,
-            }
-        if self.platform == "cpu":
-            options = {"xla_cpu_multi_thread_eigen": False}
-        return options | {name: value for name, value in wish.items() if _is_known(name, value)}
-
-
-def launched_singly() -> dict[str, Any]:
-    """Options of a program whose kernels are long: in CUDA graphs they take a fifth longer (eight
-    models at T = 100 000). Where kernels are short, graphs save their launches."""
-    name, value = "xla_gpu_graph_min_graph_size", 1 << 20
-    return {name: value} if _is_known(name, value) else {}
-
-
-def drawn_simply() -> dict[str, Any]:
-    """Options of the program that draws parameters on a CPU: it runs once for every run, so it is
-    to compile fast. The older emitters take half as long, and draw the same bits."""
-    name, value = "xla_cpu_use_fusion_emitters", False
-    return {name: value} if _is_known(name, value) else {}
-
-
-@functools.cache
-def _is_known(option: str, value: Any) -> bool:
-    """Whether the installed XLA has this compiler option; its options come and go."""
-    try:
-        jax.jit(lambda: 0).lower().compile(compiler_options={option: value})
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
+        """Options of every program."""
+        return options_of(self.platform)
 
 
 def enable_cache(hardware: Hardware) -> None:

@@ -8,13 +8,13 @@ import jax
 from capax.attention.transformer import TransformerSpec
 from capax.training.dropout import token_kernel
 from capax.training.fused import step as whole_step
-from capax.training.fused.kernel import ptx as whole_step_ptx
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.fused.step import DRIVER, has_hopper
+from capax.training.fused.step_kernel import ptx as whole_step_ptx
 from capax.training.hardware import MANY
 from capax.training.paths import CollapsedPath
 from capax.training.program import Program
-from capax.training.specs import TrialSpec
+from capax.training.trial_specs import TrialSpec
 
 
 def may_serve(program: Program, width: int, device: jax.Device) -> bool:

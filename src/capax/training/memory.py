@@ -22,9 +22,9 @@ from capax.attention.transformer import TransformerSpec
 from capax.errors import InfeasibleError
 from capax.training import architecture
 from capax.training.architecture import Architecture
+from capax.training.gradient_pieces import PLACES
 from capax.training.hardware import Hardware
 from capax.training.paths import Path
-from capax.training.pieces import PLACES
 
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers

@@ -13,9 +13,9 @@ from capax.data.task import Task, TaskSpec, draw_task
 from capax.data.task_files import write_task
 from capax.errors import require
 from capax.html import html_table
-from capax.training.engine import Progress, train
-from capax.training.results import RunResult, TrialResult
-from capax.training.specs import OptimiserSpec, TrialSpec
+from capax.training.engine import OnTally, train
+from capax.training.run_results import RunResult, TrialResult
+from capax.training.trial_specs import OptimiserSpec, TrialSpec
 
 _ROWS_AT_ONCE = 1024  # the naive forward pass holds rows x T x d numbers
 
@@ -97,7 +97,7 @@ def train_model(
     model: dict[str, Any] | None = None,
     optimiser: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: OnTally | None = None,
 ) -> Trained:
     """Train one Transformer on `function` of T bits from m examples, as the paper does.
 

@@ -19,7 +19,7 @@ from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import require
 from capax.training.objective import cross_entropy
 from capax.training.optimiser import rule_of, transformation
-from capax.training.specs import OptimiserSpec
+from capax.training.trial_specs import OptimiserSpec
 
 NEAR = 0.1  # factor on the learning rate once the prior is left
 

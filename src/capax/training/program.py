@@ -16,15 +16,15 @@ from jax import lax
 from jaxtyping import Array, Float, Int, UInt8, UInt32
 
 from capax.attention.transformer import TransformerSpec
-from capax.training.dropout.masks import Masks
-from capax.training.dropout.network import dropped_logits
+from capax.training.dropout.dropout_masks import Masks
+from capax.training.dropout.dropped_network import dropped_logits
 from capax.training.dropout.token_kernel import kernel_sums
 from capax.training.fused.step import fused_step, pack
+from capax.training.gradient_pieces import in_pieces
 from capax.training.objective import accuracy, binary_losses, cross_entropy
 from capax.training.optimiser import transformation
 from capax.training.paths import CollapsedPath, Path
-from capax.training.pieces import in_pieces
-from capax.training.specs import NOTHING_DROPPED, DropoutSpec, OptimiserSpec
+from capax.training.trial_specs import NOTHING_DROPPED, DropoutSpec, OptimiserSpec
 
 SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
 _FEW = 64  # rows that all lanes answer together where gradients are in pieces: memory for few
@@ -57,7 +57,7 @@ Leaf = Any
 Step = Callable[[Any, None], tuple[Any, None]]  # of `lax.scan`
 
 
-class Target(NamedTuple):
+class TargetBits(NamedTuple):
     """y = truth[sum_i x[support_i] 2^i]; `relevant` is 0 on padding of the support."""
 
     support: Leaf  # int32 [s]
@@ -81,14 +81,14 @@ class Lane(NamedTuple):
     state: Any
     step: Leaf  # int32 []
     data: Data
-    target: Target
+    target: TargetBits
     lr: Leaf  # float32 []
     weight_decay: Leaf  # float32 []
     steps: Leaf  # float32 []
     key: Leaf  # uint32 [2]
 
 
-class Measured(NamedTuple):
+class LaneMeasures(NamedTuple):
     """What an evaluation tells: `correct` of the first `SUBSET` validation rows."""
 
     loss: Float[Array, ""]
@@ -105,7 +105,7 @@ def start(path: Path, rule: OptimiserSpec, key: UInt32[Array, "2"]) -> tuple[Any
 
 def advance(
     program: Program, lane: Lane, pool: UInt8[Array, "n T"], busy: Float[Array, ""] | None = None
-) -> tuple[Lane, Measured]:
+) -> tuple[Lane, LaneMeasures]:
     """`chunk` training steps, then an evaluation with the new parameters.
 
     busy: 1 for a slot with a run in it, 0 for an idle one, which the fused step and gradients in
@@ -194,7 +194,7 @@ def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]
 
 
 def examine(
-    program: Program, params: Any, target: Target, pool: UInt8[Array, "n T"], few: bool = False
+    program: Program, params: Any, target: TargetBits, pool: UInt8[Array, "n T"], few: bool = False
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """Number of right answers on the pool and mean attention mass, in blocks of rows; few: in
     small ones, for all lanes are examined together."""
@@ -218,19 +218,19 @@ def examine(
     return jnp.sum(correct, dtype=jnp.int32), jnp.sum(mass) / n
 
 
-def labels(target: Target, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
+def labels(target: TargetBits, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
     """y of each row."""
     chosen = bits[:, target.support].astype(jnp.int32)
     powers = 2 ** jnp.arange(chosen.shape[1], dtype=jnp.int32)
     return target.truth[jnp.sum(chosen * powers[None, :], axis=1, dtype=jnp.int32)]
 
 
-def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> Measured:
+def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> LaneMeasures:
     inputs, y, mask = batch
     values = _logits(program, lane.params, inputs)
     head, few = pool[:SUBSET], program.block > 0
     correct, mass = examine(program, lane.params, lane.target, head, few)
-    return Measured(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
+    return LaneMeasures(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
 
 
 def _logits(program: Program, params: Any, inputs: Any) -> Array:

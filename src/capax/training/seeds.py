@@ -19,9 +19,9 @@ from capax.data.task import (
 )
 from capax.errors import require
 from capax.identity import canonical_json, words_of
-from capax.training.compiled import packed_width
-from capax.training.program import Data, Lane, Program, Target
-from capax.training.specs import RunSpec
+from capax.training.lane_shapes import packed_width
+from capax.training.program import Data, Lane, Program, TargetBits
+from capax.training.trial_specs import RunSpec
 
 Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisation key
 
@@ -78,12 +78,12 @@ def _padded(training: Training | None, program: Program) -> Data:
     return Data(bits, y, mask)
 
 
-def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> Target:
+def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> TargetBits:
     if isinstance(task, FileTask):  # y is the last column of the pool, whatever the others say
         column = np.zeros(s, np.int32)
         column[0] = task.T
         truth = np.tile(np.array([0.0, 1.0], np.float32), 2 ** (s - 1))
-        return Target(column, np.zeros(s, np.float32), truth, np.uint32(0))
+        return TargetBits(column, np.zeros(s, np.float32), truth, np.uint32(0))
     support = draw_support(task) if training is None else training.support
     function = parsed(task.function)
     require(function.is_boolean, "function", "a Boolean function", task.function)
@@ -92,4 +92,4 @@ def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> Tar
     padded[: len(support)], relevant[: len(support)] = support, 1.0
     truth = np.tile(function.table, 2 ** (s - len(support))).astype(np.float32)
     threshold = np.uint32(word_threshold(task.probability))
-    return Target(padded, relevant, truth, threshold)
+    return TargetBits(padded, relevant, truth, threshold)

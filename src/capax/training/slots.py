@@ -9,8 +9,10 @@ import jax
 import numpy as np
 
 from capax.machine import num_cores
-from capax.training.compiled import GROUP, Executables, empty_lanes, executables
-from capax.training.program import SUBSET, Measured, Program
+from capax.training.compiled import Executables, executables
+from capax.training.lane_shapes import empty_lanes
+from capax.training.program import SUBSET, LaneMeasures, Program
+from capax.training.program_compiler import GROUP
 from capax.training.seeds import Seed, unpacked
 
 # Several calls of `train` may share the cores: as many chunks at once as there are cores, so that a
@@ -58,7 +60,7 @@ class Slots:
             fresh = lanes._replace(params=params, state=state)
             self._lanes = self._run.write(self._lanes, fresh, index)
 
-    def advance(self, busy: Iterable[int]) -> Measured:
+    def advance(self, busy: Iterable[int]) -> LaneMeasures:
         """Train the slots in `busy` for one chunk; the measurements, one entry per slot."""
         with self._turn:
             arguments = (self._lanes, self._head)

@@ -17,11 +17,11 @@ from capax.errors import InfeasibleError
 from capax.training.hardware import Hardware
 from capax.training.program import SUBSET, Program
 from capax.training.record import Leaving, Record
-from capax.training.results import RunResult
+from capax.training.run_results import RunResult
 from capax.training.seeds import Seed, seed_for
 from capax.training.shape import with_rows
 from capax.training.slots import Slots
-from capax.training.specs import RunSpec
+from capax.training.trial_specs import RunSpec
 
 Event = tuple["WaitingRun", RunResult | InfeasibleError] | BaseException
 """A finished run, a run that cannot have a training set, or the end of a worker."""

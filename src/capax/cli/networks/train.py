@@ -44,8 +44,8 @@ def train(
 
     Example: `capax train "x2 & x3 & x10" -T 50 -m 300 --out model.safetensors --data data.npz`
     """
+    from capax.training.live_bar import live_bar
     from capax.training.one_model import train_model
-    from capax.training.progress import live_bar
 
     check_destinations(out, data)
     with live_bar() as bar:

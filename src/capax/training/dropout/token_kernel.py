@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Array, Float, UInt8, UInt32
 
 from capax.attention.transformer import TransformerSpec
-from capax.training.dropout.masks import Masks, thresholds
+from capax.training.dropout.dropout_masks import Masks, thresholds
 from capax.training.dropout.token_sums import TokenSums, scaled_epsilon
 from capax.training.fused.nvrtc import NvrtcError, kept_ptx
 from capax.training.fused.step import has_hopper, pack
-from capax.training.specs import DropoutSpec
 from capax.training.together import one_launch
+from capax.training.trial_specs import DropoutSpec
 
 _WIDTH, _HEADS = 64, 16  # the sizes that the kernels are written for
 _WARPS, _TILE, _ROW_BYTES = 8, 16, 256  # `tokens.cuh`: warps of a block, positions, a table's row

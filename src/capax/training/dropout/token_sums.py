@@ -25,8 +25,8 @@ from jaxtyping import Array, Float, UInt8
 from capax.attention.block import LAYER_NORM_EPSILON
 from capax.attention.collapsed.design import matmul
 from capax.attention.collapsed.one_layer_table import table
-from capax.training.dropout.masks import EMBEDDING, Masks
-from capax.training.specs import DropoutSpec
+from capax.training.dropout.dropout_masks import EMBEDDING, Masks
+from capax.training.trial_specs import DropoutSpec
 
 
 class TokenSums(NamedTuple):

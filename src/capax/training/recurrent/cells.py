@@ -32,7 +32,7 @@ class Kept(NamedTuple):
     extra: Float[Array, "T m n"]
 
 
-class Inputs(NamedTuple):
+class CellInputs(NamedTuple):
     """What enters: a table's rows, and the bit that chooses between two of them."""
 
     base: Float[Array, "T Gn"]
@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecurrentCell:
     """step: a, u, h, extra -> h, gates, extra. back: dh, dc, gates, extra, the extra and h before
     -> du, da of the last gate, the part of dh that does not go through W, dc."""
 
@@ -92,15 +92,15 @@ def _gru_back(
 
 
 CELLS = {
-    "lstm": Cell("lstm", 4, _lstm_step, _lstm_back),
-    "gru": Cell("gru", 3, _gru_step, _gru_back),
+    "lstm": RecurrentCell("lstm", 4, _lstm_step, _lstm_back),
+    "gru": RecurrentCell("gru", 3, _gru_step, _gru_back),
 }
 
 
-def last(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Float[Array, "m n"]:
+def last(cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array) -> Float[Array, "m n"]:
     """The state after the last position."""
 
-    def step(state: tuple[Array, Array], now: Inputs):
+    def step(state: tuple[Array, Array], now: CellInputs):
         h, _, extra = _stepped(cell, now, state, W, b)
         return (h, extra), None
 
@@ -108,10 +108,12 @@ def last(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Float[Array, "m n"]:
     return h
 
 
-def kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Float[Array, "m n"], Kept]:
+def kept(
+    cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array
+) -> tuple[Float[Array, "m n"], Kept]:
     """The same, with what the way back needs."""
 
-    def step(state: tuple[Array, Array], now: Inputs):
+    def step(state: tuple[Array, Array], now: CellInputs):
         h, gates, extra = _stepped(cell, now, state, W, b)
         bit = now.bits[:, None]
         return (h, extra), Kept(jnp.concatenate([state[0], 1 - bit, bit], axis=1), gates, extra)
@@ -121,7 +123,7 @@ def kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Float[Array, "
 
 
 def back(
-    cell: Cell, dh: Float[Array, "m n"], seen: Kept, W: Array
+    cell: RecurrentCell, dh: Float[Array, "m n"], seen: Kept, W: Array
 ) -> tuple[Float[Array, "T m Gn"], Float[Array, "T m n"]]:
     """du of every position, and da of the last gate (of the others it is their du)."""
 
@@ -135,12 +137,12 @@ def back(
     return lax.scan(step, (dh, jnp.zeros_like(dh)), (seen, before), reverse=True)[1]
 
 
-def _stepped(cell: Cell, now: Inputs, state: tuple[Array, Array], W: Array, b: Array):
+def _stepped(cell: RecurrentCell, now: CellInputs, state: tuple[Array, Array], W: Array, b: Array):
     h, extra = state
     a = now.base[None, :] + now.bits[:, None] * now.change[None, :]
     return cell.step(a, matmul(h, W) + b[None, :], h, extra)
 
 
-def _zero(inputs: Inputs, W: Array) -> tuple[Array, Array]:
+def _zero(inputs: CellInputs, W: Array) -> tuple[Array, Array]:
     zero = jnp.zeros((inputs.bits.shape[1], W.shape[0]), W.dtype)
     return zero, zero

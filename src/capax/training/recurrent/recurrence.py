@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from capax.training.recurrent import cells, kernel
-from capax.training.recurrent.cells import CELLS, Inputs, Kept
+from capax.training.recurrent import cells, recurrence_kernel
+from capax.training.recurrent.cells import CELLS, CellInputs, Kept
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -33,10 +33,11 @@ def last_state(
 def _loop(name: str, what: str, W: Array, *arguments: Any) -> Any:
     """A loop of `cells`; on a GPU the kernel instead, where it runs and numbers are float32."""
     cell, own = CELLS[name], W.dtype == jnp.float32
-    room = kernel if own and kernel.runs_here(cell, W.shape[0]) else cells
+    kernels = own and recurrence_kernel.runs_here(cell, W.shape[0])
+    loops = recurrence_kernel if kernels else cells
     return lax.platform_dependent(
         *arguments,
-        cuda=partial(getattr(room, what), cell),
+        cuda=partial(getattr(loops, what), cell),
         default=partial(getattr(cells, what), cell),
     )
 
@@ -66,8 +67,8 @@ def _einsum(form: str, a: Array, b: Array) -> Array:
     return jnp.einsum(form, a, b, precision=lax.Precision.HIGHEST)
 
 
-def _inputs(table: Array, bits: Array) -> Inputs:
-    return Inputs(table[0], table[1] - table[0], bits.T)
+def _inputs(table: Array, bits: Array) -> CellInputs:
+    return CellInputs(table[0], table[1] - table[0], bits.T)
 
 
 last_state.defvjp(_ahead, _back)

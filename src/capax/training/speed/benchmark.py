@@ -24,8 +24,8 @@ from capax.training.program import Program, start
 from capax.training.seeds import pool_for, seed_for, training_for
 from capax.training.shape import memory_of, program_of
 from capax.training.slots import Slots
-from capax.training.specs import OptimiserSpec, TrialSpec
 from capax.training.speed.roofline import Ceilings, best_of, least_seconds, measure, together
+from capax.training.trial_specs import OptimiserSpec, TrialSpec
 
 LENGTHS = (50, 300, 800, 3000)
 ROUNDS = 2  # all is timed twice, minutes apart: a shared machine is slow for seconds at a time

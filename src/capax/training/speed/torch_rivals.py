@@ -107,8 +107,8 @@ class BatchedCollapse(nn.Module):
         unit = F.layer_norm(x, x.shape[-1:])
         return unit * self.gains[which] + self.biases[which]
 
-    def forward(self, design: torch.Tensor) -> torch.Tensor:
-        """design [N, m, 2T], one-hot -> logits [N, m]."""
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """inputs [N, m, 2T], one-hot -> logits [N, m]."""
         N, _, d = self.position.shape
         H, k = self.heads, self.k
         tokens = (self.embed[:, :, None] + self.position[:, None]).flatten(1, 2)  # [N, 2T, d]
@@ -119,7 +119,7 @@ class BatchedCollapse(nn.Module):
         weights = (scores - scores.amax(1, keepdim=True).detach()).exp()
         values = torch.baddbmm(self.b_V, x, self.W_V).view(N, -1, H, k)
         table = torch.cat([(weights[..., None] * values).flatten(2), weights], -1)
-        sums = torch.baddbmm(table[:, -1:], design, table[:, :-1])  # [N, m, d + H]
+        sums = torch.baddbmm(table[:, -1:], inputs, table[:, :-1])  # [N, m, d + H]
         mixed = (sums[..., :d].unflatten(-1, (H, k)) / sums[..., d:, None]).flatten(2)
         x = self.cls + torch.baddbmm(self.b_O, mixed, self.W_O)
         hidden = F.gelu(torch.baddbmm(self.b_in, self._ln(x, 1), self.W_in))
@@ -132,11 +132,11 @@ class BatchedDropout(BatchedCollapse):
 
     dropout = 0.1
 
-    def forward(self, bits: torch.Tensor) -> torch.Tensor:
-        """bits [N, m, T] -> logits [N, m]."""
-        N, m, T = bits.shape
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """inputs [N, m, T], bits -> logits [N, m]."""
+        N, m, T = inputs.shape
         d, H, k, p = self.cls.shape[-1], self.heads, self.k, self.dropout
-        chosen = torch.gather(self.embed, 1, bits.flatten(1)[..., None].expand(-1, -1, d))
+        chosen = torch.gather(self.embed, 1, inputs.flatten(1)[..., None].expand(-1, -1, d))
         tokens = chosen.view(N, m, T, d) + self.position[:, None]
         x = F.dropout(torch.cat([tokens, self.cls[:, None].expand(-1, m, 1, -1)], 2), p)
         unit = F.layer_norm(x, (d,)) * self.gains[0][:, None] + self.biases[0][:, None]

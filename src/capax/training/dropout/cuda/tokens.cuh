@@ -1,7 +1,7 @@
 // Tokens with dropped numbers, made where they are used. The letters are those of token_sums.py.
 //
 // Macros: EMBEDDING_WHOLE, EMBEDDING_PART, ATTENTION_WHOLE, ATTENTION_PART, the thresholds of
-// masks.py, and EPSILON of LayerNorm, scaled.
+// dropout_masks.py, and EPSILON of LayerNorm, scaled.
 //
 // Float32 numbers are kept as the sum of two bfloat16 numbers (16 bits); a product of two such sums
 // is three products, all but the one of both remainders.

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float32
 
 from capax.training.fused.nvrtc import NvrtcError, kept_ptx
-from capax.training.recurrent.cells import Cell, Inputs, Kept
+from capax.training.recurrent.cells import CellInputs, Kept, RecurrentCell
 from capax.training.together import one_launch
 
 MOST_HIDDEN = 64  # its weights fit into a multiprocessor's shared memory
@@ -34,7 +34,7 @@ def _ptx(cell: str, hidden: int, keep: bool) -> str:
     return kept_ptx(source.read_text(), {}, options)
 
 
-def runs_here(cell: Cell, hidden: int) -> bool:
+def runs_here(cell: RecurrentCell, hidden: int) -> bool:
     """Whether this machine's GPU runs the kernels for `hidden` units: they are compiled and tried
     on one example, once."""
     if hidden % 8 or hidden > MOST_HIDDEN or not _DRIVER.exists():
@@ -44,7 +44,7 @@ def runs_here(cell: Cell, hidden: int) -> bool:
 
 
 @functools.cache
-def _tried(cell: Cell, hidden: int) -> bool:
+def _tried(cell: RecurrentCell, hidden: int) -> bool:
     """With weights 0 and a = 1, h after one position is known; so is da of h's last gate."""
     wide = cell.num_gates * hidden
     shapes = [(1, 1, wide), (1, 1, wide), (1, 1, 1), (1, hidden, wide), (1, wide), (1, 1, hidden)]
@@ -55,7 +55,7 @@ def _tried(cell: Cell, hidden: int) -> bool:
         device = jax.devices("cuda")[0]
         numbers = [np.full(shape, i in (0, 5), np.float32) for i, shape in enumerate(shapes)]
         *entering, W, b, dh = jax.device_put(numbers, device)
-        h, seen = jax.jit(functools.partial(_kept, cell))(Inputs(*entering), W, b)
+        h, seen = jax.jit(functools.partial(_kept, cell))(CellInputs(*entering), W, b)
         _, da = jax.jit(functools.partial(_back, cell))(dh, seen, W)
     except (NvrtcError, RuntimeError):  # also JAX's own, which are RuntimeErrors
         return False
@@ -63,34 +63,34 @@ def _tried(cell: Cell, hidden: int) -> bool:
     return bool(np.allclose(found, [wanted, slope], rtol=1e-4))
 
 
-def last(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Float32[Array, "m n"]:
+def last(cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array) -> Float32[Array, "m n"]:
     """`cells.last` as a kernel."""
     return _batched(cell, "last")(inputs, W, b)
 
 
-def kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Array, Kept]:
+def kept(cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array) -> tuple[Array, Kept]:
     """`cells.kept` as a kernel."""
     return _batched(cell, "kept")(inputs, W, b)
 
 
-def back(cell: Cell, dh: Array, seen: Kept, W: Array) -> tuple[Array, Array]:
+def back(cell: RecurrentCell, dh: Array, seen: Kept, W: Array) -> tuple[Array, Array]:
     """`cells.back` as a kernel."""
     return _batched(cell, "back")(dh, seen, W)
 
 
 @functools.cache
-def _batched(cell: Cell, name: str) -> Any:
+def _batched(cell: RecurrentCell, name: str) -> Any:
     launch = {"last": _last, "kept": _kept, "back": _back}[name]
     return one_launch(functools.partial(launch, cell))
 
 
-def _last(cell: Cell, inputs: Inputs, W: Array, b: Array) -> Array:
+def _last(cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array) -> Array:
     B, _, m = inputs.bits.shape
     shapes = [(B, m, W.shape[1])]
     return _ahead(cell, keep=False, shapes=shapes, inputs=inputs, W=W, b=b)[0]
 
 
-def _kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Array, Kept]:
+def _kept(cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array) -> tuple[Array, Kept]:
     (B, T, m), (hidden, wide) = inputs.bits.shape, W.shape[1:]
     tokens = ((B, T, m, each) for each in (hidden + 2, wide, hidden))
     shapes = [(B, m, hidden), *tokens]
@@ -98,14 +98,16 @@ def _kept(cell: Cell, inputs: Inputs, W: Array, b: Array) -> tuple[Array, Kept]:
     return end, Kept(*seen)
 
 
-def _ahead(cell: Cell, *, keep: bool, shapes: Any, inputs: Inputs, W: Array, b: Array) -> Any:
+def _ahead(
+    cell: RecurrentCell, *, keep: bool, shapes: Any, inputs: CellInputs, W: Array, b: Array
+) -> Any:
     hidden, wide = W.shape[1:]
     shared = hidden * wide + 2 * _ROWS * hidden
     source = _ptx(cell.name, hidden, keep)
     return _launch(source, "ahead", shapes, [*inputs, W, b], inputs.bits.shape, hidden, shared)
 
 
-def _back(cell: Cell, dh: Array, seen: Kept, W: Array) -> tuple[Array, Array]:
+def _back(cell: RecurrentCell, dh: Array, seen: Kept, W: Array) -> tuple[Array, Array]:
     (B, T, m), (hidden, wide) = seen.rows.shape[:3], W.shape[1:]
     shapes = [(B, T, m, wide), *([] if cell.name == "lstm" else [(B, T, m, hidden)])]
     shared = hidden * wide + wide * (_ROWS + 4) + _PARTS * _ROWS * hidden

@@ -1,0 +1,153 @@
+"""The functions of a program, lowered and compiled for one device and width.
+
+width 1: the program of one lane, unbatched. width W: the same program for W lanes, under `vmap` on
+a GPU, one lane after the other on a CPU: there the compiler may round the elements of a batch
+differently (by where vectors end), and a run must not depend on its slot.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import SingleDeviceSharding
+
+from capax.attention.collapsed.design import LONG
+from capax.training.in_order import InOrder
+from capax.training.kernel_choice import may_serve, source_compiles, trouble
+from capax.training.lane_shapes import KEY, lane_shape, packed_width, stacked
+from capax.training.program import SUBSET, Lane, Program, TargetBits, advance, examine, start
+from capax.training.xla_options import drawn_simply, launched_singly
+
+GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
+_INDEX = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
+# Tracing is Python: done one program at a time, the first is ready while others are still traced.
+_TRACING = InOrder()
+
+
+@dataclass(frozen=True)
+class ProgramCompiler:
+    """Lowers and compiles the functions of a program for one device and width."""
+
+    program: Program
+    device: jax.Device
+    width: int
+    options: dict[str, Any]
+    number: int  # of the program, among all that were asked for
+
+    def draw(self) -> Any:
+        """Parameters from keys."""
+        function, key = partial(start, self.program.path, self.program.rule), KEY
+        if self.width > 1:
+            function, key = self._each(function), stacked(key, GROUP)
+        return self._build("draw", function, key)
+
+    def write(self) -> Any:
+        """New runs into slots; one slot needs no program for it."""
+        if self.width == 1:
+            return None
+        lane = lane_shape(self.program)
+        T, rows = self.program.path.spec.T, lane.data.bits.shape[0]
+        bits = jax.ShapeDtypeStruct((rows, packed_width(T)), jnp.uint8)
+        fresh = lane._replace(data=lane.data._replace(bits=bits))
+        lanes, fresh = stacked(lane, self.width), stacked(fresh, GROUP)
+        return self._build("write", partial(_write, T), lanes, fresh, _INDEX, donate=(0,))
+
+    def examine(self) -> Any:
+        """The whole pool."""
+        program, lane = self.program, lane_shape(self.program)
+        pool = self._pool(program.validation_rows)
+        if self.width == 1:
+            return self._build("examine", partial(examine, program), lane.params, lane.target, pool)
+
+        def examine_some(params: Any, target: TargetBits, index: Any, pool: Any) -> Any:
+            chosen = jax.tree.map(lambda x: x[index], (params, target))
+            return self._each(lambda lane: examine(program, lane[0], lane[1], pool))(chosen)
+
+        lanes = stacked(lane, self.width)
+        return self._build("examine", examine_some, lanes.params, lanes.target, _INDEX, pool)
+
+    def advance(self) -> Any:
+        """One chunk; where the kernel may serve it is taken at once, and tried on one example
+        meanwhile."""
+        if self.width > 1 and self._may_be_fused():
+            trial: Future[Any] = Future()
+            tried = partial(trouble, self.program, self.width, self.device)
+            threading.Thread(target=_into, args=(trial, tried), daemon=True).start()
+            try:
+                fused = self._advance(replace(self.program, fused=True))
+            except jax.errors.JaxRuntimeError:
+                fused = None
+            if trial.result() is None and fused is not None:
+                return fused
+        return self._advance(self.program)
+
+    def _advance(self, program: Program) -> Any:
+        lane, head = lane_shape(program), self._pool(min(SUBSET, program.validation_rows))
+        if self.width == 1:
+            return self._build("advance", partial(advance, program), lane, head, donate=(0,))
+
+        def advance_all(lanes: Lane, pool: Any, busy: Any) -> Any:
+            one = lambda lane: advance(program, lane[0], pool, lane[1])  # noqa: E731
+            return self._each(one)((lanes, busy))
+
+        busy = jax.ShapeDtypeStruct((self.width,), jnp.float32)
+        lanes = stacked(lane, self.width)
+        return self._build("advance", advance_all, lanes, head, busy, donate=(0,))
+
+    def _pool(self, rows: int) -> Any:
+        columns = self.program.path.spec.T + self.program.labelled
+        return jax.ShapeDtypeStruct((rows, columns), jnp.uint8)
+
+    def _may_be_fused(self) -> bool:
+        """Waits for NVRTC here, where nobody waits for us to finish tracing."""
+        return may_serve(self.program, self.width, self.device) and source_compiles(self.program)
+
+    def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """`function` for every lane of its argument."""
+        if self.device.platform == "cpu":
+            return partial(lax.map, function)
+        return jax.vmap(function)
+
+    def _build(
+        self, name: str, function: Any, *arguments: Any, donate: tuple[int, ...] = ()
+    ) -> Any:
+        where = SingleDeviceSharding(self.device)
+        placed = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), arguments
+        )
+        with _TRACING.turn(self.number):
+            lowered = self._traced(name, jax.jit(function, donate_argnums=donate), placed)
+        return self._compiled(name, lowered)
+
+    def _traced(self, name: str, function: Any, arguments: Any) -> Any:
+        del name  # who measures wants to know it
+        return function.lower(*arguments)
+
+    def _compiled(self, name: str, lowered: Any) -> Any:
+        return lowered.compile(compiler_options=self.options | self._more_options(name))
+
+    def _more_options(self, name: str) -> dict[str, Any]:
+        platform = self.device.platform
+        if platform == "gpu" and name == "advance" and self.program.path.spec.T >= LONG:
+            return launched_singly()
+        return drawn_simply() if platform == "cpu" and name == "draw" else {}
+
+
+def _into(future: Future[Any], make: Callable[[], Any]) -> None:
+    try:
+        future.set_result(make())
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def _write(T: int, lanes: Lane, fresh: Lane, index: Any) -> Lane:
+    """New runs, their bits unpacked, into slots."""
+    bits = jnp.unpackbits(fresh.data.bits, axis=2, count=T, bitorder="little")
+    fresh = fresh._replace(data=fresh.data._replace(bits=bits))
+    return jax.tree.map(lambda old, new: old.at[index].set(new), lanes, fresh)

@@ -1,0 +1,120 @@
+"""Options of XLA's compilers, each beside its reason, the day it was seen and the version.
+
+They only change speed and rounding, or keep clear of a fault. `tests/training/test_xla_options.py`
+fails when a newer JAX is installed than the one an option was last looked at with: then the option
+has to be left out on trial, and its entry brought up to date or removed.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+
+
+class XlaOption(NamedTuple):
+    """An option, and what it is for; `needed`: a compiler that does not know it is an error."""
+
+    name: str
+    value: Any
+    reason: str
+    seen: str  # the day
+    jax: str  # the newest version it was looked at with
+    needed: bool = False
+
+
+GPU = (
+    XlaOption(
+        "xla_gpu_enable_triton_gemm",
+        False,
+        "to generate products and time them all takes twice as long to compile and gains nothing",
+        seen="2026-11-15",
+        jax="0.11.2",
+        needed=True,
+    ),
+    XlaOption(
+        "xla_gpu_autotune_level",
+        0,
+        "what autotuning chooses, hence the rounding, differs from one compilation to the next",
+        seen="2026-11-15",
+        jax="0.11.2",
+        needed=True,
+    ),
+    XlaOption(
+        "xla_gpu_command_buffer_scheduling_mode",
+        "CONCURRENT",
+        "kernels of a CUDA graph that do not wait for each other may run side by side",
+        seen="2026-11-15",
+        jax="0.11.2",
+    ),
+    XlaOption(
+        "xla_gpu_dot_merger_threshold_mb",
+        0,
+        "products that share a factor, merged into one, came out wrong on an H200: 3 heads of "
+        "width 2, training and validation set, 58 of 512 answers",
+        seen="2026-11-17",
+        jax="0.11.2",
+    ),
+)
+GPU_LONG = XlaOption(
+    "xla_gpu_graph_min_graph_size",
+    1 << 20,
+    "long kernels take a fifth longer in CUDA graphs (eight models at T = 100 000)",
+    seen="2026-11-16",
+    jax="0.11.2",
+)
+CPU = (
+    XlaOption(
+        "xla_cpu_multi_thread_eigen",
+        False,
+        "one thread per program: the other cores have programs of their own",
+        seen="2026-11-15",
+        jax="0.10.2",
+        needed=True,
+    ),
+)
+CPU_DRAW = XlaOption(
+    "xla_cpu_use_fusion_emitters",
+    False,
+    "the program that draws parameters runs once per run, so it should compile fast: the older "
+    "emitters take half as long, and draw the same bits",
+    seen="2026-11-16",
+    jax="0.10.2",
+)
+REFUSED = XlaOption(
+    "xla_cpu_copy_insertion_use_region_analysis",
+    True,
+    "not used: it saves a tenth of a step, and lost parts of sums that a loop scatters into lanes",
+    seen="2026-11-15",
+    jax="0.10.2",
+)
+ALL_OPTIONS = (*GPU, GPU_LONG, *CPU, CPU_DRAW, REFUSED)
+
+
+def options_of(platform: str) -> dict[str, Any]:
+    """Options of every program on this platform."""
+    chosen = {"gpu": GPU, "cpu": CPU}.get(platform, ())
+    return {o.name: o.value for o in chosen if o.needed or is_known(o.name, o.value)}
+
+
+def launched_singly() -> dict[str, Any]:
+    """Further options of a program with long kernels, on a GPU."""
+    return _if_known(GPU_LONG)
+
+
+def drawn_simply() -> dict[str, Any]:
+    """Further options of the program that draws parameters, on a CPU."""
+    return _if_known(CPU_DRAW)
+
+
+def _if_known(option: XlaOption) -> dict[str, Any]:
+    return {option.name: option.value} if is_known(option.name, option.value) else {}
+
+
+@functools.cache
+def is_known(option: str, value: Any) -> bool:
+    """Whether the installed XLA has this compiler option; its options come and go."""
+    try:
+        jax.jit(lambda: 0).lower().compile(compiler_options={option: value})
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True

@@ -1,0 +1,30 @@
+"""Options of the compiler: when to look at one again, and that they are what is used."""
+
+import jax
+import pytest
+
+from capax.training import Hardware
+from capax.training.xla_options import ALL_OPTIONS, CPU, CPU_DRAW, REFUSED, drawn_simply, is_known
+
+
+def release(version):
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+@pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda o: o.name)
+def test_options_were_looked_at_with_the_installed_version(option):
+    """Fails after an upgrade of JAX: try without the option, then bring its entry up to date."""
+    assert release(jax.__version__) <= release(option.jax), f"{option.name}: {option.reason}"
+    assert option.reason and option.seen.startswith("20")
+
+
+def test_options_the_compiler_does_not_know_are_left_out():
+    assert not is_known("xla_cpu_no_such_option", True)
+    options = Hardware().compiler_options()
+    jax.jit(lambda x: x + 1).lower(1.0).compile(compiler_options=options)
+
+
+def test_a_cpu_has_its_own_options_and_not_the_refused_one():
+    assert Hardware().compiler_options() == {option.name: option.value for option in CPU}
+    assert REFUSED.name not in Hardware().compiler_options() | drawn_simply()
+    assert drawn_simply() == {CPU_DRAW.name: CPU_DRAW.value}
