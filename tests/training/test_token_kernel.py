@@ -135,6 +135,21 @@ def test_emulated_kernels_give_sums_and_gradients(emulated, monkeypatch):
     )
 
 
+def test_the_two_pieces_of_the_table_are_its_numbers():
+    """To 16 bits; the way back to the order of columns is that of `Tokens::make`."""
+    position, embed = (
+        jax.random.normal(jax.random.key(i), s) for i, s in ((0, (64, 7)), (1, (2, 64)))
+    )
+    given = position.astype(jnp.float32), embed.astype(jnp.float32)
+    words = np.asarray(plain_jit(token_kernel.packed_table)(*given))
+    halves = words.view(np.uint16).reshape(2, 7, 4, 4, 2, 2, 2)  # n / 2, quad, n % 2, piece, one
+    numbers = (halves.astype(np.uint32) << 16).view(np.float32).sum(axis=5)
+    found = numbers.transpose(0, 1, 2, 4, 3, 5).reshape(2, 7, 64)
+    wanted = np.asarray(given[1])[:, None, :] + np.asarray(given[0]).T[None]
+    assert np.abs(found - wanted).max() < 2**-15 * np.abs(wanted).max()
+    assert np.abs(found - wanted).mean() > 0
+
+
 def test_every_macro_of_the_source_is_given():
     listed = re.search(r"Macros: (.*?)\n//\n", sources()["tokens.cuh"], re.DOTALL)
     assert listed is not None
@@ -155,7 +170,11 @@ def test_what_the_kernels_do_not_cover_is_said(model, dropout, part):
     spec = TransformerSpec(**{"T": 30, **model})
     assert part in str(token_kernel.not_covered(spec, DropoutSpec(**dropout)))
     assert token_kernel.not_covered(TransformerSpec(T=30), RATES) is None
-    assert "9.0" in str(token_kernel.why_not(TransformerSpec(T=30), RATES, jax.devices("cpu")[0]))
+
+
+def test_a_cpu_takes_the_sums_of_xla():
+    device = jax.local_devices(backend="cpu")[0]
+    assert "9.0" in str(token_kernel.why_not(TransformerSpec(T=30), RATES, device))
 
 
 @on_hopper

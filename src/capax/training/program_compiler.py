@@ -148,6 +148,10 @@ def _into(future: Future[Any], make: Callable[[], Any]) -> None:
 
 def _write(T: int, lanes: Lane, fresh: Lane, index: Any) -> Lane:
     """New runs, their bits unpacked, into slots."""
-    bits = jnp.unpackbits(fresh.data.bits, axis=2, count=T, bitorder="little")
+    packed = fresh.data.bits
+    if packed.shape[1]:  # in online training there are no rows
+        bits = jnp.unpackbits(packed, axis=2, count=T, bitorder="little")
+    else:
+        bits = jnp.zeros((len(packed), 0, T), jnp.uint8)
     fresh = fresh._replace(data=fresh.data._replace(bits=bits))
     return jax.tree.map(lambda old, new: old.at[index].set(new), lanes, fresh)

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt8, UInt32
+from jaxtyping import Array, Shaped, UInt8, UInt32
 
 from capax.attention.transformer import TransformerSpec
 from capax.training.dropout.dropout_masks import Masks, thresholds
@@ -83,7 +83,7 @@ def ptx(dropout: DropoutSpec) -> str:
     return kept_ptx(files.pop("token_sums.cu"), files, options)
 
 
-def kernel_sums(used: Float[Array, "m"]) -> Callable[..., TokenSums]:
+def kernel_sums(used: Shaped[Array, "m"]) -> Callable[..., TokenSums]:
     """`token_sums` by kernels; used: 1 for rows that are examples, which come first, else 0.
 
     Rows without an example give zeros.
@@ -139,9 +139,11 @@ def packed_table(position: Array, embed: Array) -> UInt32[Array, "2 T d"]:
     """
     d, T = position.shape
     e = embed[:, None, :] + position.T[None]
-    first = e.astype(jnp.bfloat16)
-    rest = (e - first.astype(e.dtype)).astype(jnp.bfloat16)
-    pieces = jnp.stack([first, rest], axis=2)  # [2, T, piece, d]
+    # cut by its bits: XLA takes a number rounded to bfloat16 and back for the number itself, and
+    # the remainder for 0 (seen on 2026-11-17 with JAX 0.11.2 on an H200)
+    top = jax.lax.bitcast_convert_type(e, jnp.uint32) & jnp.uint32(0xFFFF0000)
+    first = jax.lax.bitcast_convert_type(top, jnp.float32)
+    pieces = jnp.stack([first, e - first], axis=2).astype(jnp.bfloat16)  # [2, T, piece, d]
     pieces = pieces.reshape(2, T, 2, d // 16, 2, 4, 2)  # d as (n / 2, n % 2, quad, one)
     pieces = pieces.transpose(0, 1, 3, 5, 4, 2, 6)
     words = jax.lax.bitcast_convert_type(pieces, jnp.uint32)
