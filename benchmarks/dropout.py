@@ -15,8 +15,8 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from capax.sweep.families import family_of
 
+from capax.sweep.known_families import family_of
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
 from capax.training.dropout import token_kernel

@@ -64,12 +64,12 @@ def watch_everything() -> None:
     from capax.sweep import lanes_family
     from capax.sweep.storage import store
     from capax.training import crew, program_compiler, seeds, slots
-    from capax.training.fused import kernel, step
+    from capax.training.fused import step, step_kernel
 
     at = lambda self, name, *_: f"T = {self.program.path.spec.T}: {name}"  # noqa: E731
     spans(program_compiler.ProgramCompiler, "_traced", lambda *a: f"{at(*a)} traced")
     spans(program_compiler.ProgramCompiler, "_compiled", lambda *a: f"{at(*a)} compiled")
-    spans(kernel, "to_ptx", lambda *_: "NVRTC")
+    spans(step_kernel, "to_ptx", lambda *_: "NVRTC")
     spans(step, "_trouble", lambda *_: "kernel tried on one example")
     spans(crew, "pool_for", lambda task, *_: f"T = {task.T}: validation pool drawn")
     spans(crew, "training_for", total="training sets drawn")
