@@ -78,3 +78,19 @@ def build(T):
         return lambda inputs: np.zeros(len(inputs))
 
     return fit
+
+
+def hangs_up(X, y):
+    import os
+    import signal
+
+    del X, y
+    os.kill(0, signal.SIGHUP)
+
+
+def closes_everything(X, y):
+    import os
+
+    del X, y
+    os.closerange(0, 256)
+    return lambda inputs: [0] * len(inputs)

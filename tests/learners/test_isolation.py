@@ -11,9 +11,12 @@ import numpy as np
 import psutil
 import pytest
 
+from capax.errors import InputError
 from capax.learners import fit_clock
 from capax.learners.fit_clock import FitClock
+from capax.learners.fitting import attempt
 from capax.learners.isolation import Isolated
+from capax.learners.names import entry_of
 from capax.learners.setting import Setting
 
 BAD = Path(__file__).parent / "bad_learners.py"
@@ -134,3 +137,52 @@ def test_limits_are_kept_and_the_next_fit_gets_a_new_process():
             made = workshop.attempt(Setting(T=3), X, y, X, 1)
             assert made.reason == "took more than the time limit of 0.5 s for one fit"
     assert "memory limit of 0.25 GiB" in fitted("eats_memory", memory=1 << 28).reason
+
+
+def test_a_learner_that_changes_its_data_in_place_changes_its_own_copies():
+    """Also the inputs that it labels: the next snapshot sees them as they were."""
+
+    class Greedy:
+        def __len__(self):
+            return 2
+
+        def at(self, index, inputs):
+            seen.append((index, inputs.sum()))
+            inputs[:] = 1 - inputs
+            return inputs[:, 0]
+
+        def __call__(self, inputs):
+            return self.at(-1, inputs)
+
+    def fit(X, y, *, key):
+        del key
+        X[:], y[:] = 1 - X, 1 - y
+        return Greedy() if y[0] else lambda inputs: Greedy()(inputs)
+
+    for first in (0, 1):
+        seen = []
+        X, y = np.eye(5, 3, dtype=np.uint8), np.full(5, first, np.uint8)
+        inputs = np.eye(4, 3, dtype=np.uint8)
+        made = attempt(fit, X, y, inputs, key=3)
+        assert not made.reason
+        assert (np.eye(5, 3) == X).all()
+        assert (y == first).all()
+        assert (inputs == np.eye(4, 3)).all()
+        assert {total for _, total in seen} == {3}
+        assert len(seen) == 2 - first
+
+
+def test_a_signal_that_a_learner_sends_to_its_group_reaches_no_one_else():
+    """SIGHUP to process group 0 ended the whole sweep as interrupted."""
+    assert fitted("hangs_up").reason == "its process ended without an answer (killed by signal 1)"
+
+
+def test_a_learner_that_closes_its_descriptors_is_told_apart(tmp_path, capfd):
+    reason = fitted("closes_everything").reason
+    assert reason.startswith("its process ended without an answer (exit code")
+    file = tmp_path / "closing.py"
+    file.write_text("import os\n\ndef build():\n    os.close(2)\n    return lambda X, y: None\n")
+    with pytest.raises(InputError, match="closes the standard streams"):
+        entry_of(f"{file}:build")
+    os.write(2, b"still heard")
+    assert "still heard" in capfd.readouterr().err

@@ -78,12 +78,23 @@ def _reason(error: Exception) -> tuple[str, int]:
         return f"out of memory: {error or 'the request does not fit this machine'}", 2
     if isinstance(error, OSError):
         return _environment(error), 2
+    if os.environ.get("JAX_PLATFORMS") and _in_start_of_jax(error):
+        asked = os.environ["JAX_PLATFORMS"]
+        return f"JAX_PLATFORMS: wanted a platform of this machine, such as cpu, got {asked!r}", 2
     text = " ".join(str(error).split())[:120]
     return (
         f"this is a mistake in Capax, not yours ({type(error).__name__}: {text}); please report "
         "it with the command and its files (the same command with --debug shows where)",
         INTERNAL,
     )
+
+
+def _in_start_of_jax(error: Exception) -> bool:
+    """Whether JAX looked for its devices when it failed: it says so in different ways."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code.co_filename.endswith("xla_bridge.py")
 
 
 def _environment(error: OSError) -> str:

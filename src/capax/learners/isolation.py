@@ -127,6 +127,7 @@ def _started(reference: str) -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        start_new_session=True,  # a signal that the learner sends to its group is its own affair
         env={**os.environ, **threads, "JAX_PLATFORMS": "cpu", "PYTHONHASHSEED": "0"},
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from capax.errors import InputError
 from capax.learners.references import is_reference, load, source_digest
+from capax.learners.streams import streams_kept
 
 # name -> what makes the spec of an architecture from T and its fields, and fields it always has
 _LANES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -105,8 +106,9 @@ def _named(reference: str) -> Any:
 
 
 def _of_reference(reference: str, name: str) -> Entry:
-    thing, source = load(reference), source_digest(reference)
-    kind = _kind(thing)
+    with streams_kept(reference):
+        thing, source = load(reference), source_digest(reference)
+        kind = _kind(thing)
     if kind == "module":
         from capax.learners.factories import FromFactory
 

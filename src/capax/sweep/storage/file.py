@@ -129,7 +129,7 @@ def check_whole(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def problem_of(connection: sqlite3.Connection) -> str | None:
-    """The first thing that is wrong with a store; what is behind it is not worth a look."""
+    """The first thing that is wrong with a store; later problems are not reported."""
     return _missing(connection) or _damage(connection) or _nonsense(connection)
 
 

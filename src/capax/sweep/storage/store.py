@@ -8,7 +8,6 @@ second sweep out; the operating system drops it when its owner dies, however it 
 import json
 import sqlite3
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,24 +28,12 @@ from capax.sweep.storage.file import (
     is_empty,
     now,
 )
+from capax.sweep.storage.in_place import file_number, lost
 from capax.sweep.storage.lock import Lock
 from capax.sweep.storage.store_identity import difference
+from capax.sweep.storage.unfinished import Unfinished as Unfinished
 from capax.sweep.storage.versions import versions
 from capax.sweep.trial import Outcome, Run
-
-
-@dataclass(frozen=True)
-class Unfinished:
-    """A panel at one T whose search is not finished: trials so far, and why, if there is a why."""
-
-    panel: str
-    T: int
-    trials: int
-    note: str = ""
-
-    def __str__(self) -> str:
-        how_far = f"{self.trials} trials so far" if self.trials else "no trial yet"
-        return f"T = {self.T} ({self.note or how_far})"
 
 
 class Store:
@@ -59,6 +46,7 @@ class Store:
         self._session: int | None = None
         self.device: str | None = None  # what trains, where that is not this process
         self._searches: dict[str, int] = {}
+        self._file = file_number(path)
 
     @classmethod
     def create_or_resume(cls, path: Path | str, experiment: Experiment) -> "Store":
@@ -107,7 +95,11 @@ class Store:
         value: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            if kind is None:
+                self._check_in_place()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close the file and let others in. A store that was written is one file again."""
@@ -120,6 +112,12 @@ class Store:
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
+
+    def _check_in_place(self) -> None:
+        """Raise `StoreError` if the file was deleted, moved or replaced while we wrote it."""
+        if self._lock is not None and file_number(self.path) != self._file:
+            self._file = file_number(self.path)  # said once
+            raise lost(self.path, self._connection)
 
     def _give_up(self) -> None:
         """Close a store that could not be prepared: a new one is gone, an old one as it was."""
@@ -251,6 +249,7 @@ class Store:
                         "INSERT INTO parameters VALUES (?, ?)", (run.run_id, run.parameters)
                     )
         self._session = session  # only now is its row certain to be in the file
+        self._check_in_place()
 
     def _new_session(self) -> int:
         """A row for the versions this process runs with."""
