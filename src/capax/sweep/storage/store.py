@@ -7,6 +7,7 @@ second sweep out; the operating system drops it when its owner dies, however it 
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -211,6 +212,13 @@ class Store:
         """Rows of a query, with columns by name."""
         with explained(self.path):
             return self._connection.execute(query, values).fetchall()
+
+    def batches(self, query: str, size: int) -> Iterator[list[sqlite3.Row]]:
+        """Rows of a query, `size` of them in memory at a time."""
+        with explained(self.path):
+            cursor = self._connection.execute(query)
+            while rows := cursor.fetchmany(size):
+                yield rows
 
     def parameters(self, run_id: str) -> bytes | None:
         """The safetensors bytes of a run whose parameters were kept."""

@@ -1,0 +1,39 @@
+"""An export holds a part of the runs at a time, and gives what one table of all would give."""
+
+import pandas as pd
+import pytest
+from experiments_for_tests import fields
+
+from capax.analysis import frames
+from capax.sweep.running.runner import run_sweep
+from capax.sweep.spec import build_experiment
+from capax.sweep.storage.store import Store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    plan = build_experiment(fields())
+    with Store.create_or_resume(tmp_path_factory.mktemp("export") / "s.sqlite", plan) as opened:
+        run_sweep(plan, opened)
+        with opened._connection as connection:  # text that a table must quote
+            connection.execute("UPDATE runs SET reason = 'a, \"b\"' WHERE restart = 0")
+        yield opened
+
+
+@pytest.mark.parametrize("size", [7, 10**6])
+def test_parts_make_the_whole(store, tmp_path, monkeypatch, size):
+    monkeypatch.setattr(frames, "_BATCH", size)
+    whole = frames.runs_frame(store)
+    further = {run: {"formula": f"x{i}"} for i, run in enumerate(whole["run_id"][::2])}
+    rows = frames.export(store, tmp_path / "runs.csv", further)
+    assert rows == len(whole) > 30
+    whole["formula"] = [further.get(run, {}).get("formula", "") for run in whole["run_id"]]
+    assert (tmp_path / "runs.csv").read_text() == whole.to_csv(index=False)
+    assert frames.export(store, tmp_path / "runs.parquet", further) == rows
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs.parquet"), whole)
+
+
+def test_a_part_is_all_that_is_held(store):
+    sizes = [len(rows) for rows in store.batches("SELECT run_id FROM runs", 7)]
+    assert set(sizes[:-1]) == {7}
+    assert sum(sizes) == len(frames.runs_frame(store))
