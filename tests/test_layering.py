@@ -26,6 +26,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "training": (".", "speed"),
     "learners": (".",),
     "decompile": ("reading", "proof", "bounds", "."),
+    "proving": (".",),
     "sweep": (".", "storage", "running"),
     "analysis": (".",),
     "cards": ("protocol", "measuring", "answers", "."),
@@ -145,5 +146,9 @@ def test_the_picture_in_contributing_is_the_order():
             assert " -> ".join(folders).replace(".", layer) in " ".join(page.split())
 
 
+LONG = {"capax_check.py": 500}  # one file on purpose: strangers copy it and read it whole
+
+
 def test_files_stay_short():
-    assert [path for path in FILES if len(path.read_text().splitlines()) > 320] == []
+    size = {path: len(path.read_text().splitlines()) for path in FILES}
+    assert [path for path in FILES if size[path] > LONG.get(path.name, 320)] == []

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from capax.errors import CapaxError as CapaxError
     from capax.errors import InputError as InputError
     from capax.figures.paper.figure import figure as figure
+    from capax.proving.compiled_proof import Proof as Proof
+    from capax.proving.compiled_proof import prove as prove
     from capax.report.build import report as report
     from capax.sweep.running.sweeping import sweep as sweep
     from capax.training.one_model import Trained as Trained
@@ -57,6 +59,8 @@ _PUBLIC: dict[str, str] = {
     "train": "capax.training.one_model:train_model",
     "audit": "capax.audit.auditing:audit",
     "card": "capax.cards.card:card",
+    "prove": "capax.proving.compiled_proof:prove",
+    "Proof": "capax.proving.compiled_proof:Proof",
     "decompile": "capax.decompile.decompiling:decompile",
     "SparseFunction": "capax.boolean.functions:SparseFunction",
     "TaskSpec": "capax.data.task:TaskSpec",
@@ -76,7 +80,7 @@ _PUBLIC: dict[str, str] = {
 }
 _PACKAGES = (
     "boolean", "data", "attention", "capacity", "compiler", "training", "learners", "decompile",
-    "sweep", "analysis", "cards", "audit", "figures", "report", "cli",
+    "proving", "sweep", "analysis", "cards", "audit", "figures", "report", "cli",
 )  # fmt: skip
 
 __all__ = sorted(_PUBLIC)

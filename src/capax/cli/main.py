@@ -26,6 +26,7 @@ COMMANDS = (
     "experiments.export",
     "networks.compile",
     "networks.verify",
+    "networks.prove",
     "networks.decompile",
     "publishing.figure",
     "publishing.report",

@@ -135,7 +135,7 @@ class HeadProblems:
         """The ratios of blocks of pairs, of v (sign 1) or of -v (sign -1)."""
         value = Enclosed(sign * self.fixed.mid, self.fixed.rad).high
         free_value = Enclosed(sign * self.free.values.mid, self.free.values.rad).high
-        shifts = self._shifts()[rows]
+        shifts = self.shifts()[rows]
         size = max(1, BLOCK // (len(self.free.count) + len(value)))
         for shift in np.unique(shifts):
             weights = exp_bounds(self.scores.mid - shift, self.scores.rad)
@@ -147,7 +147,7 @@ class HeadProblems:
                 values = free_value[:, :, columns[where]]
                 yield where, Ratios(*fixed, free[0], free[1], values, self.free.count)
 
-    def _shifts(self) -> Float[np.ndarray, " rows"]:
+    def shifts(self) -> Float[np.ndarray, " rows"]:
         """For each pattern the score that the heaviest chosen token cannot go below."""
         heaviest = self.free.logits.mid.min(axis=1).max(initial=float(self.scores.mid[0, 0]))
         shifts = np.full(len(self.patterns), heaviest)

@@ -70,7 +70,7 @@ def _mlp_range(hidden: Hidden, tables: HeadTables, support: Sequence[int]) -> tu
     if not g:
         return np.full(rows, hidden.b_2), np.full(rows, hidden.b_2)
     problems = HeadProblems.of(tables, support, hidden.columns)
-    low, high = _direction_ranges(problems, hidden.ridges)
+    low, high = direction_ranges(problems, hidden.ridges)
     bottom, top = summed_ridges(hidden, low, high)
     joined = _joined_range(hidden, tables, support, low, high)
     return _tighter(bottom, joined[0], np.maximum), _tighter(top, joined[1], np.minimum)
@@ -82,7 +82,7 @@ def _tighter(end: Rows, other: Rows, choose: np.ufunc) -> Rows:
     return choose(*(np.where(np.isnan(x), nothing, x) for x in (end, other)))
 
 
-def _direction_ranges(
+def direction_ranges(
     problems: HeadProblems, ridges: tuple[Ridge, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """[rows, g] ends of each direction: exact ends, or no more than "beyond every kink"."""

@@ -1,0 +1,79 @@
+"""`capax prove` and `capax check`: proof files, written here and checked by a program apart."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capax.cli.speaking.destinations import check_destinations
+from capax.cli.speaking.output import JsonFlag, emit, note
+
+
+def prove_command(
+    weights: Annotated[Path, typer.Argument(help="File written by capax compile.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Proof file. Default: the name with .proof.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Write a proof that the network decides as its function on all inputs, for others to check.
+
+    The file holds the statement and one line of numbers for each pattern of the relevant bits.
+    `capax check` reads it with exact arithmetic and no search.
+
+    Example: `capax prove weights.safetensors --out weights.proof`
+    """
+    from capax.reading import existing
+
+    existing(weights, "a weights file")
+    target = weights.with_suffix(".proof") if out is None else out
+    check_destinations(target)
+    from capax.proving.compiled_proof import prove
+
+    found = prove(weights)
+    lines = found.text.count("\n")
+    note(f"proof: {found.write(target)}")
+    payload = {"statement": found.statement, "lines": lines, "out": str(target)}
+    emit(payload, json, lambda console: console.print(found.statement))
+
+
+def check_command(
+    proof: Annotated[Path | None, typer.Argument(help="File written by capax prove.")] = None,
+    weights: Annotated[Path | None, typer.Argument(help="The weights that it names.")] = None,
+    print_checker: Annotated[
+        bool, typer.Option("--print-checker", help="Print the checker: one file of plain Python.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Check a proof file; exit code 1 unless it is accepted, with the first line that fails.
+
+    The checker is one file that needs Python alone. It runs in a process of its own; copy it out
+    with `--print-checker` and run it where Capax is not installed.
+
+    Example: `capax check weights.proof weights.safetensors`
+    """
+    from capax.errors import InputError
+    from capax.proving.checking import CHECKER, check_proof
+
+    if print_checker:
+        typer.echo(CHECKER.read_text(encoding="utf-8"), nl=False)
+        return
+    if proof is None or weights is None:
+        raise InputError("capax check: wanted a proof file and a weights file (or --print-checker)")
+    from capax.reading import existing
+
+    existing(proof, "a proof file")
+    existing(weights, "a weights file")
+    found = check_proof(proof, weights)
+    proved = found["status"] == "proved"
+    told = f"line {found['line']}: {found['reason']}"
+    text = f"proved: {found['statement']}" if proved else f"REFUSED: {told}"
+    emit(found, json, lambda console: console.print(text))
+    if not proved:
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("prove")(prove_command)
+    app.command("check")(check_command)
