@@ -100,6 +100,59 @@ def test_doubt_about_values_and_directions_is_attained():
     assert doubted[0][0, 0] == pytest.approx(2 * min(ends), abs=1e-4)
 
 
+def test_doubt_about_a_direction_meets_every_move():
+    """Moves of one sign and nothing else: the range grows by exactly their sum."""
+    T, off, doubt = 4, 0.5, 0.25
+    mid = np.zeros((1, T, 2, 1))
+    mid[0, :, 1, 0] = [1.0, 2.0, 3.0, 4.0]
+    values = Enclosed(mid, np.full_like(mid, doubt))
+    one = np.zeros(1, int)
+    tables = layer(np.zeros((1, T, 2)), values, np.zeros(1), np.zeros((1, 1)))
+    sets = HeadSets(tables, Cells.at((), one, one, one + T))
+    sets.__dict__["centre"] = np.zeros((1, 1, 1))  # any point is sound
+    high = sets.ranges(Enclosed(np.array([[[2.0]]]), np.array([[[off]]])))[1][0, 0]
+    reached = (2.0 + off) * (10.0 + T * doubt) / 5
+    assert reached <= high <= reached * 1.0001
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), spread=st.sampled_from([0.3, 2.0]))
+def test_doubt_about_scores_and_values_widens_the_range_enough(seed, spread):
+    """Tables moved to random corners of their doubt, on all inputs; cells with a fixed position."""
+    rng = np.random.default_rng(seed)
+    T, fixed = 4, (1,)
+    parts = (
+        spread * rng.standard_normal((1, T, 2)),
+        rng.standard_normal((1, T, 2, 1)),
+        spread * rng.standard_normal(1),
+        4 * rng.standard_normal((1, 1)),
+    )
+    rads = 0.3, 0.5, 0.1, 0.2
+    wide = [Enclosed(x, np.full_like(x, r)) for x, r in zip(parts, rads, strict=True)]
+    rows = np.arange(2)
+    none = np.zeros(2, int)
+    sets = HeadSets(layer(*wide), Cells.at(fixed, rows, none, none + T - 1))
+    low, high = sets.ranges(exactly(np.ones((1, 1, 1))))
+    X = all_inputs(T).astype(int)
+    for _ in range(30):
+        moved = [x + r * rng.choice([-1, 1], x.shape) for x, r in zip(parts, rads, strict=True)]
+        u = outputs(*moved, X)[:, 0]
+        for row in rows:
+            shown = u[X[:, 1] == row] - sets.centre[row, 0, 0]
+            assert low[row, 0] <= shown.min() and shown.max() <= high[row, 0]
+
+
+def test_normalisers_lie_in_their_range_at_the_corners_of_their_doubt():
+    """Sums of weights with doubt, ends attained: the lower by all low weights, and the upper."""
+    T, doubt = 3, 0.2
+    logits = Enclosed(np.zeros((1, T, 2)), np.full((1, T, 2), doubt))
+    one = np.zeros(1, int)
+    tables = layer(logits, np.zeros((1, T, 2, 1)), np.zeros(1), np.zeros((1, 1)))
+    low, high = HeadSets(tables, Cells.at((), one, one, one + T)).denominators
+    assert low[0, 0] <= 1 + T * np.exp(-doubt) <= low[0, 0] * 1.05
+    assert high[0, 0] * 0.999 <= 1 + T * np.exp(doubt) <= high[0, 0]
+
+
 @settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), F=st.integers(1, 5))
 def test_sums_that_cancel_are_enclosed_exactly(seed, F):

@@ -81,6 +81,32 @@ def test_every_corner_of_enclosed_numbers_is_held(xs, ys, size):
         assert holds(squares, (), sum(p * p + q for p, q in zip(a, b, strict=True)))
 
 
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
+    st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
+    st.booleans(),
+)
+def test_radii_are_not_below_their_exact_formulas(xs, ys, exact):
+    """The ends are rounded once more, which would hide a radius that is a little too small."""
+    (m, r), (n, s) = (np.array(pairs).T for pairs in (xs, ys))
+    if exact:
+        r, s = 0 * r, 0 * s
+    x, y = Enclosed(m, r), Enclosed(n, s)
+    M, R, N, S = ([Fraction(float(z)) for z in array] for array in (m, r, n, s))
+    total, product = x + y, x * y
+    moved = [abs(M[i]) * S[i] + R[i] * (abs(N[i]) + S[i]) for i in range(3)]
+    for i in range(3):
+        lost = abs(M[i] + N[i] - Fraction(float(total.mid[i])))
+        assert Fraction(float(total.rad[i])) >= R[i] + S[i] + lost
+        lost = abs(M[i] * N[i] - Fraction(float(product.mid[i])))
+        assert Fraction(float(product.rad[i])) >= moved[i] + lost
+    dot, plain = x[None] @ y[:, None], x.sum(0)
+    lost = abs(sum(a * b for a, b in zip(M, N, strict=True)) - Fraction(float(dot.mid[0, 0])))
+    assert Fraction(float(dot.rad[0, 0])) >= sum(moved) + lost
+    assert Fraction(float(plain.rad)) >= sum(R) + abs(sum(M) - Fraction(float(plain.mid)))
+
+
 def test_products_that_underflow_are_held():
     tiny = exactly([1e-200, 3e-170]) * exactly([1e-200, 1e-160])
     assert holds(tiny, 0, Fraction(1e-200) ** 2) and holds(tiny, 1, Fraction(3e-170 * 1e-9) ** 2)
