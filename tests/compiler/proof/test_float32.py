@@ -14,8 +14,14 @@ from tampering import arrays_of, with_arrays
 
 import capax
 from capax.attention import ClsScalar
-from capax.compiler.proof.float32 import EXP32, exponent_error, float32_margin
+from capax.compiler.proof.float32 import (
+    EXP32,
+    exponent_error,
+    float32_margin,
+    float32_tables,
+)
 from capax.compiler.proof.tables import head_tables
+from capax.compiler.proof.underflow import ETA
 from capax.rounding import UNIT32
 
 T = 5
@@ -124,6 +130,36 @@ def test_values_below_the_range_of_float32_promise_nothing(encoding):
 def test_weights_above_the_range_of_float32_promise_nothing(powers):
     made = compiled("x1 & x4", "trainable")
     assert not check(scaled(made.model, powers), made.construction.function)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_tables_whose_numbers_vanish_in_float32_allow_for_it(encoding):
+    """Values or scores that float32 makes 0: the stated errors reach from the real ones to 0."""
+    model = compiled("x1 & x4", encoding).model
+    vanished = scaled(model, {"W_V": -152})
+    tables = head_tables(vanished)
+    wide = float32_tables(vanished, tables)[0]
+    assert (wide.values.rad >= np.abs(tables.values.mid)).all()
+    assert (wide.cls_value.rad >= np.abs(tables.cls_value.mid)).all()
+    largest = np.abs(np.asarray(model.W_K)).max()
+    vanished = scaled(model, {"W_Q": -140, "W_K": 124 - math.ceil(math.log2(largest))})
+    tables = head_tables(vanished)
+    wide = float32_tables(vanished, tables)[0]
+    assert np.abs(tables.logits.mid).max() > 2.0**-18
+    assert (wide.logits.rad >= np.abs(tables.logits.mid)).all()
+    assert wide.cls_logit.rad >= np.abs(tables.cls_logit.mid)
+
+
+def test_products_of_weights_and_values_may_all_vanish():
+    """Equal weights 1/201 times values of 150 eta: every product is flushed, and so is the sum."""
+    long = capax.compile("x1 & x4", 200, dtype=np.float64).model
+    arrays = arrays_of(long)
+    model = with_arrays(
+        long, {"W_Q": 0 * arrays["W_Q"], "W_V": 75 * ETA + 0 * arrays["W_V"]}
+    )  # fmt: skip
+    tables = head_tables(model)
+    assert np.abs(tables.values.mid).max() == 150 * ETA
+    assert (float32_tables(model, tables)[0].values.rad >= 150 * ETA).all()
 
 
 @settings(max_examples=40)
