@@ -124,9 +124,8 @@ def table(draws: int) -> None:
 
 
 def reference() -> None:
-    from capax.cards.answers.reference import FILE, reference_card, write_reference
-    from capax.cards.measuring.question import card_floor
-
+    from capax.cards.answers.reference_card import FILE, reference_card, write_reference
+    from capax.cards.measuring.card_question import card_floor
     from capax.cards.protocol.plan import REFERENCE
 
     card = reference_card()

@@ -64,7 +64,7 @@ def curve(path, folder):
 
 def test_a_reference_keeps_every_outcome_and_no_run(folder, tmp_path):
     store = invented(tmp_path / "again.sqlite", seed=1)
-    made = add_reference(store, "again", command="capax sweep mine", folder=tmp_path / "r")
+    made = add_reference(store, "again", command="capax sweep mine", folder=tmp_path / "n" / "r")
     assert (made.trials, made.runs, made.command) == (800, 800, "capax sweep mine")
     strange = add_reference(store, "strange", command="capax \udcff\x1b", folder=tmp_path / "r")
     assert strange.command == r"capax \u{dcff}\x1b"  # bytes of a terminal that are no text

@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from capax.analysis.laws import INFLATION, LAWS, _search, fit_law, rising
-from capax.analysis.positions import positions
-from capax.analysis.scaling import fit_scaling
+from capax.analysis.laws import INFLATION, LAWS, Fit, Parameter, _search, fit_law, rising
+from capax.analysis.positions import _prior_of_lone_curve, _prior_of_steepness, positions
+from capax.analysis.scaling import fit_scaling, judge, standing, verdict
 from capax.errors import InputError
 from capax.sweep.counts import Counts
 from capax.sweep.simulated import SimulatedSpec
@@ -272,3 +272,38 @@ def test_a_law_that_the_trials_leave_open_has_open_ends():
     never = [(T, Counts(SIZES, (0,) * 8, (20,) * 8)) for T in TS]
     for parameter in fit_law("log", positions(never)).parameters:
         assert parameter.low is None and parameter.high is None
+
+
+def made_up(**p_power):
+    """Fits of which only the p-values against the power law matter."""
+    c = Parameter("c", 0.5, 0.3, 0.7)
+    names = {"constant": "a", "power": "abc"}
+    fits = {}
+    for law in LAWS:
+        own = tuple(Parameter(n, 1.0, 0.5, 2.0) for n in names.get(law, "ab"))
+        own = (*own[:2], c) if law == "power" else own
+        fits[law] = Fit(law, law, own, -10.0, 1.0, 0.5, p_power=p_power.get(law))
+    return fits
+
+
+def test_a_constant_does_not_outlive_the_laws_that_hold_it():
+    """Two degrees of freedom forgive a constant more than one forgives log and linear: a constant
+    was left alone once in 1000 sweeps, and no verdict existed for that."""
+    fits = made_up(constant=0.06, log=0.04, linear=0.03)
+    assert standing(fits) == [] and judge(fits, (10, 1000)) == ("settled", "power", True)
+    said = verdict(fits, *judge(fits, (10, 1000))[:2], by_name=True)
+    assert "no growth, growth like log T and linear growth are ruled out" in said
+    assert standing(made_up(constant=0.06, log=0.3, linear=0.03)) == ["constant", "log"]
+
+
+def test_the_prior_of_the_steepness_is_a_density():
+    """Integrates to 1 over log σ (up to the common factor 1/sqrt(2 π)), and is widest alone."""
+    sigma = np.geomspace(1e-5, 1e3, 4001)
+    step = np.log(sigma[1] / sigma[0])
+    for s in (0.05, 0.2, 0.7):
+        mass = _prior_of_steepness(sigma, s).sum() * step / math.sqrt(2 * math.pi)
+        assert mass == pytest.approx(1.0, abs=1e-3)
+        top = sigma[_prior_of_steepness(sigma, s).argmax()]
+        assert top == pytest.approx(s, rel=0.05)
+    alone = _prior_of_lone_curve(sigma)
+    assert (alone.sum() * step / math.sqrt(2 * math.pi)) == pytest.approx(1.0, abs=1e-3)

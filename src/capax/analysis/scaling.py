@@ -97,7 +97,8 @@ def fit_scaling(positions: tuple[Position, ...]) -> Scaling:
     ordered = tuple(sorted(weighed, key=lambda fit: fit.aic))
     by_law = {fit.law: fit for fit in ordered}
     status, left, by_name = judge(by_law, (min(lengths), max(lengths)))
-    out = tuple(name for name in LAWS if status == "none fits" or ruled_out(by_law[name]))
+    stand = [] if status == "none fits" else [*standing(by_law), "power"]
+    out = tuple(name for name in LAWS if name not in stand)
     words = verdict(by_law, status, left, by_name=by_name)
     return Scaling(ordered, status, left if by_name else None, left, out, words)
 
@@ -114,6 +115,15 @@ def ruled_out(fit: Fit) -> bool:
     return fit.p_power is not None and fit.p_power < LEVEL
 
 
+def standing(fits: dict[str, Fit]) -> list[str]:
+    """The laws among constant, log and linear that are not ruled out.
+
+    A constant lies inside log and linear growth: where both are ruled out, so is the constant.
+    """
+    left = [law for law in NAMED if not ruled_out(fits[law])]
+    return [] if left == ["constant"] else left
+
+
 def none_fits(fits: dict[str, Fit]) -> bool:
     """Is even the best fit of all laws refuted?"""
     return all(fit.p_fit is not None and fit.p_fit < REFUTED for fit in fits.values())
@@ -123,7 +133,7 @@ def judge(fits: dict[str, Fit], range_of_T: tuple[int, int]) -> tuple[str, str |
     """Status, the law that is left, and whether the growth may be called by its name."""
     if none_fits(fits):
         return "none fits", None, False
-    left = [law for law in NAMED if not ruled_out(fits[law])]
+    left = standing(fits)
     if not left:
         return "settled", "power", True
     if "constant" in left and _steady(fits["log"], range_of_T):
@@ -152,7 +162,7 @@ def verdict(fits: dict[str, Fit], status: str, left: str | None, *, by_name: boo
     if status == "none fits":
         best = max(fit.p_fit or 0.0 for fit in fits.values())
         return f"None of these laws fits the trials ({_p(best)} for the best of them)."
-    out = [name for name in NAMED if ruled_out(fits[name])]
+    out = [name for name in NAMED if name not in standing(fits)]
     if left == "power":
         return f"{_NAMES[left]}: {_written(fits[left])}; {_ruled(out)}."
     exponent = f"A free exponent c (0 is log, 1 is linear) lies in {_interval(_c(fits))}."

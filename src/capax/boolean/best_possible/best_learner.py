@@ -224,7 +224,7 @@ def _first_list(
         return survivors_up_to(f, X[:m], y[:m], limit, max_work=work)
 
     found = listed(first)
-    if len(found) < limit or first == len(y):
+    if len(found) < limit:
         return first, found
     low, high, found = first, len(y), listed(len(y))
     while high - low > 1:
