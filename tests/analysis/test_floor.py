@@ -90,6 +90,9 @@ def test_an_accuracy_that_needs_no_rule_has_no_floor():
     assert floor("and8", 100, p, protocol=Protocol(accuracy=0.95)) is None
     assert must_identify(parse("and8"), 100, p, Protocol(accuracy=0.99))
     assert not must_identify(parse("and8"), 100, p, Protocol(accuracy=0.99, validation_size=100))
+    many, few = (Protocol(accuracy=0.95, validation_size=n) for n in (4096, 1500))
+    assert must_identify(parse("and3"), 1000, B, many)
+    assert not must_identify(parse("and3"), 1000, B, few)  # one pair, not all pairs, would pass
     plain, close = (Protocol(accuracy=a, validation_size=4096) for a in (1.0, 0.95))
     assert floor("and3", 20, B, draws=100, protocol=close) == floor(
         "and3", 20, B, draws=100, protocol=plain

@@ -117,6 +117,14 @@ def test_the_p_value_from_its_definition():
     assert found.within_two == sum(abs(d) <= 2 for d in differences)
 
 
+def test_less_than_the_smallest_m_of_the_paper_is_no_difference():
+    """At T = 100 the paper's smallest m sufficed; ours needs 30, which the paper did not try."""
+    sizes = (20, 30, 40, 50)
+    counts = Counts(sizes, (2, 39, 40, 40), (40,) * 4)
+    (row,) = beside_published([threshold_of("p", 100, counts)]).rows
+    assert row.resampled.m_star == 30 and row.deviations == 0 and row.agrees
+
+
 def test_few_trials_are_compared_by_intervals_alone():
     counts = Counts((50, 60, 80, 100), (1, 4, 5, 5), (5, 5, 5, 5))
     found = beside_published([threshold_of("p", 300, counts)])
