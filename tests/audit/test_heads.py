@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from capax.audit.heads.attend import scores, turned
 from capax.audit.heads.capacity_share import Counted, capacity_shares
 from capax.audit.heads.distance import waves_of
+from capax.audit.heads.folding import factors
 from capax.audit.heads.head_sizes import head_sizes
-from capax.audit.heads.random_start import Start, random_sizes
+from capax.audit.heads.random_start import Start, random_sizes, ratio
+from capax.audit.heads.rows import _counted
 from capax.audit.layouts.attention_layer import Attention, Norm, Rotary
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.layer_pieces import Inputs
@@ -166,3 +168,56 @@ def test_grouped_keys_are_covered_once():
 def test_weights_beyond_float64_are_refused():
     with pytest.raises(InputError, match="norms within the range of float64"):
         head_sizes(attention(W_Q=np.full((4, D, K), 1e200)), 0)
+
+
+def test_rotary_and_grouped_heads_are_counted_by_their_factors():
+    turning = {"rotary": Rotary.plain(np.ones(2))}
+    for made, factored in ((attention(), False), (attention(**turning), True),
+                           (attention(G=2), True), (attention(G=2, **turning), True)):  # fmt: skip
+        one = _counted(made, 3, head_sizes(made, 3))
+        assert one.factored == factored
+        assert one.group == ("", 0, 3 // made.group)
+        assert (one.d, one.k, one.copies, one.scale) == (D, K, 1, made.scale)
+
+
+def test_ratios_need_both_numbers():
+    sizes = head_sizes(attention(), 0)
+    assert ratio(sizes, {"W_QK_F": 2 * sizes.W_QK_F}, "W_QK_F") == 0.5
+    assert ratio(sizes, {"W_QK_F": 0.0}, "W_QK_F") is None
+    assert ratio(sizes, {"W_QK_F": None}, "W_QK_F") is None
+    bare = dataclasses.replace(sizes, score_radius=None)
+    assert ratio(bare, {"score_radius": 1.0}, "score_radius") is None
+
+
+def test_factored_shares_are_the_sum_of_their_four_pieces():
+    """(alpha^2 C)^(1/3) of every factor, written out; the key and value of a group once."""
+    from capax.audit.heads.capacity_share import NUM_SEQUENCES
+
+    head, T, B = attention(H=4, G=2), 50, math.sqrt(D + 1)
+    sizes = [head_sizes(head, h) for h in range(4)]
+    rows = NUM_SEQUENCES * T
+    log_k, log_d = (2 * math.log(128 * n * rows + 1) for n in (K, D))
+
+    def piece(alpha, norm, length, log):
+        return (alpha**2 * norm**2 * length**2 * log) ** (1 / 3)
+
+    held = []
+    for h, own in enumerate(sizes):
+        mates, s = [sizes[h - h % 2], sizes[h - h % 2 + 1]], head.scale
+        part = own.parts
+        keys = sum(s * mate.parts.Q_2 * B * mate.W_VO_2 * B for mate in mates)
+        values = sum(mate.parts.O_2 for mate in mates)
+        shared = piece(keys, part.K_21, B, log_k) + piece(values, part.V_21, B, log_k)
+        query = piece(s * part.K_2 * B * own.W_VO_2 * B, part.Q_21, B, log_k)
+        held.append(query + piece(1.0, part.O_21, part.V_2 * B, log_d) + shared / 2)
+    found = capacity_shares([counted(head, h) for h in range(4)], T)
+    np.testing.assert_allclose(found, np.array(held) / sum(held), rtol=1e-12)
+
+
+def test_norms_of_the_factors_are_those_of_the_matrices():
+    head = attention(b_K=np.random.default_rng(8).normal(size=(4, K)))
+    part, parts = factors(head, 1), head_sizes(head, 1).parts
+    for name, matrix in (("Q", part.Q), ("K", part.K[:-1]), ("V", part.V), ("O", part.O)):
+        assert getattr(parts, f"{name}_2") == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-9)
+        columns = np.linalg.norm(matrix, axis=0).sum()
+        assert getattr(parts, f"{name}_21") == pytest.approx(columns, rel=1e-12)
