@@ -165,9 +165,14 @@ def test_grouped_keys_are_covered_once():
     assert capacity_shares([*one, yard], 50)[-1] > capacity_shares([*two, yard], 50)[-1]
 
 
-def test_weights_beyond_float64_are_refused():
+@pytest.mark.parametrize(
+    "sizes", [{"W_Q": 1e200}, {"W_Q": 1e100, "W_K": 1e100}, {"W_V": 1e100, "W_O": 1e100}]
+)
+def test_weights_beyond_float64_are_refused(sizes):
+    made = attention()
+    huge = {name: np.full(getattr(made, name).shape, size) for name, size in sizes.items()}
     with pytest.raises(InputError, match="norms within the range of float64"):
-        head_sizes(attention(W_Q=np.full((4, D, K), 1e200)), 0)
+        head_sizes(dataclasses.replace(made, **huge), 0)
 
 
 def test_rotary_and_grouped_heads_are_counted_by_their_factors():
