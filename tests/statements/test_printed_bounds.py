@@ -187,3 +187,41 @@ def test_trained_positions_tell_all_sign_vectors_apart():
         plain = (weights * X[..., 1]).sum(1) / weights.sum(1)
         assert np.allclose(trained_position_outputs(signs), plain)
         assert (np.sign(plain) == signs).all()
+
+
+def test_every_formula_by_hand():
+    """Distinct primes in every place: a factor or a power that is lost changes the number."""
+    one = bounds.LayerBounds(B_QK=2.0, B_V=3.0, B_C=5.0, B_QK_21=7.0, B_V_21=11.0, B_C_21=13.0)
+    two = bounds.LayerBounds(B_QK=0.5, B_V=0.7, B_C=1.1, B_QK_21=1.3, B_V_21=1.7, B_C_21=1.9)
+    L, B_w, eps, d, k, m, T = 1.5, 17.0, 0.3, 19, 23, 29, 31
+    gains = {one: L * 5 * 3 * (1 + 4 * 2), two: L * 1.1 * 0.7 * (1 + 4 * 0.5)}
+    assert all(math.isclose(layer.gain(L), gain) for layer, gain in gains.items())
+
+    def inside(c_21, c, v, qk_21, v_21):
+        parts = (c_21, d * 2 * L * c * v * qk_21, k * L * c * v_21)
+        return sum(part ** (2 / 3) for part in parts)
+
+    first, second = inside(13, 5, 3, 7, 11), inside(1.9, 1.1, 0.7, 1.3, 1.7)
+    right = B_w ** (2 / 3) * (1 + gains[two] ** (2 / 3) * first + second)
+    wrong = B_w ** (2 / 3) + first + gains[one] ** (2 / 3) * second
+    factor = math.log(d * m * T) / eps**2
+    sizes = {"d": d, "k": k, "m": m, "T": T, "L_sigma": L}
+    assert math.isclose(bounds.theorem_a_17([one, two], B_w, eps, **sizes), factor * right**3)
+    printed = bounds.theorem_a_17([one, two], B_w, eps, printed=True, **sizes)
+    assert math.isclose(printed, factor * wrong**3)
+    head = {"d": d, "m": m, "T": T, "B_X": 2.0, "L_sigma": L}
+    logs = {"main text": math.log(m * T), "appendix": factor * eps**2, "corrected": factor * eps**2}
+    for version, term in (("main text", 15.0), ("appendix", 30.0), ("corrected", 120.0)):
+        found = bounds.corollary_4_5_printed(7.0, 3.0, 5.0, eps, version=version, **head)
+        sum_ = 7 ** (2 / 3) + term ** (2 / 3)
+        assert math.isclose(found, (L * 2 / eps) ** 2 * sum_**3 * logs[version])
+    for as_printed, term in ((True, 2 * 5 * 3 * 2.5), (False, 2 * 5 * 3 * 2.5**2)):
+        arguments = {**head, "B_P": 0.5, "printed": as_printed}
+        found = bounds.lemma_a_11(7.0, 3.0, 5.0, eps, **arguments)
+        sum_ = 7 ** (2 / 3) + term ** (2 / 3)
+        assert math.isclose(found, (L * 2.5 / eps) ** 2 * sum_**3 * factor * eps**2)
+    two_stages = bounds.lemma_4_6_two_stages(2.0, 3.0, 0.5, 7, 11, share=0.2)
+    rows = 36 * (6 / 0.4) ** 2 * math.log(2 * math.ceil(4 * 6 / 0.4 + 2) * 11 + 1)
+    assert math.isclose(two_stages, 3600 * math.log(15) + rows)
+    printed_form = bounds.deviation_printed(0.1, 50, 0.2, L=3.0, b=2.0)
+    assert math.isclose(printed_form, 1.2 + 4 * math.sqrt(math.log(5) / 100))

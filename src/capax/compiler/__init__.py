@@ -2,9 +2,10 @@
 
 `compile` reads a formula (`boolean`), finds which constructions fit (`literals`, `families`), takes
 the cheapest (`choice`): one head that selects the relevant positions (`selection`), followed by a
-scalar read-out (`threshold`) or a small ReLU network (`symmetric`, `general`). The temperature is
-the smallest that meets the wanted error (`temperature`, `heads`); codes shorter than T are handled
-by a dual basis (`incoherent`). `assemble` fills in the matrices of a `capax.attention` module;
+scalar read-out (`threshold_head`) or a small ReLU network (`symmetric`, `general`). The paper's own
+networks (`paper_method`) are `paper_heads` and `bump_network`. The temperature is the smallest that
+meets the wanted error (`temperature`, `heads`); codes shorter than T are handled by a dual basis
+(`incoherent`). `assemble` fills in the matrices of a `capax.attention` module;
 `certificate` states the worst case, the margin, every norm (`norm_table`) and the sample size they
 imply (`sample_size`). `verifying` recomputes all of it from the weights alone: the weights become
 `tables`, numbers with a proven error (`rounding`), whose range over all inputs is a

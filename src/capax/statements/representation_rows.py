@@ -7,7 +7,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
         "5.1",
         "Sparse functions by one head: thresholds, symmetric ones with 2s units, any with 2 2^s.",
         (
-            "capax.compiler.construction.threshold:scalar_readout",
+            "capax.compiler.construction.threshold_head:scalar_readout",
             "capax.compiler.construction.symmetric:symmetric_readout",
             "capax.compiler.construction.general:exact_readout",
             "capax.compiler.construction.general:interpolating_readout",

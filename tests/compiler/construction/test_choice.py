@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import capax
 from capax.boolean import SparseFunction, parse, symmetric
 from capax.boolean.named_functions import monotone_symmetric
-from capax.compiler.construction import threshold
+from capax.compiler.construction import threshold_head
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import scalar_problem
 from capax.compiler.construction.literals import literal_form, threshold_weights
@@ -142,10 +142,10 @@ def test_the_temperature_is_the_smallest_that_meets_eps(T: int, eps: float):
     f = parse("x1 & x4 & x6", T)
     made = choose(f, eps=eps)
     problem = scalar_problem("monotone-symmetric", f)
-    assert isinstance(problem, threshold.ThresholdProblem)
+    assert isinstance(problem, threshold_head.ThresholdProblem)
     assert made.worst_case_error <= eps
     colder = dataclasses.replace(made.selection, a=made.selection.a - 1e-4)
-    assert threshold.scalar_error(threshold.tuned(colder, problem), problem) > eps
+    assert threshold_head.scalar_error(threshold_head.tuned(colder, problem), problem) > eps
 
 
 def test_the_norm_of_the_head_grows_like_log_T_and_the_rest_stays_put():

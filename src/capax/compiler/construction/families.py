@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from capax.boolean import SparseFunction
-from capax.compiler.construction import general, heads, symmetric, threshold
+from capax.compiler.construction import general, heads, symmetric, threshold_head
 from capax.compiler.construction.incoherent import DualBasis
 from capax.compiler.construction.literals import literal_form
 from capax.compiler.construction.readouts import INSIDE, Readout, constant_readout
@@ -59,30 +59,30 @@ def scalar_offer(
     problem = scalar_problem(family, f)
     if isinstance(problem, Refusal):
         return problem
-    head = threshold.best_symbol(head, problem)
-    limit = threshold.limit_error(head, problem)
+    head = threshold_head.best_symbol(head, problem)
+    limit = threshold_head.limit_error(head, problem)
     if eps is not None and eps <= limit:
         return _too_small(eps, limit)
     found = heads.scalar_head(head, problem, (1 + limit) / 2 if eps is None else INSIDE * eps)
     if found is None:
         return Refusal("no temperature reaches the wanted error with these codes")
-    margin, peak = threshold.scalar_extremes(found, problem)
-    readout = threshold.scalar_readout(found, problem)
+    margin, peak = threshold_head.scalar_extremes(found, problem)
+    readout = threshold_head.scalar_readout(found, problem)
     return Construction(f, family, found, readout, max(1 - margin, peak - 1), margin, basis)
 
 
-def scalar_problem(family: str, f: SparseFunction) -> threshold.ThresholdProblem | Refusal:
+def scalar_problem(family: str, f: SparseFunction) -> threshold_head.ThresholdProblem | Refusal:
     """f as a threshold of literals (or of weighted bits), or why it is not one."""
     if not f.is_boolean:
         return Refusal("a scalar read-out decides by its sign, and f takes other values than 0, 1")
     form = literal_form(f)
-    problem = None if form is None else threshold.literal_problem(form)
+    problem = None if form is None else threshold_head.literal_problem(form)
     if problem is not None:
         return problem
     if family == "monotone-symmetric":
         why = "not symmetric in its literals" if form is None else "symmetric but not monotone"
         return Refusal(f"f is {why}")
-    found = threshold.linear_problem(f)
+    found = threshold_head.linear_problem(f)
     if found is None:
         return Refusal("f is not a threshold of weighted bits (sought up to s = 10)")
     return found

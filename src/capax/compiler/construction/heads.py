@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from capax.boolean import SparseFunction
-from capax.compiler.construction import general, symmetric, threshold
+from capax.compiler.construction import general, symmetric, threshold_head
 from capax.compiler.construction.incoherent import CodedSelection
 from capax.compiler.construction.literals import LiteralForm
 from capax.compiler.construction.selection import Selection
@@ -21,7 +21,7 @@ MEMORY = 4096
 
 
 def scalar_head(
-    head: Selection, problem: threshold.ThresholdProblem, target: float
+    head: Selection, problem: threshold_head.ThresholdProblem, target: float
 ) -> Selection | None:
     """The least ||W_QK||_F with |output - label| <= target on all inputs."""
     if isinstance(head, CodedSelection):
@@ -46,13 +46,13 @@ def general_head(head: Selection, f: SparseFunction, eps: float | None) -> Selec
 
 @lru_cache(maxsize=MEMORY)
 def _scalar_head(
-    head: Selection, problem: threshold.ThresholdProblem, target: float
+    head: Selection, problem: threshold_head.ThresholdProblem, target: float
 ) -> Selection | None:
     def tune(option: Selection) -> Selection:
-        return threshold.tuned(option, problem)
+        return threshold_head.tuned(option, problem)
 
     def error(option: Selection) -> float:
-        return threshold.scalar_error(tune(option), problem)
+        return threshold_head.scalar_error(tune(option), problem)
 
     return least_norm(head, lambda option: smallest_gap(option, error, target), tune)
 
@@ -84,5 +84,5 @@ def _by_margins(
 
 def _cold(head: Selection) -> Selection:
     """The same head at temperature zero, without any leakage."""
-    cold = threshold.COLD
+    cold = threshold_head.COLD
     return Selection("deterministic", head.s, head.s, head.s, a=cold, D=cold)
