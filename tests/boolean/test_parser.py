@@ -53,7 +53,11 @@ def test_irrelevant_variables_are_dropped_with_a_note():
     f = parse("x1 & x2 | x1 & ~x2")
     assert f.support == (1,) and f.notes == ("x2 does not matter and was dropped",)
     assert parse("x1 ^ x1 ^ x3 & ~x3").support == ()
-    assert parse("x1 & x2").notes == ()
+    assert parse("x1 & x2").notes == parse("maj(x1, x2, x3)").notes == parse("maj3").notes == ()
+    for even in ("maj4", "maj(x0, x1, x2, x3)"):
+        f = parse(even)
+        assert f.notes == ("majority of an even number of bits: a tie counts as 0",)
+        assert f(np.array([[1, 1, 0, 0], [1, 1, 1, 0]])).tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(

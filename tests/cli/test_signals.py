@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+from capax.cli.signals import Signals
+
 # A command line whose command is given, under the real entry point. It says when it is ready, and
 # then spends its time in a way that Ctrl-C does not like.
 FRAME = """
@@ -122,6 +124,16 @@ LOST = {
             return 0
         """,
 }
+
+
+def test_an_interrupted_sweep_says_how_to_go_on(capfd):
+    for arguments, advice in ((["sweep", "a.toml"], True), (["--debug", "card"], True),
+                              (["compile", "sweep"], False), ([], False)):  # fmt: skip
+        heard = Signals(arguments)
+        heard.number = signal.SIGINT
+        assert heard.say() == 130
+        words = "; the same command goes on where it stopped" if advice else ""
+        assert capfd.readouterr().err == f"error: interrupted{words}\n"
 
 
 @pytest.mark.parametrize("how", LOST)

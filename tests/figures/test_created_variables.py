@@ -18,5 +18,5 @@ def test_all_layers_are_measured_and_drawn(tmp_path):
         assert cut.shape == (3,) and (cut >= 0).all() and (cut <= 1).all()
     np.testing.assert_allclose(report.attention[1].sum(axis=1), 1, rtol=1e-5)
     figure = draw_created_variables(report, "and(x2, x7)")
-    assert len(figure.axes) == 6
+    assert len(figure.axes) == 10  # three panels and two colour bars for each of two layers
     figure.savefig(tmp_path / "picture.png")

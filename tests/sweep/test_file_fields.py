@@ -11,6 +11,7 @@ from capax.cli.experiments.new import new
 from capax.data.task import TaskSpec
 from capax.errors import InputError
 from capax.sweep import file_fields as listed
+from capax.sweep.axes import MODEL_FIELDS
 from capax.sweep.file_fields import file_fields
 from capax.sweep.known_families import check_experiment
 from capax.sweep.search import AdaptiveSearch, GridSearch
@@ -37,6 +38,10 @@ def test_every_field_has_a_meaning_and_an_example_that_is_accepted():
         value = tomllib.loads(f"x = {field.example}")["x"]
         if field.place in BUILT and field.name not in ("data", "family"):
             BUILT[field.place](**{field.name: tuple(value) if isinstance(value, list) else value})
+
+
+def test_fields_of_the_model_are_known_above_the_tables():
+    assert {*MODEL_FIELDS} == TransformerSpec.model_fields.keys() - {"T", "alphabet"}
 
 
 def test_the_page_is_made_from_the_specs(monkeypatch):

@@ -103,6 +103,8 @@ def panel(**changes):
             fields(pannels={}),
             "pannels: unknown field of the experiment file; did you mean 'panels'",
         ),
+        (fields(layers=2), r"layers: belongs below a line \[model\], got it above the tables"),
+        (fields(noise=0.1), r"noise: belongs below a line \[task\]"),
         (fields(axes={"heads": []}), "axes.heads: wanted a list of values"),
         (fields(axes={"modle.heads": [1]}), "wanted one of task, model, optimiser, training"),
         (fields(axes={"name": ["adam"]}), '"optimiser.name" in quotes'),

@@ -18,7 +18,7 @@ one Python integer with a bit for each of the 2^n rows.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capax.boolean import named_functions
 from capax.boolean.functions import MAX_SPARSITY, SparseFunction, check_support
@@ -27,6 +27,7 @@ from capax.errors import InputError, require, shown
 MAX_LENGTH, MAX_DEPTH, MAX_ARGUMENTS, MAX_POSITION = 4096, 40, 64, 10**12
 
 _TOKEN = re.compile(r"\s*(?:(0[xX][0-9a-fA-F]+|[A-Za-z_]+[0-9]*|[0-9]+)|([~!&^|(),;])|(\S))")
+TIES = "majority of an even number of bits: a tie counts as 0"
 _SHORTHAND = re.compile(r"(and|or|xor|parity|maj)([0-9]{1,6})|thr([0-9]{1,6})of([0-9]{1,6})")
 _VARIABLE, _THRESHOLD = re.compile(r"[xX]([0-9]+)"), re.compile(r"thr([0-9]+)")
 _POWER = {"|": 1, "^": 2, "&": 3}
@@ -60,8 +61,9 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
     wanted = f"at most {MAX_SPARSITY} distinct variables"
     require(len(positions) <= MAX_SPARSITY, "formula", wanted, len(positions))
     check_support(positions, T)
-    rows = _Parser(tokens, _Rows(positions)).whole()
-    return named_functions.from_table(rows, positions, T).relevant()
+    parser = _Parser(tokens, _Rows(positions))
+    f = named_functions.from_table(parser.whole(), positions, T).relevant()
+    return replace(f, notes=(*f.notes, TIES)) if parser.has_ties else f
 
 
 def is_shorthand(text: str) -> bool:
@@ -74,7 +76,8 @@ def _shorthand(match: re.Match[str], T: int | None) -> SparseFunction:
     s = int(size or of)
     require(1 <= s <= MAX_SPARSITY, "formula", f"1 <= s <= {MAX_SPARSITY}", match.group())
     f = named_functions.threshold(int(r), range(s), T) if r else _NAMED[name](range(s), T)
-    return f.relevant()
+    ties = name == "maj" and s % 2 == 0
+    return replace(f, notes=(*f.notes, TIES)).relevant() if ties else f.relevant()
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,7 @@ class _Parser:
 
     def __init__(self, tokens: list[_Token], rows: _Rows) -> None:
         self.tokens, self.rows, self.at, self.depth = tokens, rows, 0, 0
+        self.has_ties = False
 
     def whole(self) -> int:
         result = self.expression(0)
@@ -235,6 +239,7 @@ class _Parser:
             fits = number.bit_length() <= 1 << n
             require(fits, "table", f"at most {1 << n} bits for {n} arguments", head)
             return self.rows.by_table(number, arguments)
+        self.has_ties |= name.text == "maj" and n % 2 == 0
         return self.rows.by_count(_values(name, head, n), arguments)
 
 

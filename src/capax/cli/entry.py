@@ -21,7 +21,7 @@ INTERNAL = 70
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    signals, code = Signals(), INTERNAL
+    signals, code = Signals(sys.argv[1:]), INTERNAL
     try:
         open_streams()  # first: whatever else is opened must not get the number of a closed one
         signals.catch()

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -27,11 +27,18 @@ WORDS = {
 }
 
 
-class Signals:
-    """What has arrived. `number` is the first signal, 0 while there is none."""
+RESUMED = ("sweep", "card", "reproduce")
+"""Commands that keep every finished trial: started again, they go on where they stopped."""
 
-    def __init__(self) -> None:
+
+class Signals:
+    """The signals that arrived. `number` is the first one, 0 while there is none."""
+
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
         self.number = 0
+        command = next((word for word in arguments if not word.startswith("-")), "")
+        again = "; the same command goes on where it stopped"
+        self._advice = again if command in RESUMED else ""
         self._since = 0.0
         self._due = self._closing = self._said = False  # due: to be raised when it is sent again
 
@@ -54,7 +61,7 @@ class Signals:
             self._said = True
             # Below the ^C that terminals echo, and with the cursor that a progress bar may hide.
             before = "\x1b[?25h\n" if os.isatty(2) else ""
-            line = f"{before}error: {WORDS[signal.Signals(self.number)]}\n"
+            line = f"{before}error: {WORDS[signal.Signals(self.number)]}{self._advice}\n"
             with suppress(OSError):  # where nobody listens the exit code still tells
                 os.write(2, line.encode())
         return 128 + self.number

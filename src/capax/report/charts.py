@@ -219,12 +219,12 @@ def attention_heatmap(attention: AttentionMap, *, id: str) -> Chart:
     """Figure 3, right, for one model; drawn by `assets/heatmap.js`."""
     heads = [
         {
-            "index": index,
+            "name": name,
             "share": float(attention.share[k]),
             "effect": float(attention.effect[k]),
             "weights": np.round(attention.weights[k], 4).tolist(),
         }
-        for k, index in enumerate(attention.heads)
+        for k, name in enumerate(attention.heads)
     ]
     bits = attention.bits.tolist()
     return {"id": id, "T": attention.T, "support": attention.support, "bits": bits, "heads": heads}

@@ -29,6 +29,10 @@ TRAINING_FIELDS = (
     *("two_logits", "head_bias", "cls_position"),
 )
 
+MODEL_FIELDS = ("d", "heads", "layers", "mlp_width", "activation", "layer_norm", "positions",
+                "init_scale", "normalizer", "scale")  # fmt: skip
+"""Those of the Transformer, written out: its spec would bring JAX with it."""
+SETTING_FIELDS = {*TaskSpec.model_fields, *OPTIMISER_FIELDS, *TRAINING_FIELDS, *MODEL_FIELDS}
 MOST_VARIANTS = 1000
 
 Table = dict[str, Any]

@@ -43,7 +43,7 @@ from capax.errors import InputError, inside, require, shown
 from capax.foreign import one_line
 from capax.identity import digest
 from capax.reading import read_toml
-from capax.sweep.axes import SETTINGS, variants
+from capax.sweep.axes import SETTING_FIELDS, SETTINGS, place, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
 PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", "stop_memorised", *SETTINGS)
@@ -164,6 +164,10 @@ def build_experiment(
     fields: Table, scale: str | None = None, *, folder: Path = Path()
 ) -> Experiment:
     """The experiment a parsed file describes, at `scale`; data files lie in `folder`."""
+    for name in fields:
+        if name in SETTING_FIELDS - {"m", *_FILE_FIELDS}:
+            part = place(name)[0]
+            raise InputError(f"{name}: belongs below a line [{part}], got it above the tables")
     check_names(fields, _FILE_FIELDS, "the experiment file")
     scales = table(fields, "scales") or {_ONLY_SCALE: {}}
     chosen = scale if scale is not None else next(iter(scales))

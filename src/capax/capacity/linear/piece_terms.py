@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from capax.capacity.bound import Term
 from capax.capacity.linear.cover_pieces import Piece, Total, Way
 from capax.capacity.linear.structured_covers import log_rank_count, log_volume_count
-from capax.capacity.magnitude import safe_log, shown, shown_latex
+from capax.capacity.magnitude import number_latex, safe_log, shown, shown_latex
 
 
 def terms_of(pieces: Sequence[Piece], total: Total) -> tuple[Term, ...]:
@@ -56,8 +56,9 @@ def _by_norm(seen: Piece, log_eps: float, piece: Piece) -> tuple[str, str]:
     name = f"{symbol} = " if symbol else ""
     points = shown(safe_log(float(seen.num_points)), 3)
     text = f"{name}{shown(seen.log_scale, 3)} at eps_i = {eps} on N = {points} points{outputs}"
+    at = rf"N = {number_latex(float(seen.num_points), 3)},\ {latex_symbol}/\epsilon_i = "
     latex = (
-        rf"\ln D\left(\left({latex_symbol}/\epsilon_i\right)^2\right), "
-        rf"\ {latex_symbol}/\epsilon_i = {shown_latex(ratio, 3)},\ N = {points}"
+        rf"\ln D\left(N, \left({latex_symbol}/\epsilon_i\right)^2\right)"
+        rf"\Big|_{{{at}{shown_latex(ratio, 3)}}}"
     )
     return text, latex

@@ -14,6 +14,7 @@ PAPER = """@inproceedings{edelman2022inductive,
   volume    = {162},
   pages     = {5793--5831},
   year      = {2022},
+  url       = {https://proceedings.mlr.press/v162/edelman22a.html},
   note      = {arXiv:2110.10090}
 }"""
 SOFTWARE = """@software{{capax,

@@ -20,7 +20,7 @@ def function(
     """Properties of a Boolean formula: exact support, symmetry, degree, influences, Fourier, bias.
 
     Operators, tightest first: ~ not, & and, ^ exclusive or, | or. Functions: and, or, xor, parity,
-    maj, not, thr2(..), sym(0110; ..), table(0xE8; ..).
+    maj (a tie counts as 0), not, thr2(..), sym(0110; ..), table(0xE8; ..).
 
     Example: `capax function "maj(x1,x5,x9)"`
     """

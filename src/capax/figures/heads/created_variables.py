@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from numpy import ndarray
 
 from capax.attention.transformer import Transformer
@@ -26,6 +27,12 @@ from capax.figures.heads.head_dependence import head_dependence, head_writes
 from capax.figures.style import Palette, styled
 
 INPUTS = 1024
+CAPTION = (
+    "Attention: where each head looks, on average. Carried: the share of a head's output that a "
+    "bit, or the formula f, explains (R² on\nrandom inputs); 0 % means that the head says nothing "
+    "about it. Accuracy when cut: what is left when the head always writes its\nmean; the line is "
+    "the accuracy of the whole model."
+)
 
 
 @dataclass(frozen=True)
@@ -78,17 +85,17 @@ def draw_created_variables(report: HeadReport, formula: str, *, dark: bool = Fal
     """The report as a picture: one row of panels for each layer."""
     layers, s = len(report.attention), len(report.support)
     H = len(report.attention[0])
-    height = 1.4 + layers * (0.6 + 0.17 * H)
+    height = 1.9 + layers * (0.6 + 0.17 * H)
     with styled(dark) as palette:
         figure = Figure(figsize=(10, height))
-        widths = [3.2, 0.35 * (s + 1) + 0.4, 1.0]
+        widths = [3.2, 0.4 * (s + 1) + 0.8, 1.0]
         grid = figure.subplots(layers, 3, width_ratios=widths, squeeze=False)
         figure.subplots_adjust(
             left=0.07,
             right=0.97,
             top=1 - 0.75 / height,
-            bottom=0.6 / height,
-            wspace=0.12,
+            bottom=1.1 / height,
+            wspace=0.18,
             hspace=0.35,
         )
         for layer, (look, carry, left) in enumerate(grid):
@@ -97,6 +104,7 @@ def draw_created_variables(report: HeadReport, formula: str, *, dark: bool = Fal
             _draw_carried(carry, report.carried[layer], report.support, palette, dark)
             _draw_cut(left, report.cut[layer], report.accuracy, palette)
         figure.suptitle(f"What did it learn?  {formula}", x=0.07, ha="left", fontweight="bold")
+        figure.text(0.07, 0.12 / height, CAPTION, fontsize="x-small", va="bottom")
     return figure
 
 
@@ -105,10 +113,11 @@ def _draw_attention(
 ) -> None:
     H, columns = weights.shape
     colours = "magma" if dark else "magma_r"
-    axes.imshow(
+    shown = axes.imshow(
         np.sqrt(weights), aspect="auto", vmin=0, vmax=1, cmap=colours, interpolation="nearest"
     )
-    axes.set_title(f"{name}attention (square root of the mean weight)")
+    _add_bar(axes, shown, {w**0.5: f"{w:g}" for w in (0.0, 0.1, 0.5, 1.0)})
+    axes.set_title(f"{name}attention of [CLS] (mean weight)")
     axes.set_yticks(range(H), [f"head {h}" for h in range(H)], fontsize="x-small")
     names = [*(f"x{t}" for t in support), "CLS"]
     axes.set_xticks([*support, columns - 1], names, fontsize="x-small", rotation=45)
@@ -118,15 +127,26 @@ def _draw_attention(
 def _draw_carried(
     axes: Axes, shares: ndarray, support: tuple[int, ...], palette: Palette, dark: bool
 ) -> None:
-    axes.imshow(shares, aspect="auto", vmin=0, vmax=1, cmap="viridis" if dark else "viridis_r")
+    colours = "viridis" if dark else "viridis_r"
+    shown = axes.imshow(shares, aspect="auto", vmin=0, vmax=1, cmap=colours)
+    _add_bar(axes, shown, {0.0: "0 %", 0.5: "50 %", 1.0: "100 %"})
     for (h, i), share in np.ndenumerate(shares):
         ink = palette.background if share > 0.5 else palette.ink
         axes.text(i, h, f"{share:.0%}", ha="center", va="center", fontsize=5.5, color=ink)
-    axes.set_title("carried")
+    axes.set_title("carried (share explained)")
     names = [*(f"x{t}" for t in support), "f"]
     axes.set_xticks(range(len(names)), names, fontsize="x-small", rotation=45)
     axes.set_yticks([])
     axes.grid(visible=False)
+
+
+def _add_bar(axes: Axes, shown: AxesImage, ticks: dict[float, str]) -> None:
+    """A thin bar beside `axes` that says which colour stands for which value."""
+    figure = axes.get_figure()
+    assert figure is not None
+    bar = figure.colorbar(shown, ax=axes, fraction=0.05, pad=0.02, aspect=18)
+    bar.set_ticks(list(ticks), labels=list(ticks.values()), fontsize="x-small")
+    bar.outline.set_visible(False)
 
 
 def _draw_cut(axes: Axes, cut: ndarray, accuracy: float, palette: Palette) -> None:

@@ -15,12 +15,12 @@ function buildStrip(root, spec, head, tip) {
   const caption = document.createElement("figcaption");
   const share = document.createElement("b");
   share.textContent = head.share.toFixed(2);
-  caption.append(span(`head ${head.index}`), span("on I ", share), span(signed(head.effect)));
+  caption.append(span(head.name), span("on I ", share), span(signed(head.effect)));
   const canvas = document.createElement("canvas");
   canvas.width = spec.T + 2; // one empty column before [CLS]
   canvas.height = head.weights.length;
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `attention weights of head ${head.index}, share on the relevant positions ${head.share.toFixed(2)}`);
+  canvas.setAttribute("aria-label", `attention weights of ${head.name}, share on the relevant positions ${head.share.toFixed(2)}`);
   const frame = document.createElement("div");
   frame.className = "strip-frame";
   frame.append(canvas, ...spec.support.map((t) => supportMark(spec, t)));
@@ -69,7 +69,7 @@ function readCell(root, spec, head, canvas, tip, event) {
   if (tip.hidden) return;
   const where = t === spec.T ? "[CLS]" : `position ${t}${spec.support.includes(t) ? " (relevant)" : ""}, bit ${spec.bits[example][t]}`;
   const title = document.createElement("strong");
-  title.textContent = `head ${head.index}, example ${example + 1}`;
+  title.textContent = `${head.name}, example ${example + 1}`;
   const line = document.createElement("span");
   line.textContent = `${where}: weight ${formatNumber(head.weights[example][t])}`;
   tip.replaceChildren(title, line);
