@@ -1,7 +1,7 @@
-"""What we say when something a user gave us cannot be used.
+"""Errors for input that cannot be used.
 
-Every mistake a user can make ends in one of these, with a message of one line that names the
-argument, what was wanted and what came. The command line prints it without a traceback.
+Every mistake of a user ends in one of these, with a one-line message that names the argument, the
+wanted value and the given one. The command line prints it without a traceback.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from capax.foreign import one_line, printable, shortened
 
 
 class CapaxError(Exception):
-    """Base of every error Capax raises on purpose. `exit_code` is what the command line returns.
+    """Base of every error Capax raises on purpose. `exit_code`: of the command line.
 
     Examples:
         >>> import capax
@@ -63,7 +63,7 @@ def counted(number: int, noun: str) -> str:
 
 @contextmanager
 def inside(place: str) -> Iterator[None]:
-    """Put `place` before the messages of what is checked inside: `inside("panels.a.")`."""
+    """Put `place` before every message that is raised inside: `inside("panels.a.")`."""
     try:
         yield
     except InputError as error:

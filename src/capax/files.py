@@ -1,7 +1,7 @@
-"""Files appear whole or not at all: write without a name, fsync, name it. Where caches live.
+"""Files that appear whole or not at all, and the folder of caches.
 
-On Linux the file has no name while it is written: whatever kills us, the system takes it back and
-nothing is left behind. Where a file system cannot do that, it is a hidden file beside the target.
+On Linux a file has no name while it is written, so the system removes it if the process dies. Where
+a file system cannot do that, the file is a hidden one beside the target until it is complete.
 """
 
 import os
@@ -38,7 +38,7 @@ def write_atomically(path: Path | str, write: Callable[[IO[bytes]], object]) -> 
 
 
 def _new_file(target: Path, hidden: list[Path]) -> IO[bytes]:
-    """A file in the folder of `target`: without a name, or with one that `hidden` tells."""
+    """A new file in the folder of `target`, without a name; else its name is added to `hidden`."""
     if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
         with suppress(OSError):  # not on every file system
             return os.fdopen(os.open(target.parent, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
@@ -49,12 +49,12 @@ def _new_file(target: Path, hidden: list[Path]) -> IO[bytes]:
 
 
 def _name_it(handle: int, target: Path, hidden: list[Path]) -> None:
-    """The open file becomes `target`, in place of one that may be there."""
+    """Give the open file the name `target`; a file of that name is replaced."""
     if not hidden:
         try:
             _link(handle, target)
             return
-        except FileExistsError:  # a name cannot be moved onto, only a file with a name
+        except FileExistsError:  # linking cannot replace a file, renaming can
             hidden.append(target.with_name(f".capax-{secrets.token_hex(8)}"))
             _link(handle, hidden[0])
     hidden[0].replace(target)
@@ -66,7 +66,7 @@ def _link(handle: int, path: Path) -> None:
 
 
 def check_writable(path: Path | str) -> None:
-    """Fail early, before any work is done, when `path` could not be written later."""
+    """Raise `InputError` before any work is done if `path` cannot be written."""
     target = Path(path)
     if target.is_dir():
         raise InputError(f"{target}: wanted a file name, got a folder")
@@ -81,9 +81,9 @@ def check_writable(path: Path | str) -> None:
 
 
 def cache_folder() -> Path:
-    """Where Capax keeps what can be made again: `$CAPAX_CACHE`, or the user's cache folder.
+    """The folder of files that can be made again: `$CAPAX_CACHE`, or the user's cache folder.
 
-    Raises `InputError` for a user without a home.
+    Raises `InputError` for a user without a home folder.
     """
     chosen = os.environ.get("CAPAX_CACHE")
     if chosen:

@@ -1,7 +1,7 @@
 """Foreign text: names, formulas and metadata from files that anybody may have written.
 
-Escape sequences would move a cursor, line separators and right-to-left marks would rearrange a
-line, a tag would run. Whoever shows text of unknown origin shows it through this file: `printable`
+Escape sequences would move the cursor, line separators and right-to-left marks would rearrange a
+line, and HTML tags would run. Text of unknown origin is shown through this file only: `printable`
 for terminals and pictures, `html_text` and `script_json` for pages, `latex_text` for formulas.
 `capax.terminal`, `capax.errors`, `capax.html` and `capax.figures.style` do so for everything they
 are given.
@@ -16,7 +16,7 @@ LONGEST = 5000  # characters of one text in a table, on a page or in a message
 
 
 def printable(text: str) -> str:
-    r"""`text` with every character that cannot be seen written as its code; \n and \t stay."""
+    r"""`text` with every invisible character written as its code; \n and \t stay."""
     return text if text.isprintable() else "".join(map(_seen, text))
 
 
@@ -32,7 +32,7 @@ def one_line(text: str, limit: int = 80) -> str:
 
 
 def html_text(value: object) -> str:
-    """`value` as text of an HTML page, in an element or an attribute, whatever it holds."""
+    """Any `value` as text of an HTML page, in an element or in an attribute."""
     return escape(printable(shortened(str(value))))
 
 

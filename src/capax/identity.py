@@ -1,7 +1,7 @@
 """The identity of a specification: its canonical text, its hash, and the random key from that hash.
 
-A run's randomness comes from what the run *is*, never from the order, the batch or the machine:
-the PRNG key is derived from SHA-256 of the canonical JSON of the spec and of the purpose.
+A run's randomness comes from its specification, never from the order, the batch or the machine: the
+PRNG key is derived from SHA-256 of the canonical JSON of the specification and of the purpose.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What this process may use of the machine it runs on."""
+"""Cores and memory that this process may use."""
 
 import os
 
@@ -26,7 +26,7 @@ def memory_limit() -> int:
 
 
 def check_memory(needed: int, what: str) -> None:
-    """Refuse, before anything is allocated, what would need more memory than there is."""
+    """Raise `InfeasibleError` before anything is allocated if the memory does not suffice."""
     if needed > 2**28 and needed > memory_limit():  # a quarter of a GiB is not worth the question
         raise InfeasibleError(
             f"{what} would need {_gib(needed)} of memory, and {_gib(memory_limit())} are available"

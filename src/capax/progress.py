@@ -1,6 +1,6 @@
-"""Progress for people who watch, and for logs: parts of a bar, or one line a minute.
+"""Progress: bars on a terminal, one line a minute in a log.
 
-Everything fits 80 columns; what cannot shrink (counts, times) is never cut, the bar gives way.
+Everything fits 80 columns: counts and times are never cut, the bar gets the rest of the line.
 """
 
 import sys
@@ -18,7 +18,7 @@ MINUTE = 60.0
 
 
 def shrinking_bar() -> BarColumn:
-    """A bar that takes the room that is left."""
+    """A bar that fills the rest of the line."""
     return BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=4))
 
 
@@ -28,7 +28,7 @@ def fixed(text: str) -> TextColumn:
 
 
 class Lines:
-    """Prints what `text` says, every so often; nothing while there is nothing to say."""
+    """Prints the line of `text` every few seconds; nothing while `text` is None."""
 
     def __init__(self, seconds: float) -> None:
         self.text: Callable[[], str] | None = None
@@ -38,11 +38,11 @@ class Lines:
         self._thread.start()
 
     def say(self, line: str) -> None:
-        """A line right now."""
+        """Print a line now."""
         print(printable(line), file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """No more lines."""
+        """Stop printing."""
         self._over.set()
         self._thread.join()
 
@@ -55,7 +55,7 @@ class Lines:
 
 @contextmanager
 def every_minute(seconds: float = MINUTE) -> Iterator[Lines]:
-    """Lines for a log, one every `seconds`, also while no news comes in."""
+    """Lines for a log, one every `seconds`, even if nothing changed."""
     lines = Lines(seconds)
     try:
         yield lines
@@ -72,7 +72,7 @@ def clock(seconds: float) -> str:
 
 
 class Stopwatch:
-    """Time so far, and an upper estimate of the time left from the pace so far."""
+    """The time so far, and an upper estimate of the remaining time from the pace so far."""
 
     def __init__(self, already: int = 0) -> None:
         self._began, self._already = time.monotonic(), already

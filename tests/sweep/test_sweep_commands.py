@@ -51,7 +51,7 @@ def test_from_an_experiment_file_to_a_table(tmp_path, monkeypatch, warm_commands
 
     for arguments, message in (
         (("sweep", "typed.toml", "--scale", "qick"), "did you mean 'quick'"),
-        (("sweep", "typed.toml", "--address", "auto"), "address: wanted together with --on ray"),
+        (("sweep", "typed.toml", "--address", "auto"), "address: needs --on ray as well"),
     ):
         refused = typed(*arguments)
         assert refused.returncode == 2 and refused.stdout == ""

@@ -1,9 +1,9 @@
-"""The first and the last thing a command does: streams, signals, and how it ends.
+"""How every command starts and ends: standard streams, signals, exit codes.
 
-Every ending is one of: 0 done; 1 the answer is no (a refuted certificate, a broken machine, a
+Exit codes: 0 done; 1 the answer is no (a refuted certificate, a broken machine, a
 reader that went away); 2 a mistake of the user or a refusal of the system, in one line; 130
 interrupted (143 terminated, 129 hung up); 70 a mistake of ours, in one line (`--debug` shows
-where). This file imports nothing heavy, so that Ctrl-C finds a handler from the first moment on.
+where). This file imports nothing heavy, so that Ctrl-C is handled from the start.
 """
 
 import io
@@ -35,7 +35,7 @@ def main() -> NoReturn:
 
 
 def _ended(signals: Signals) -> int:
-    """The exit code of the command, whose output has reached its reader."""
+    """The exit code of the command, after its output has been written."""
     try:
         code = run_command(signals)
         for stream in (sys.stdout, sys.stderr):
@@ -50,7 +50,7 @@ def _ended(signals: Signals) -> int:
 
 
 def run_command(signals: Signals | None = None) -> int:
-    """The exit code of the command; errors are said in one line on the way."""
+    """The exit code of the command; errors are printed in one line."""
     debug = "--debug" in sys.argv[1:] or bool(os.environ.get("CAPAX_DEBUG"))
     sys.argv[1:] = [word for word in sys.argv[1:] if word != "--debug"]
     try:
@@ -73,7 +73,7 @@ def run_command(signals: Signals | None = None) -> int:
 
 
 def _reason(error: Exception) -> tuple[str, int]:
-    """What to say of an error that nobody expected, and the exit code."""
+    """The message and the exit code of an unexpected error."""
     if isinstance(error, MemoryError):
         return f"out of memory: {error or 'the request does not fit this machine'}", 2
     if isinstance(error, OSError):
@@ -98,23 +98,23 @@ def _in_start_of_jax(error: Exception) -> bool:
 
 
 def _environment(error: OSError) -> str:
-    """What the system refused: disk full, no permission, a name too long."""
+    """The reason of the system: disk full, no permission, a name too long."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _say(message: str, code: int) -> int:
-    """One red line on standard error, if there is one."""
+    """One red line on standard error, if that is open."""
     from capax.terminal import Terminal
 
     line = "error: " + " ".join(message.split())
-    with suppress(OSError):  # where nobody listens the exit code still tells
+    with suppress(OSError):  # the stream may be closed; the exit code remains
         Terminal(stderr=True).print(line, style="bold red", soft_wrap=True)
     return code
 
 
 def open_streams() -> None:
-    """Standard streams that take everything we print.
+    """Open the standard streams so that they accept everything we print.
 
     A closed one (`capax ... >&-`) would give its number to the next file that is opened, and then
     messages would be written into that file. An ASCII one would refuse every other letter.
@@ -132,10 +132,10 @@ def open_streams() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End now: threads that still compile or print are not waited for.
+    """End now, without waiting for threads that still compile or print.
 
-    What was registered to run at the end runs. A broken standard output was already spoken of, and
-    would be a second time when the interpreter ends.
+    Functions registered with atexit run. A broken standard output has already been reported; the
+    interpreter would report it again at its own end.
     """
     import atexit
 

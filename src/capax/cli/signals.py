@@ -1,4 +1,4 @@
-"""Ctrl-C, `kill` and a closed terminal: cleaned up, one line, and never exit code 0.
+"""Ctrl-C, `kill` and a closed terminal: clean up, print one line, never exit with code 0.
 
 The first signal raises KeyboardInterrupt in the main thread, so that every `finally` runs. Not in
 an import, which many extensions do not survive (they print it, turn it into another error, crash),
@@ -43,7 +43,7 @@ class Signals:
         self._due = self._closing = self._said = False  # due: to be raised when it is sent again
 
     def catch(self) -> None:
-        """Handle signals from here on; those that we were started to ignore stay ignored."""
+        """Handle signals from now on; signals that were ignored at the start stay ignored."""
         for number in WORDS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._arrived)
@@ -52,17 +52,17 @@ class Signals:
         self._watch()
 
     def close(self) -> None:
-        """Nothing is left to clean up: from here on a signal ends the process at once."""
+        """Everything is cleaned up: from now on a signal ends the process at once."""
         self._closing = True
 
     def say(self) -> int:
-        """One line for the reader, once; the exit code, as shells count it."""
+        """Print one line, once; return the exit code 128 + signal, as shells do."""
         if not self._said:
             self._said = True
             # Below the ^C that terminals echo, and with the cursor that a progress bar may hide.
             before = "\x1b[?25h\n" if os.isatty(2) else ""
             line = f"{before}error: {WORDS[signal.Signals(self.number)]}{self._advice}\n"
-            with suppress(OSError):  # where nobody listens the exit code still tells
+            with suppress(OSError):  # the stream may be closed; the exit code remains
                 os.write(2, line.encode())
         return 128 + self.number
 
@@ -77,7 +77,7 @@ class Signals:
                 raise KeyboardInterrupt
 
     def _not_lost(self, before: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Python prints and forgets what is raised in a finaliser: there it is sent again."""
+        """Python prints and forgets an exception in a finaliser: the signal is sent again."""
 
         def hook(unraisable: Any) -> None:
             if not issubclass(unraisable.exc_type, KeyboardInterrupt):
@@ -88,7 +88,7 @@ class Signals:
         return hook
 
     def _unless_cut(self, before: Callable[..., Any]) -> Callable[..., Any]:
-        """Tracebacks for errors alone, not for what an interruption broke."""
+        """Print tracebacks of errors, but not after an interruption."""
 
         def hook(*error: Any) -> None:
             if not self.number:
@@ -97,7 +97,7 @@ class Signals:
         return hook
 
     def _watch(self) -> None:
-        """A thread that hears of every signal, whatever the main thread is doing."""
+        """Start a thread that notices every signal, even while the main thread is busy."""
         self._main = threading.get_ident()
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -119,7 +119,7 @@ class Signals:
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Whether an import is under way below this frame."""
+    """Whether this frame is inside an import."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True

@@ -1,4 +1,4 @@
-"""Labels that stand where the line ends, so that no figure needs a legend to look up."""
+"""Labels at the ends of lines, so that figures need no legend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def spread(
 
 
 def tick_at(axes: Axes, values: Sequence[int], *, gap: float = 0.055) -> None:
-    """Ticks of the x axis at the values that were measured, those that would collide left out."""
+    """Ticks of the x axis at the measured values; ticks that would collide are left out."""
     low, high = axes.get_xlim()
     warp = np.log if axes.get_xscale() == "log" else np.asarray
     place = (warp(np.array(values, dtype=float)) - warp(low)) / (warp(high) - warp(low))

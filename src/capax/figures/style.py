@@ -116,7 +116,7 @@ def save(figure: Figure, path: Path | str) -> Path:
 
 @contextmanager
 def no_glyph_warnings() -> Iterator[None]:
-    """A script that our font has no letters for is drawn as boxes, without a word about it."""
+    """No warnings about characters that our font does not have; they are drawn as boxes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield

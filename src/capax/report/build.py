@@ -100,7 +100,7 @@ class ShownCurve:
 
     @property
     def trace(self) -> dict[str, str]:
-        """How its runs are found: by store and panel."""
+        """Store and panel, by which its runs are found."""
         return {"store": self.curve.store, "panel": self.curve.panel.name}
 
     @property
@@ -118,7 +118,7 @@ def _curves(opened: Sequence[Store], names: Sequence[str]) -> list[ShownCurve]:
 
 
 def _comparison(curves: list[ShownCurve]) -> list[Section]:
-    """Where there are several curves: one picture and one table of them all, first."""
+    """One picture and one table of all curves, if there are several."""
     named = [NamedCurve(shown.curve.name, shown.data) for shown in curves]
     traces = [shown.trace for shown in curves]
     return [comparison_section(named, traces)] if len(named) > 1 else []
@@ -197,7 +197,7 @@ def _threshold_findings(curves: list[ShownCurve]) -> list[Finding]:
 
 
 def _agreement_finding(name: str, agreement: ReferenceAgreement) -> Finding:
-    """Whether the curve agrees with what others found; what they found is never shown as ours."""
+    """Whether the curve agrees with the results of others, which are never shown as ours."""
     compared = (*agreement.rows, *([agreement.published] if agreement.published else []))
     agrees = all(one.agrees for one in compared)
     value = "agrees" if agrees and compared else "not compared" if not compared else "differs"
@@ -205,7 +205,7 @@ def _agreement_finding(name: str, agreement: ReferenceAgreement) -> Finding:
 
 
 def _law_finding(data: ThresholdScaling) -> Finding:
-    """The law that is left, or that none or several are."""
+    """The only law that is not ruled out, or the fact that no law or several remain."""
     out = [law.name for law in data.laws if law.ruled_out]
     ruled = f"ruled out: {', '.join(out)}" if out else "no law is ruled out"
     if data.status == "settled":

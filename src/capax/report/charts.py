@@ -111,7 +111,7 @@ def comparison_chart(curves: list[tuple[str, ThresholdScaling, Chart]], *, id: s
 
 
 def _context(context: Context) -> list[Chart]:
-    """What is not ours, named so: the reference's band and the published points."""
+    """Results of others, labelled as such: the reference band and the published points."""
     series, band = [], context.band
     if band is not None and band.m.size:
         color = f"series-{COLOR + 1}"

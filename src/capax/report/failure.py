@@ -1,4 +1,4 @@
-"""What failed runs had learnt instead: the anatomy of failure, as a part of the page."""
+"""The section about failed runs: which other rules they learnt."""
 
 import re
 
@@ -53,7 +53,7 @@ def _row(run: FailedRun) -> list[object]:
 
 
 def _example(found: FailedRuns, kind: Kind) -> Markup:
-    """The shortest formula of a kind; where none is faithful, how near one comes."""
+    """The shortest formula of a kind; if no formula is exact, how close the best one is."""
     own = [run.anatomy for run in found.runs if run.anatomy.kind == kind]
     if kind == "no short formula":
         return Markup(f"the nearest agrees on {max(a.agreement for a in own):.0%}")
@@ -61,7 +61,7 @@ def _example(found: FailedRuns, kind: Kind) -> Markup:
 
 
 def _shown(formula: str) -> Markup:
-    """A formula; of one too long to read, its bits."""
+    """A formula; if it is too long to read, only its bits."""
     if len(formula) <= LONGEST:
         return Markup(f"<code>{escaped(formula)}</code>")
     bits = sorted(map(int, set(re.findall(r"\bx(\d+)\b", formula))))

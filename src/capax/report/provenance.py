@@ -50,7 +50,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class StoreRecord:
-    """A store: its name, what was asked for, where and with what it ran, and its runs."""
+    """A store: its name, its settings, machine and versions, and its runs."""
 
     name: str
     experiment: str
@@ -119,7 +119,7 @@ def shared_fields(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], l
 
 
 def settings_section(records: Sequence[StoreRecord]) -> Section:
-    """What was asked for and where it ran, store by store."""
+    """Settings, machine and versions of every store."""
     parts = []
     for record in records:
         parts.append(tag("h3", escaped(record.name)) + facts(record.facts))

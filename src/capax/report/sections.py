@@ -68,12 +68,12 @@ def _with_traces(
 
 
 def known_interval(point: ThresholdPoint) -> str:
-    """The interval, or in words what is known instead."""
+    """The interval, or what is known instead (`> 993`), in words."""
     return interval(point.low, point.high) if point.status == "closed" else point.status
 
 
 def law_name(data: ThresholdScaling) -> str:
-    """The law a curve follows, or that this is not settled."""
+    """The law of a curve, or "not settled"."""
     if not data.laws:
         return "too few T"
     return data.laws[0].name if data.status == "settled" else data.status
@@ -230,7 +230,7 @@ def parity_section(data: ParityTransition, *, anchor: str) -> Section:
 
 
 def _printed(svg: str) -> str:
-    """Open without JavaScript; the page's script folds it, since the chart above shows the same."""
+    """Shown open without JavaScript; the script closes it: the chart shows the same data."""
     return folded("the figure as printed", svg, kind="printed", unfolded=True)
 
 

@@ -22,7 +22,7 @@ def diagram_section() -> Section:
 
 
 def compiled_section(certificate: Certificate, verification: Verification) -> Section:
-    """A formula compiled into weights, what is promised, and what the weights say themselves."""
+    """A compiled formula: its certificate, and the verification from the weights alone."""
     wrong = certificate.wrong_decisions
     promises = {
         "function": certificate.function,

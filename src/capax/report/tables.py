@@ -1,4 +1,4 @@
-"""What pages are made of: tables, paragraphs, parts to open; foreign text is escaped."""
+"""Parts of pages: tables, paragraphs, parts to open; foreign text is escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

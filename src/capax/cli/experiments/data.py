@@ -7,7 +7,7 @@ import typer
 
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import Formula, InputLength, LabelNoise, NumExamples
-from capax.errors import InputError
+from capax.errors import InputError, counted
 from capax.terminal import Terminal
 
 
@@ -101,7 +101,9 @@ def _render(summary: dict[str, Any], console: Terminal) -> None:
     console.print(f"inputs       T = {summary['spec']['T']}, P(bit = 1) = {summary['p']:.6g}")
     for name in ("train", "validation"):
         part = summary[name]
-        console.print(f"{name:12} {part['examples']} examples, {part['ones']} with label 1")
+        console.print(
+            f"{name:12} {counted(part['examples'], 'example')}, {part['ones']} with label 1"
+        )
     console.print(f"redraws      {redraws}")
     if summary["out"]:
         console.print(f"written      {summary['out']}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.errors import counted
 
 if TYPE_CHECKING:
     from capax.sweep.storage.store import Store, StoreError
@@ -42,7 +43,7 @@ def export(
     with opened:
         rows = write(opened, out, _computed(opened) if formulas else None)
     payload = {"store": str(store), "out": str(out), "runs": rows}
-    emit(payload, as_json, lambda console: console.print(f"{out}: {rows} runs"))
+    emit(payload, as_json, lambda console: console.print(f"{out}: {counted(rows, 'run')}"))
 
 
 def _saved(store: Path, out: Path, error: "StoreError", as_json: bool) -> None:
@@ -59,7 +60,7 @@ def _saved(store: Path, out: Path, error: "StoreError", as_json: bool) -> None:
     note(f"{store}: {remains.problem or 'damaged'}")
     payload = {"store": str(store), "out": str(out), "runs": rows, "lost": lost,
                "problem": remains.problem}  # fmt: skip
-    line = f"{out}: {rows} runs saved" + (f", at least {lost} lost" if lost else "")
+    line = f"{out}: {counted(rows, 'run')} saved" + (f", at least {lost} lost" if lost else "")
     emit(payload, as_json, lambda console: console.print(line))
 
 

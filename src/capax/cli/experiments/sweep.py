@@ -2,13 +2,14 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from capax.cli.experiments.where import Address, On, Where, check_address
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.watching import Report, watching
+from capax.errors import counted
 
 if TYPE_CHECKING:
     from capax.sweep.running.job import Status
@@ -88,7 +89,7 @@ def sweep(
     summary = _summary(plan, path, status, report.resumed, unfinished)
     summary["troubles"] = [asdict(one) for one in failed]
     if report.resumed:
-        note(f"{report.resumed} trials were in the store already")
+        note(f"already in the store: {counted(report.resumed, 'trial')}")
     for job in unfinished:
         note(f"{job.panel}, {job}")
     for line in trouble_lines(failed):
@@ -127,8 +128,9 @@ def _default_store(name: str) -> Path:
     return folder / name
 
 
-def _show(console: "Terminal", summary: dict[str, object]) -> None:
-    console.print("{store}: {trials} trials, {solved} solved, {runs} runs".format(**summary))
+def _show(console: "Terminal", summary: dict[str, Any]) -> None:
+    trials, runs = counted(summary["trials"], "trial"), counted(summary["runs"], "run")
+    console.print(f"{summary['store']}: {trials}, {summary['solved']} solved, {runs}")
 
 
 class _Counting:

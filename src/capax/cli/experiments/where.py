@@ -22,6 +22,6 @@ Address = Annotated[
 
 
 def check_address(on: Where, address: str | None) -> None:
-    """A cluster is joined only by those who train on one."""
+    """Raise `InputError` for an address without --on ray."""
     if address is not None and on is not Where.ray:
-        raise InputError("address: wanted together with --on ray, got it without")
+        raise InputError("--address: needs --on ray as well")

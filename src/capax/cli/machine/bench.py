@@ -1,4 +1,4 @@
-"""`capax bench`: how fast this machine trains, against rivals and against its own ceilings."""
+"""`capax bench`: how fast this machine trains, beside other programs and its own limits."""
 
 from typing import Annotated, Any
 

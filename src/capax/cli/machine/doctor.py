@@ -1,4 +1,4 @@
-"""`capax doctor`: what this machine has, and whether it works."""
+"""`capax doctor`: does everything that Capax needs work on this machine?"""
 
 import importlib
 import os
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit
+from capax.errors import counted
 from capax.foreign import one_line
 from capax.machine import num_cores
 from capax.terminal import Terminal
@@ -79,7 +80,7 @@ def _render_store(remains: "Remains", console: Terminal) -> None:
     for left in remains.tables:
         lost = f", at least {left.lost} lost" if left.lost else ""
         why = f" ({left.problem})" if left.problem else ""
-        lines.append(f"  {left.table}: {left.rows} rows can be read{lost}{why}")
+        lines.append(f"  {left.table}: {counted(left.rows, 'row')} can be read{lost}{why}")
     lines.append(f"verdict: {remains.problem}" if remains.problem else "verdict: whole")
     if remains.problem and any(t.table == "runs" and t.rows for t in remains.tables):
         lines.append("`capax export STORE --out runs.csv` saves the runs that can be read")

@@ -73,7 +73,7 @@ def compile_command(
 
 
 def _check_outputs(out: Path | None, lens: Path | None, plot: Path | None) -> None:
-    """Fail before any work when a file could not be written, or is not ours to overwrite."""
+    """Raise `InputError` before any work for a file that cannot be written or is not ours."""
     from capax.compiler.weights_file import is_compiled_file
     from capax.errors import InputError
 
@@ -102,7 +102,7 @@ def _write(compiled: "Compiled", out: Path | None, lens: Path | None, plot: Path
 
 
 def show_certificate(console: "Terminal", certificate: "Certificate") -> None:
-    """The certificate as two tables: what is promised, and what it weighs."""
+    """The certificate as two tables: its claims and its norms."""
     console.table(_promises(certificate), title="certificate")
     rows = []
     for matrix, row in certificate.norms.items():

@@ -150,7 +150,7 @@ def _evidence(
     prior: Path | None,
     prior_size: int,
 ) -> "Evidence | None":
-    """What the files say, or else the task that the model was trained on, drawn again."""
+    """The examples of the files, or else those of the task that the model was trained on."""
     from dataclasses import replace
 
     from capax.capacity.certificates.evidence import (

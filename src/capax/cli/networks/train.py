@@ -14,6 +14,7 @@ from capax.cli.speaking.shared_options import (
     NumExamples,
     TokenWidth,
 )
+from capax.errors import counted
 from capax.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ def _render(summary: dict[str, Any], console: Terminal) -> None:
     state = "solved" if summary["solved"] else "not solved"
     share = 100 * summary["validation_accuracy"]
     console.print(f"outcome     {state}: {share:.2f} % of the validation set right")
-    console.print(f"training    {summary['runs']} runs, the last of {summary['steps']} steps")
+    console.print(
+        f"training    {counted(summary['runs'], 'run')}, the last of {summary['steps']} steps"
+    )
     for name in ("out", "data"):
         if summary[name]:
             console.print(f"written     {summary[name]}")

@@ -72,7 +72,7 @@ def show_verdict(console: "Terminal", verdict: "Verification") -> None:
 
 
 def _summary(verdict: "Verification") -> list[str]:
-    """How it was found, in which arithmetic, and what float32 leaves."""
+    """The method, the arithmetic, and the margin that is left in float32."""
     low, high = verdict.attacked_error, verdict.worst_case_error
     single = verdict.float32
     kept = "nothing to decide" if verdict.margin is None else f"margin {_text(single.margin)}"
@@ -95,7 +95,7 @@ def _claimed(claim: "Claim") -> str:
 
 
 def _text(value: Any) -> str:
-    """One short printable line; what is not printable is shown by its code."""
+    """One short printable line; unprintable characters are shown by their codes."""
     if isinstance(value, float):
         return f"{value:.9g}"
     if isinstance(value, list | tuple) and value and all(isinstance(x, float) for x in value):

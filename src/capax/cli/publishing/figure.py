@@ -1,4 +1,4 @@
-"""`capax figure N`: a figure of the paper, from what this library computed."""
+"""`capax figure N`: a figure of the paper, drawn from our own results."""
 
 import importlib
 from dataclasses import dataclass

@@ -8,6 +8,7 @@ import typer
 
 from capax.cli.speaking.output import JsonFlag, emit, stderr
 from capax.cli.speaking.shared_options import StoreFiles
+from capax.errors import counted
 
 
 def report(
@@ -44,13 +45,15 @@ def report(
 
 
 def _waiting() -> AbstractContextManager[object]:
-    """On a terminal, a word while failed runs are decompiled: seconds each."""
+    """On a terminal, a line while failed runs are decompiled, which takes seconds for each."""
     console = stderr()
     return console.status("reading the stores") if console.is_terminal else nullcontext()
 
 
 def _line(summary: dict) -> str:
-    return f"{summary['report']}: {summary['runs']} runs, {summary['bytes'] / 1e6:.1f} MB"
+    return (
+        f"{summary['report']}: {counted(summary['runs'], 'run')}, {summary['bytes'] / 1e6:.1f} MB"
+    )
 
 
 def register(app: typer.Typer) -> None:

@@ -1,1 +1,1 @@
-"""How commands speak: results, progress, and nothing mixed."""
+"""Output of the commands: results, notes, progress."""

@@ -1,10 +1,10 @@
-"""Where results will be written: a place that cannot be written is named before the work."""
+"""Check output files before the work begins."""
 
 from pathlib import Path
 
 
 def check_destinations(*files: Path | None, picture: Path | None = None) -> None:
-    """Raise `InputError` for the first that cannot be written; those not asked for are None."""
+    """Raise `InputError` for the first file that cannot be written; None is skipped."""
     from capax.files import check_writable
 
     for path in filter(None, files):

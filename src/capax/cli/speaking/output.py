@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, everything else on stderr, JSON on request."""
+"""Output of the commands: results on stdout, everything else on stderr, JSON on request."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def stdout() -> Terminal:
 
 
 def note(text: str) -> None:
-    """A remark for the reader of the terminal; never mixed into results."""
+    """Print a remark on stderr."""
     stderr().print(f"note: {text}", style="dim")
 
 
@@ -38,7 +38,7 @@ def emit(payload: Any, as_json: bool, render: Callable[[Terminal], None]) -> Non
 
 
 def _finite(payload: Any) -> Any:
-    """JSON has no infinity: numbers beyond its reach are null."""
+    """JSON has no infinity and no NaN: such numbers become null."""
     if isinstance(payload, float):
         return payload if math.isfinite(payload) else None
     if isinstance(payload, dict):

@@ -1,10 +1,11 @@
-"""How long commands tell where they stand: bars on a terminal, a line a minute elsewhere."""
+"""Progress of long commands: bars on a terminal, a line a minute elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from capax.cli.speaking.output import stderr
+from capax.errors import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +32,7 @@ class Watch(Protocol):
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Bars where somebody looks at stderr, lines where it is a file or a pipe."""
+    """Bars if stderr is a terminal, lines if it is a file or a pipe."""
     from capax.progress import every_minute
 
     console = stderr()
@@ -88,7 +89,7 @@ class InBars:
 
 
 class InLines:
-    """A line when a stage begins and ends, and one every minute in between, for each that runs."""
+    """For every stage a line at its beginning and its end, and one every minute in between."""
 
     def __init__(self, lines: "Lines") -> None:
         self._lines = lines
@@ -117,7 +118,7 @@ class InLines:
         return report
 
     def _now(self, title: str, text: Callable[[], str] | None) -> None:
-        """What a stage would say from now on; nothing when it is over."""
+        """Set the line of a running stage; None when the stage is over."""
         others = {name: said for name, said in self._running.items() if name != title}
         self._running = others if text is None else {**others, title: text}
         running = tuple(self._running.values())  # the thread that tells keeps what it has
@@ -130,21 +131,22 @@ class InLines:
 
 
 def short(status: "Status", watch: "Stopwatch") -> str:
-    """What must not be cut from a bar: counts and times, in some 45 columns."""
+    """The counts and times beside a bar, in about 45 columns."""
     so_far, left = _times(status, watch)
     done = f"{status.trials}/{status.most_trials}, {status.solved} solved"
     return f"{done}, {so_far}{f', left <= {left}' if left else ''}"
 
 
 def long(status: "Status", watch: "Stopwatch") -> str:
-    """The same for a log, with what runs right now."""
+    """The same for a log, with the jobs that run now."""
     so_far, left = _times(status, watch)
+    runs = counted(status.runs, "run")
     running = f", at work: {status.at_work}" if status.at_work else ""
     if not (status.runs or running):  # nobody has reported since the beginning
         running = ", compiling and training the first"
     return (
         f"{status.trials} of at most {status.most_trials} trials, {status.solved} solved, "
-        f"{status.runs} runs{running}, {so_far}{f', at most {left} left' if left else ''}"
+        f"{runs}{running}, {so_far}{f', at most {left} left' if left else ''}"
     )
 
 

@@ -1,4 +1,4 @@
-"""A compiled function in one picture: where it looks, what it answers, what it weighs.
+"""A compiled function in one picture: its attention, its outputs, its norms.
 
 Left: attention of the [CLS] query on a few inputs (the s relevant tokens, [CLS], and everything
 else together). Middle: the truth table, the network's output at the two extremes of the irrelevant

@@ -1,4 +1,4 @@
-"""What a trained Transformer made of its input: where its heads look, and what they carry.
+"""Heads of a trained Transformer: where they look, and what their outputs carry.
 
 Three panels for each layer, a row for each head. Attention: mean weight of the [CLS] query on every
 position. Carried: for each bit of the formula, how much of the head's output the bit explains,

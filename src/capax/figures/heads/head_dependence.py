@@ -58,7 +58,7 @@ def head_dependence(
 
 @eqx.filter_jit
 def head_writes(model: Transformer, bits: Int[Array, "n T"]) -> list[Float[Array, "n H rows d"]]:
-    """c_h(x) of every layer; all rows but in the last layer, where only [CLS] is read."""
+    """c_h(x) of every layer: all rows, except in the last layer, where only [CLS] is read."""
 
     def one(row: Int[Array, " T"]) -> list[Array]:
         x, found = model.tokens(row), []

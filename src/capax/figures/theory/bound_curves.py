@@ -1,4 +1,4 @@
-"""Samples needed against context length T: this bound, its rivals, and the floor nobody passes.
+"""Samples needed against context length T: this bound, other bounds, and the information floor.
 
 The task is AND of s of T bits. All curves answer one question: how many samples m does this
 argument need for error <= target with probability 1 - delta?

@@ -1,4 +1,4 @@
-"""Where the slack is: from a packing that must be paid for to the bound the paper starts from.
+"""Where the slack is: from a packing, the lower bound, to the bound that the paper starts from.
 
 For the linear class {x -> w.x : ||w|| <= a} on N points of norm b: a packing (nobody needs less),
 our covers, their clean C/eps^2 form, and Zhang's theorem. Each dot says how much larger it is than

@@ -1,4 +1,4 @@
-"""Where the slack of a bound sits: from what any cover must pay to what the paper's style asks.
+"""Where the slack of a bound is: from the size that every cover must have to the paper's style.
 
 For the class of selection heads that compute AND of s of T bits, at scale eps = margin / 2: the
 packing formed by the C(T, s) heads themselves, then our cover and each simplification after it. The
@@ -27,7 +27,7 @@ NOT_CENTRED = Inputs(math.sqrt(2.0), 1.0, weighting=only_lipschitz(2.0))
 
 @dataclass(frozen=True)
 class Step:
-    """One bar: what is bounded how, and ln N."""
+    """One bar: the name of a bound, and ln N."""
 
     name: str
     log_cover: float
