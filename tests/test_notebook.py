@@ -61,6 +61,7 @@ def test_every_type_a_user_meets_has_a_table(shown, name):
         formula = thing._repr_latex_()
         assert formula.startswith("$") and formula.endswith("$")
         assert formula.count("{") == formula.count("}")
+        assert not re.search(r"\de[+-]\d", formula), "2e+08 is no LaTeX"
 
 
 def test_foreign_text_stays_text():

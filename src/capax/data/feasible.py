@@ -2,8 +2,8 @@
 
 With too few examples nearly every training set leaves several placements, and no patience helps.
 Below `smallest_m` fewer than one set in `ODDS` is unambiguous. The quick upper bound by single
-swaps finds a first m at any T; a few sets drawn there in earnest confirm it, or the search goes on
-upwards (as for parity, where far rules survive as easily as near ones).
+swaps finds a first m at any T; a few sets that are really drawn there confirm it, or the search
+goes on upwards (as for parity, where far rules survive as easily as near ones).
 """
 
 import functools

@@ -17,7 +17,7 @@ from numpy import ndarray
 
 
 class BadAnswer(Exception):
-    """An answer that is none; the message says what was wanted and what came."""
+    """Not a valid answer; the message names the wanted values and the given ones."""
 
 
 def labels_of(answer: Any, n: int) -> Bool[ndarray, " n"]:

@@ -5,7 +5,7 @@ from capax.statements.statement import Statement
 OUR_ROWS: tuple[Statement, ...] = (
     Statement(
         "Covers of a whole matrix",
-        "By rank (W_QK = W_Q W_K^T of width r) and by absolute entries; neither feels m nor T.",
+        "By rank (W_QK = W_Q W_K^T of width r) and by absolute entries; neither depends on m or T.",
         (
             "capax.capacity.linear.structured_covers:log_cover_rank",
             "capax.capacity.linear.structured_covers:log_cover_entries",

@@ -218,7 +218,7 @@ def _curve(fields: dict[str, Any]) -> CurveRow:
 
 
 def from_json(text: str, source: str) -> Card:
-    """The card in a JSON file. Raises `InputError` for a file that is none."""
+    """The card in a JSON file. Raises `InputError` for any other file."""
     try:
         data = json.loads(text)
         return Card(

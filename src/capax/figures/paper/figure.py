@@ -21,7 +21,7 @@ def figure(
 
     function, bits, T: Figure 1 only. stores: made by `capax sweep`; several give several curves in
     Figure 2. The result shows itself in a notebook; `capax.figures.style.save` writes it to a file.
-    Raises `InputError` for a number that is none, or options that do not belong to it.
+    Raises `InputError` for an unknown number, or for options of another figure.
 
     Examples:
         >>> import capax
