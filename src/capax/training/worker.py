@@ -85,7 +85,7 @@ class Desk:
     def take(self, most: int, wait: bool) -> list[WaitingRun] | None:
         """Up to `most` jobs: those that can start at once; with `wait` all, ready or not.
 
-        Who has nothing to train waits for a full house; who trains does not wait for anybody.
+        An idle worker waits until all jobs are ready; a worker that trains never waits.
         None when closed.
         """
         with self._change:
