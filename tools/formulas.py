@@ -29,6 +29,7 @@ POINTS = {Path.CURVE3: 2, Path.CURVE4: 3}
 # Commands of LaTeX that Matplotlib knows under another name only.
 OTHER_NAMES = {
     r"\\le(?![a-z])": r"\\leq", r"\\ge(?![a-z])": r"\\geq", r"\\ne(?![a-z])": r"\\neq",
+    r"\\iff(?![a-z])": r"\\Leftrightarrow", r"\\implies(?![a-z])": r"\\Rightarrow",
     r"\\[lr]vert(?![a-z])": "|", r"\\big(?![a-z])": "", r"\\text(?![a-z])": r"\\mathrm",
 }  # fmt: skip
 
