@@ -6,9 +6,12 @@ import pytest
 
 import capax
 from capax.cards.measuring.run_card import card_on_ray
-from capax.errors import InputError
+from capax.errors import InfeasibleError, InputError
 from capax.learners.names import entry_of
 from capax.sweep.running import cluster
+from capax.sweep.running.job import Job
+from capax.sweep.simulated import SimulatedFamily
+from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
 
 
@@ -30,7 +33,7 @@ def inline_ray(chunks):
         remote=remote,
         wait=lambda running, num_returns, **_: (running[-num_returns:], running),
         get=lambda result: result.value,
-        exceptions=types.SimpleNamespace(RayTaskError=RuntimeError),
+        exceptions=types.SimpleNamespace(RayTaskError=KeyError, RayError=LookupError),
     )
 
 
@@ -66,3 +69,45 @@ def fit(X, y):
 def test_what_lives_in_this_process_cannot_travel():
     with pytest.raises(InputError, match="--on ray: wanted learners by name"):
         card_on_ray((entry_of(fit, "mine"),))
+
+
+def test_a_cluster_that_is_gone_is_a_refusal_in_one_line():
+    """Not exit code 1, which says that the answer is no, and not a mistake of ours."""
+    ray = inline_ray([])
+
+    def gone(*_, **__):
+        raise LookupError("the head\nis dead")
+
+    with pytest.raises(InfeasibleError, match="the cluster does not answer") as told:
+        cluster._heard(ray, gone, [])
+    assert told.value.exit_code == 2
+    assert "\n" not in str(told.value)
+
+
+class Endless(Job):
+    """A job with more trials than anybody should be asked for at once."""
+
+    def __init__(self):
+        super().__init__((), SimulatedFamily(), Panel(name="p", T=(7,)), 7)
+        self.asked = 0
+
+    def take(self):
+        self.asked += 1
+        return object()
+
+    def record(self, outcome):
+        del outcome
+
+
+def test_only_so_many_tasks_are_in_flight(monkeypatch):
+    sent, job = [], Endless()
+    ray = inline_ray([])
+    ray.cluster_resources = lambda: {"CPU": 3.0}
+    ray.remote = lambda **_: (
+        lambda _: types.SimpleNamespace(remote=lambda *a: sent.append(a) or len(sent))
+    )
+    monkeypatch.setattr(cluster, "_connected", lambda _: ray)
+    stops = iter([True])
+    assert list(cluster.on_ray()([job], lambda: next(stops))) == []
+    assert len(sent) == 12
+    assert job.asked == 24  # two trials a task

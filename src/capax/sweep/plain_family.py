@@ -42,6 +42,10 @@ class PlainFamily:
     def __init__(self, entry: Entry, workers: int | None = None) -> None:
         self._entry, self._workers = entry, workers
 
+    def with_workers(self, number: int) -> "PlainFamily":
+        """The same with `number` fits at once."""
+        return PlainFamily(self._entry, number)
+
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
         """The fit number `index`."""
         for name in {"T", "m", "seed"} & set(panel.task):

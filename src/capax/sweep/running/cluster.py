@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from capax.errors import InputError
+from capax.errors import InfeasibleError, InputError
+from capax.foreign import one_line
 from capax.sweep.known_families import check_experiment, family_of
 from capax.sweep.plain_family import PlainFamily
 from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of
@@ -21,6 +22,7 @@ from capax.sweep.trial import Outcome, Trial
 _RETRIES = 10
 """Times Ray starts a chunk again after the death of its worker or node."""
 _FITS = 16  # trials per task of a learner that is fitted: a process of its own must start first
+_AHEAD = 4  # tasks per core, or per GPU, that are in flight
 _GLANCE = 0.5  # seconds after which a cluster that is called off hears of it
 
 
@@ -43,8 +45,10 @@ def run_on_ray(
 
 def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
     """What a worker does: train these trials and hand back how they ended."""
-    learner = family_of(panel).learner(panel, T)
-    return list(learner(iter(trials)))
+    family = family_of(panel)
+    if isinstance(family, PlainFamily):
+        family = family.with_workers(1)  # a task has one core
+    return list(family.learner(panel, T)(iter(trials)))
 
 
 def on_ray(address: str | None = None, chunk: int | None = None) -> Way:
@@ -54,36 +58,47 @@ def on_ray(address: str | None = None, chunk: int | None = None) -> Way:
     resources = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
     task = ray.remote(max_retries=_RETRIES, **resources)(run_chunk)
 
+    most = _AHEAD * max(1, int(ray.cluster_resources().get("GPU" if on_gpu else "CPU", 1)))
+
     def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
-        """Submit every round of every job at once, and take chunks in as they come."""
+        """Keep some tasks per core waiting, in the order of the jobs; take them in as they come."""
         running: dict[Any, Job] = {}
 
-        def submit(job: Job) -> None:
-            size = chunk or (
-                1024 if on_gpu else _FITS if isinstance(job.family, PlainFamily) else 2
-            )
-            while trials := list(islice(iter(job.take, None), size)):
-                running[task.remote(job.panel, job.T, trials)] = job
+        def submit() -> None:
+            for job in jobs:
+                size = chunk or (1024 if on_gpu else _FITS if _is_fitted(job) else 2)
+                while len(running) < most and (trials := list(islice(iter(job.take, None), size))):
+                    running[task.remote(job.panel, job.T, trials)] = job
 
-        for job in jobs:
-            submit(job)
+        submit()
         while running and not should_stop():
-            ready, _ = ray.wait(list(running), num_returns=1, timeout=_GLANCE)
+            ready, _ = _heard(ray, ray.wait, list(running), num_returns=1, timeout=_GLANCE)
             for reference in ready:
                 job = running.pop(reference)
-                for outcome in _result(ray, reference):
+                for outcome in _heard(ray, ray.get, reference):
                     job.record(outcome)
                     yield outcome
-                submit(job)
+            submit()
 
     return outcomes
 
 
-def _result(ray: Any, reference: Any) -> list[Outcome]:
+def _is_fitted(job: Job) -> bool:
+    return isinstance(job.family, PlainFamily)
+
+
+def _heard(ray: Any, ask: Any, *arguments: Any, **settings: Any) -> Any:
+    """The answer of the cluster. Raises what a task raised, or `InfeasibleError` if none comes."""
     try:
-        return ray.get(reference)
+        return ask(*arguments, **settings)
     except ray.exceptions.RayTaskError as error:
         raise error.as_instanceof_cause() from None
+    except (ray.exceptions.RayError, ConnectionError) as error:
+        first = one_line(str(error), 120)
+        raise InfeasibleError(
+            f"--on ray: the cluster does not answer ({type(error).__name__}: {first}); finished "
+            "trials are in the store, start it and run the same command again"
+        ) from None
 
 
 def _connected(address: str | None) -> Any:
