@@ -107,8 +107,8 @@ def test_a_margin_that_was_not_measured_is_an_assumption():
     [
         ("W_QK=1,W_V=1.5,W_V_21=1,w=1", "W_V_21: wanted at least W_V_2 = 1.5"),
         ("W_QK=1,W_V_F=3,W_V_21=1,w=1", "W_V_21: wanted at least W_V_F = 3"),
-        ("W_QK=1,W_V_F=1,W_V_21=100,w=1", "W_V_21: wanted at most 8, as W_V_F = 1"),
-        ("W_QK=1,W_V=1,W_V_F=100,w=1", "W_V_F: wanted at most 8, as W_V_2 = 1"),
+        ("W_QK=1,W_V_F=1,W_V_21=9,w=1", "W_V_21: wanted at most 8, as W_V_F = 1"),
+        ("W_QK=1,W_V=1,W_V_F=9,w=1", "W_V_F: wanted at most 8, as W_V_2 = 1"),
         ("W_QK=1,W_QK_T_21=0.5,v=1", "W_QK_T_21: wanted at least W_QK_F = 1"),
         ("W_QK=1,v=1,W_V=2", "--norms: wanted only norms that a linear read-out v uses"),
         ("W_QK=1,W_V=1,c=1,w=1", "--norms: wanted only norms that a read-out c uses"),

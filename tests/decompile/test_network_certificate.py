@@ -34,8 +34,11 @@ from capax.data.examples import Examples, fresh_examples
 from capax.data.file_task import content_of
 from capax.decompile.bounds.description import description_bits
 from capax.decompile.bounds.formula_routes import FORMULA_WEIGHT, FormulaCounts, formula_bound
-from capax.decompile.bounds.input_law import check_bits
-from capax.decompile.bounds.network_certificate import network_certificate
+from capax.decompile.bounds.input_law import check_bits, stated_probability
+from capax.decompile.bounds.network_certificate import (
+    network_certificate,
+    norm_routes_on_demand,
+)
 from capax.decompile.decompiling import Effort, decompile
 from capax.decompile.reading.oracle import oracle
 from capax.errors import InputError
@@ -90,6 +93,16 @@ def test_the_smallest_row_is_paid_for_by_one_delta():
     assert sum(map(Fraction, found.shares())) <= Fraction(0.05)
     assert by_name(found, "Hold-out").value == holdout_bound(0, 99, shares[1]).value
     assert found.best.value == min(b.value for b in found.entries if b.predictor == "the model")
+
+
+def test_a_bound_from_norms_that_says_something_has_proved_margins():
+    """Plain margins may be rounded the wrong way: they are enough only for a vacuous bound."""
+    f, proved = parse("x1 & x4", 6), "the rounding error of the margins is subtracted"
+    for m, vacuous in ((60, True), (12_000, False)):
+        _, realizable = norm_routes_on_demand(oracle(compile(f, 6).model), examples(f, m, 6))
+        bound = realizable.ask(0.01, 0.0)
+        assert bound.vacuous == vacuous
+        assert (proved in [a.text for a in bound.assumptions]) != vacuous
 
 
 @pytest.mark.parametrize("text", ["x2 & x7", "x3 & ~x5", "maj(x1, x2, x9)"])
@@ -233,9 +246,11 @@ def test_bits_that_follow_the_law_are_rarely_refused_and_others_are():
         check_bits((rng.random((60, 30)) < 0.3).astype(np.uint8), 0.3)
     with pytest.raises(InputError, match="does not follow this law"):
         check_bits((rng.random((60, 30)) < 0.3).astype(np.uint8), 0.7)
-    with pytest.raises(InputError, match=r"p: wanted 0\.7"):
-        task = TaskSpec(function="and2", T=6, m=30, p=0.7)
-        decompile(lambda X: X[:, 0], task_evidence(task), T=6, p=0.5, effort=QUICK)
+    evidence = task_evidence(TaskSpec(function="and2", T=6, m=30, p=0.7))
+    for p in (0.5, 0.9):
+        with pytest.raises(InputError, match=r"p: wanted 0\.7"):
+            stated_probability(p, evidence)
+    assert stated_probability(None, evidence) == stated_probability(0.7, evidence) == 0.7
 
 
 def test_the_test_of_the_bits_is_exact_and_divided_by_the_positions():

@@ -77,6 +77,7 @@ def test_code_lengths_by_hand():
         "x1 & x2": 1 + 3 + math.log2(36) + 4,
         "~x1 & x2": 1 + 3 + math.log2(36) + 4,  # a table of 4 bits is as short as name and sign
         "x1 ^ x4 ^ x7": 1 + 3 + math.log2(84) + 4,
+        "maj(x1, x2, x3, x4, x5)": 1 + 5 + math.log2(126) + 4,
         "thr2(x1, x2, x3, x4)": 1 + 5 + math.log2(126) + 4 + 3,
         "x1 & x2 & ~x3 & ~x4 & x5": 1 + 5 + math.log2(126) + 4 + 5,
         "x1 & (x2 | x3)": 1 + 3 + math.log2(84) + 8,
