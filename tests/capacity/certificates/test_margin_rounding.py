@@ -1,5 +1,7 @@
 """Running error analysis: against 60 digits, on attacks that float32 gets wrong."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -88,3 +90,32 @@ def test_a_comparison_that_rounding_leaves_open_is_doubtful_without_limit():
             lambda z: jnp.where(z[0] + z[1] > z[2] / 2, z[0] + z[1], z[1]), x
         )
         assert float(clear) < 1e-15
+
+
+def lost(x):
+    """1e10 + x - 1e10: the digits of x beyond 2e-6 are lost, and the analysis must say so."""
+    return (1e10 + x) - 1e10
+
+
+RULES_BY_FRACTIONS = {
+    "sum": (lambda x: lost(x).sum(), lambda x: sum(x)),
+    "cube": (lambda x: lost(x[0]) ** 3, lambda x: x[0] ** 3),
+    "product with a negative": (lambda x: lost(x[0]) * (-1e6), lambda x: x[0] * -(10**6)),
+    "dot": (lambda x: lost(x) @ (0 * x - 3.0), lambda x: -3 * sum(x)),
+    "quotient": (lambda x: 1e6 / lost(x[0]), lambda x: 10**6 / x[0]),
+    "square": (lambda x: jnp.square(lost(x[0])), lambda x: x[0] ** 2),
+}
+
+
+@pytest.mark.parametrize("name", RULES_BY_FRACTIONS)
+def test_every_rule_bounds_an_error_that_is_nearly_as_large(name):
+    """Against exact fractions; half of the stated error would be too small somewhere."""
+    function, exactly = RULES_BY_FRACTIONS[name]
+    ratios = []
+    for start in (8.0000007, 8.0000009, 8.0000028, 8.0000047):
+        x = np.full(8, start)
+        value, error = evaluate_with_error(function, jnp.asarray(x))
+        true = abs(Fraction(float(value)) - exactly([Fraction(v) for v in x.tolist()]))
+        assert true <= Fraction(float(error))
+        ratios.append(float(true / Fraction(float(error))))
+    assert max(ratios) > 0.3
