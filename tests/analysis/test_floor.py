@@ -6,8 +6,16 @@ import math
 import numpy as np
 import pytest
 
-from capax.analysis.floor import Protocol, _crossing, _read, fewest_examples, floor, must_identify
-from capax.analysis.threshold import panel_floor
+from capax.analysis.floor import (
+    Protocol,
+    _around_crossing,
+    _crossing,
+    _read,
+    fewest_examples,
+    floor,
+    must_identify,
+)
+from capax.analysis.threshold import panel_floor, panel_protocol, panel_task
 from capax.boolean.best_possible.best_learner import best_learner, chances, version_space_sizes
 from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.best_possible.limits import counting_sample_size, fano
@@ -274,3 +282,24 @@ def test_the_chance_without_noise_by_enumeration():
         exact += float(np.prod(weight[list(rows)])) * np.minimum(1, K / sizes).mean()
     found = chances(f, T, p, first=m, last=m, draws=1500, guesses=K, key=KEY)[:, 0]
     assert found.mean() == pytest.approx(exact, abs=4.5 * found.std() / math.sqrt(1500))
+
+
+def test_a_pilot_that_misses_the_crossing_is_corrected():
+    """The pilot says 2, the truth is 12: the window moves until the crossing lies inside it."""
+
+    def simulate(first, last, draws, batch):
+        at = 2 if batch == 0 else 12
+        return np.tile((np.arange(first, last + 1) >= at) * 1.0, (draws, 1))
+
+    found, first = _around_crossing(simulate, 0, 30, 0.8, 200)
+    assert first + _crossing(found, 0.8) == 12 and first < 12
+
+
+def test_the_floor_of_a_panel_is_for_its_own_success_rule():
+    """AND of 8 at 95 %: no floor; at 99 % the rule itself is needed."""
+    search = {"method": "grid", "m": [5, 9, 14, 20], "trials": 2}
+    fields = {"name": "n", "T": [20], "task": {"function": "and8"}, "search": search}
+    for accuracy, wanted in ((0.95, 0.95), (None, 1.0)):
+        success = {} if accuracy is None else {"success": {"accuracy": accuracy, "when": "best"}}
+        (panel,) = build_experiment({**fields, "training": success}).panels
+        assert panel_protocol(panel, panel_task(panel, 20)).accuracy == wanted

@@ -201,6 +201,7 @@ def panel_protocol(panel: Panel, task: TaskSpec) -> Protocol:
         rejection=task.reject_ambiguous,
         noise=task.noise,
         supports=task.support if task.support in ("random", "contiguous") else "fixed",
+        accuracy=panel.training.get("success", {}).get("accuracy", 1.0),
         validation_size=task.validation_size,
     )
 
