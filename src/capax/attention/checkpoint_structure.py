@@ -69,7 +69,7 @@ def describe(value: Any, path: str, leaves: dict[str, np.ndarray]) -> dict[str, 
 
 
 def build(structure: Any, path: str, leaves: dict[str, np.ndarray], to_jax: ToJax) -> eqx.Module:
-    """The module that `structure` describes; every array must be there and none be left over."""
+    """The module that `structure` describes; no array may be missing or left over."""
     module = _build(structure, path, leaves, to_jax)
     require(not leaves, ", ".join(sorted(leaves)), "only arrays of the module", "extra arrays")
     require(isinstance(module, eqx.Module), "structure", "a module", module)

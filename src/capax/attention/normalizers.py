@@ -6,7 +6,7 @@ The capacity of a head feels a normalizer through one number (Lemma 4.3),
 
 `lipschitz(T)` is C_N = sup |J|_{inf->1} and `paper_constant(T)` is the paper's (larger)
 C_Norm = sup |J|_{1,1}, J the Jacobian. Where C_N grows with T the capacity bound is no longer
-logarithmic in T; where there is none, no bound of this kind exists. `note` says which.
+logarithmic in T; where C_N is infinite, no bound of this kind exists. `note` says which case holds.
 
 A mask (True = keep) is the same as deleting the other tokens; C_N does not change.
 """
@@ -57,11 +57,11 @@ class Normalizer(eqx.Module):
 
     @abstractmethod
     def lipschitz(self, T: int) -> float:
-        """C_N for T tokens; `math.inf` if there is none."""
+        """C_N for T tokens; `math.inf` if no constant exists."""
 
     @abstractmethod
     def paper_constant(self, T: int) -> float:
-        """C_Norm = sup |J|_{1,1} for T tokens; `math.inf` if there is none."""
+        """C_Norm = sup |J|_{1,1} for T tokens; `math.inf` if no constant exists."""
 
     @property
     def grows_with_T(self) -> bool:
@@ -289,6 +289,6 @@ NORMALIZERS = tuple(_NAMED)
 
 
 def normalizer(name: str) -> Normalizer:
-    """The normalizer a specification calls `name`; `InputError` if there is none of that name."""
+    """The normalizer that a specification calls `name`; `InputError` for an unknown name."""
     require(name in _NAMED, "normalizer", f"one of {', '.join(NORMALIZERS)}", name)
     return _NAMED[name]

@@ -94,7 +94,7 @@ class PaperStack(eqx.Module):
     def __call__(
         self, bits: Bits, *, mask: Bool[Array, "T"] | None = None, return_weights: bool = False
     ) -> Float[Array, ""] | tuple[Float[Array, ""], list[Float[Array, "T_1"]]]:
-        """f(bits); with weights: those of the [CLS] query, layer by layer."""
+        """f(bits), and on request the attention weights of the [CLS] query, layer by layer."""
         X, keep = self.encoding(bits), keep_cls(mask)
         seen = []
         for block in self.blocks[:-1]:

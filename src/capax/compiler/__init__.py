@@ -11,7 +11,7 @@ imply (`sample_size`). `verifying` recomputes all of it from the weights alone: 
 `tables`, numbers with a proven error (`rounding`), whose range over all inputs is a
 linear-fractional program (`linear_fractional`, `dinkelbach`, `output_range`); an `adversary`
 searches for a counter-example. The promise is about real arithmetic on the stored float64 weights;
-`float32` says what is left of it in single precision. `weights_file` stores networks,
+`float32` gives the margin that remains in single precision. `weights_file` stores networks,
 `transformer_lens` and `torch_export` carry them elsewhere.
 """
 

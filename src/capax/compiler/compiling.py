@@ -33,7 +33,7 @@ class Compiled(NamedTuple):
     construction: Construction
 
     def _repr_html_(self) -> str:
-        """The network in a notebook: what it computes, how well, what it weighs."""
+        """The network in a notebook: its function, its error and its norms."""
         claims = self.certificate
         margin = "none" if claims.margin is None else f">= {claims.margin:.4g}"
         norms = ", ".join(f"{k} {v['frobenius']:.4g}" for k, v in claims.norms.items())

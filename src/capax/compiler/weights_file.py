@@ -18,7 +18,7 @@ KIND = "capax-compiled-1"
 
 
 class WeightsFile(NamedTuple):
-    """What a file holds: the network, what it claims, and whether it is as it was saved."""
+    """The content of a file: the network, its claims, and whether it is unchanged since saved."""
 
     model: Model
     claims: dict[str, Any]

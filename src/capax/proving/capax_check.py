@@ -449,7 +449,7 @@ def answer(proof_path, weights_path):
 
 
 def main(arguments):
-    """Check the files named on the command line; the exit code is 0 for a proof, 1 for none."""
+    """Check the files named on the command line; the exit code is 0 if proved, 1 if refused."""
     names = [name for name in arguments if name != "--json"]
     if len(names) != 2:
         print("usage: python capax_check.py model.proof model.safetensors [--json]")

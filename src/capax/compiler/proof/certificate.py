@@ -1,4 +1,4 @@
-"""The certificate: what a compiled network does on all 2^T inputs, and what it weighs.
+"""The certificate: worst-case error and margin on all 2^T inputs, and the norms of the weights.
 
 The promise is about real arithmetic on exactly the stored float64 weights. Worst case and margin
 are the proven ends of the output's range (`output_range`), rounded outward to twelve digits; the

@@ -3,11 +3,11 @@
 | status | meaning |
 |---|---|
 | `proved` | it holds for every number in the recomputed interval |
-| `refuted` | it holds for none of them, is missing, or is not what it should be |
+| `refuted` | it holds for no number in the interval, is missing, or has the wrong type |
 | `unproved` | the interval decides nothing: no contradiction, and no proof |
 | `stated` | text or settings that the weights do not determine: not checked |
 
-A file is good when nothing but `proved` and `stated` is left; `stated` never counts as certified.
+A file is accepted when every claim is `proved` or `stated`; `stated` never counts as certified.
 """
 
 import math

@@ -26,7 +26,7 @@ def output_bounds(
 ) -> tuple[Numbers, Numbers]:
     """(lower, upper) bound of the output on each row of bits."""
     size = max(1, BLOCK // ((tables.T + 1) * max(tables.k, 1)))
-    with np.errstate(over="ignore", invalid="ignore"):  # what is no number bounds nothing
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN bounds nothing
         parts = [_bounds(model, tables, bits[i : i + size]) for i in range(0, len(bits), size)]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 

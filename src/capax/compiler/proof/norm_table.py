@@ -106,7 +106,7 @@ def norm_error(model: Model) -> float:
     """Relative error of a measured norm, at most.
 
     Columns are summed one by one, then their norms; rows of zeros add exactly nothing. QR and SVD
-    are backward stable and are given the same room.
+    are backward stable and get the same tolerance.
     """
     arrays = [model.W_Q, model.W_K, model.W_V, *jax.tree.leaves(model.encoding)]
     sizes = [_nonzero_rows(np.atleast_2d(np.asarray(M))) + np.shape(M)[-1] for M in arrays]

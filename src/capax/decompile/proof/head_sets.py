@@ -184,7 +184,7 @@ class HeadSets:
 
 @dataclass(frozen=True)
 class _Linear:
-    """moves / D0 of the fillers [R, H k, F, 2] and of the fixed tokens, and what is left over.
+    """moves / D0 of the fillers [R, H k, F, 2] and of the fixed tokens, and a bound of the rest.
 
     Over a cell the moves add up to at most `length` in norm, known up to `doubt` (rounding of their
     sums included).
