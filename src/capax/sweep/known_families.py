@@ -27,7 +27,8 @@ def family_of(panel: Panel) -> Family:
     name = panel.family
     if name not in _FAMILIES:
         if not is_reference(name) and name not in known_names():
-            known = (*_FAMILIES, *known_names())
+            first, *others = known_names()
+            known = tuple(dict.fromkeys((first, "simulated", *others, *_FAMILIES)))
             raise InputError(f"model.family: unknown {shown(name)}{nearest(name, known)}")
         try:
             _FAMILIES[name] = family_of_entry(entry_of(name))
