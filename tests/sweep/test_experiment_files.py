@@ -100,6 +100,12 @@ def test_impossible_settings_fail_before_anything_runs(tables, message):
     assert "\n" not in str(caught.value)
 
 
+def test_runs_with_dropout_do_not_end_because_they_have_memorised():
+    panel = {"T": [7], "stop_memorised": True, "training": {"dropout": {"output": 0.1}}}
+    with pytest.raises(InputError, match="stop_memorised: wanted false with dropout"):
+        check_experiment(build_experiment({"name": "ends", "panels": {"one": panel}}))
+
+
 BOTH = {"whole_curves": True, "stop_memorised": True}
 
 

@@ -63,6 +63,9 @@ def check_ends(panel: Panel) -> None:
         require(heard or not getattr(panel, name), name, wanted, True)
     wanted = "false beside whole_curves = true, which takes every run to its last step"
     require(not (panel.whole_curves and panel.stop_memorised), "stop_memorised", wanted, True)
+    drops = panel.stop_memorised and panel.training.get("dropout")
+    wanted = "false with dropout, where many runs find the rule after they have memorised"
+    require(not drops, "stop_memorised", wanted, True)
 
 
 def check_experiment(experiment: Experiment) -> None:
