@@ -1,7 +1,7 @@
-"""Threads that draw data in the background, for whoever began first.
+"""Threads that draw data in the background; the call of `train` that began first is served first.
 
-Several calls of `train` share them. First come, first served among all would mean that the first
-call cannot fill its slots before the last one is nearly ready too, and the device waits for both.
+All calls of `train` share these threads. Were requests served in the order of their arrival, the
+first call would fill its slots only when the last one is nearly ready too: the device would wait.
 """
 
 import heapq

@@ -2,12 +2,12 @@
 
 One program then serves a search over a wide range of m, and no more than a piece of the activations
 is ever kept. Where many lanes go together (`vmap`), a loop that runs until the largest m is done
-would let all the others compute nothing that often. Instead, a few places work on one piece each,
-whosever it is, and all pieces are shared out among them.
+would make all other lanes compute nothing in the meantime. Instead, a few places work on one piece
+each, of any lane, and all pieces are divided among them.
 
 All pieces stand in a row, lane by lane, and every round takes the next ones, as many as there are
 places. A lane may have several in one round, so what a piece gives is kept until the end, and each
-lane then adds its own, the first one first: the same sum, to the last bit, whoever else is there.
+lane then adds its own pieces in order: the same sum, to the last bit, whatever the other lanes are.
 
 A lane alone (a core of a CPU) takes larger pieces while many examples are left: what a piece costs
 whatever its size (tables of all tokens, the sum of gradients, small products) is paid less often.

@@ -85,6 +85,6 @@ def enable_cache(hardware: Hardware) -> None:
         folder = hardware.cache_dir or cache_folder() / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, InputError):
-        return  # a read-only home only costs compilation time
+        return  # without a cache only compilation takes longer
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

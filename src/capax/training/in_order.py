@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class InOrder:
-    """One at a time, and of those who wait the lowest number first."""
+    """One turn at a time; of the waiting threads the lowest number goes first."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -16,7 +16,7 @@ class InOrder:
 
     @contextmanager
     def turn(self, number: int) -> Iterator[None]:
-        """Wait until nobody is in and nobody with a lower number waits."""
+        """Wait until no other turn is taken and no lower number waits."""
         with self._change:
             heapq.heappush(self._waiting, number)
             self._change.wait_for(lambda: not self._taken and self._waiting[0] == number)

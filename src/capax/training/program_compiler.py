@@ -105,7 +105,7 @@ class ProgramCompiler:
         return jax.ShapeDtypeStruct((rows, columns), jnp.uint8)
 
     def _may_be_fused(self) -> bool:
-        """Waits for NVRTC here, where nobody waits for us to finish tracing."""
+        """Waits for NVRTC here, before tracing begins: no other program waits for this one then."""
         return may_serve(self.program, self.width, self.device) and source_compiles(self.program)
 
     def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:

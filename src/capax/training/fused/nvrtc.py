@@ -92,7 +92,7 @@ def identity(source: str, headers: dict[str, str], options: list[str]) -> str:
 
 
 def kept_ptx(source: str, headers: dict[str, str], options: list[str]) -> str:
-    """`to_ptx`, kept on disk. No home, or one that is read-only, only costs compilation time."""
+    """`to_ptx`, kept on disk; without a folder to write to, only compilation takes longer."""
     name = f"{identity(source, headers, options)}.ptx"
     with suppress(OSError, InputError):
         return (cache_folder() / "kernels" / name).read_text()
