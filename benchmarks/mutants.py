@@ -53,7 +53,10 @@ def main() -> int:
 
 def _run(waiting: list[Mutant], asked: Any, copies: Any, results: Path, known: Any) -> None:
     context = multiprocessing.get_context("fork")
-    with context.Pool(asked.workers, begin, (copies,)) as pool, results.open("a") as file:
+    with (
+        context.Pool(asked.workers, begin, (copies, asked.longest)) as pool,
+        results.open("a") as file,
+    ):
         maps = _maps(sorted({tests_of(mutant.path) for mutant in waiting}), pool)
         jobs = [(m, list(_rounds(m, maps[tests_of(m.path)], asked.whole))) for m in waiting]
         for done, said in enumerate(pool.imap_unordered(outcome, jobs, 1), 1):
@@ -141,7 +144,7 @@ def _maps(folders: list[str], pool: Any) -> dict[str, dict[str, Any]]:
     for folder, found in zip(files.values(), pool.imap(mapped, files, 1), strict=True):
         failing = set(found["failing"])
         for name in sorted(failing):
-            print(f"left out, fails without a fault: {name}", flush=True)
+            print(f"left out, fails or does not end without a fault: {name}", flush=True)
         passing = {test: s for test, s in found["seconds"].items() if test not in failing}
         maps[folder]["seconds"] |= passing
         for path, lines in found["lines"].items():
@@ -202,6 +205,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=ROOT / "out" / "mutants")
     parser.add_argument("--whole", action="store_true", help="survivors meet their whole layer")
+    parser.add_argument(
+        "--longest", type=float, default=900.0, help="seconds for a test file without a fault"
+    )
     parser.add_argument("--share", type=float, default=0.9, help="share that must be killed")
     return parser.parse_args()
 

@@ -25,16 +25,18 @@ IMPORTED = (
 QUIETLY = ("-q", "-n", "0", "--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 PATIENCE = 5.0  # times the usual time of the tests, after which a mutant counts as killed
 START = 30.0  # seconds added for imports and compilation
-LONGEST = 900.0  # seconds for the tests of a file without a fault
 
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
-_COPY = ""
+_COPY, _LONGEST = "", 0.0
 
 
-def begin(copies: Any) -> None:
-    """A worker starts: it takes a copy of the repository and imports the libraries."""
-    global _COPY
-    _COPY = copies.get()
+def begin(copies: Any, longest: float) -> None:
+    """A worker starts: it takes a copy of the repository and imports the libraries.
+
+    longest: seconds for the tests of a file without a fault; a file that takes longer is left out.
+    """
+    global _COPY, _LONGEST
+    _COPY, _LONGEST = copies.get(), longest
     os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jax-", dir=_COPY)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
@@ -44,7 +46,7 @@ def begin(copies: Any) -> None:
 
 def mapped(file: str) -> dict[str, Any]:
     """Of one test file: seconds per test, tests per executed line, and tests that fail."""
-    found = _forked(lambda: _map(file), LONGEST)
+    found = _forked(lambda: _map(file), _LONGEST)
     return json.loads(found) if found else {"seconds": {}, "lines": {}, "failing": [file]}
 
 
