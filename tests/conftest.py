@@ -2,6 +2,7 @@
 
 import os
 
+os.environ.pop("COLUMNS", None)  # xdist sets it, and commands fold their lines where it is set
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores already

@@ -35,7 +35,7 @@ def test_one_line_in_time_and_nothing_half_done(kind):
 
 
 def test_every_command_of_the_tree_is_fuzzed():
-    seen = {drawn(seed, "command").argv[0] for seed in range(600)}
+    seen = {drawn(seed, "command").argv[0] for seed in range(1500)}
     assert {name.split()[0] for name in commands()} <= seen
 
 

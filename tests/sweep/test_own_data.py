@@ -8,7 +8,7 @@ from capax.analysis.threshold_curves import threshold_curves
 from capax.boolean.parser import parse
 from capax.errors import InputError
 from capax.sweep.known_families import check_experiment
-from capax.sweep.running.job import in_range
+from capax.sweep.running.question import in_range
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
@@ -61,7 +61,7 @@ def test_a_list_of_m_beyond_the_file_is_refused(folder):
 
 
 def test_a_sweep_belongs_to_the_content_and_finds_a_threshold(folder, monkeypatch):
-    monkeypatch.setattr("capax.sweep.plain_family.num_cores", lambda: 1)  # one imports sklearn
+    monkeypatch.setattr("capax.sweep.fit_pool.num_cores", lambda: 1)  # one imports sklearn
     text = FILE + 'search = {{ method = "grid", m = [5, 20, 80, 200], trials = 3 }}\n'
     with Store.create_or_resume(folder / "s.sqlite", load(folder, text)) as store:
         status = run_sweep(load(folder, text), store)

@@ -38,13 +38,16 @@ def test_two_devices_train_the_same_runs(warm_commands, tmp_path):
 
 
 def test_a_cpu_solves_the_runs_that_a_gpu_solved():
-    """Rounding differs and training amplifies it: of 675 runs at T = 50, 16 ended otherwise."""
+    """Rounding differs and training amplifies it: of 675 runs at T = 50, 16 ended otherwise.
+
+    Runs that the GPU did not solve say nothing here: near the threshold another rounding may.
+    """
     trials = [
         TrialSpec(task=TaskSpec(T=50, m=60, seed=seed), model=TransformerSpec(T=50), restarts=1)
         for seed in range(5)
     ]
     failed = {result.spec.task.seed for result in train(trials) if not result.solved}
-    assert len(failed ^ FAILED_ON_A_GPU) <= 1
+    assert len(failed - FAILED_ON_A_GPU) <= 1
 
 
 def test_bench_refuses_nonsense():
