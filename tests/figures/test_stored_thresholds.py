@@ -1,15 +1,21 @@
 """Figure 2 from a store: the thresholds of the analysis, laws with bands, the floor below."""
 
+from dataclasses import replace
+
+import figure_cases
 import numpy as np
 import pytest
 import store_cases
 from figure_cases import LENGTHS
 
 from capax.analysis.floor import Floor, describe
+from capax.analysis.published import published
 from capax.analysis.summary import summarise
 from capax.analysis.threshold import thresholds
 from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.parser import parse
+from capax.figures.experiments.reference_band import Context
+from capax.figures.experiments.threshold_comparison import NamedCurve, draw_threshold_comparison
 from capax.figures.experiments.threshold_scaling import draw_threshold_scaling
 from capax.figures.stored.threshold_records import threshold_scaling
 from capax.sweep.storage.store import Store
@@ -76,3 +82,17 @@ def test_a_length_without_a_number_is_drawn_in_words(tmp_path):
     texts = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert any("under 80%" in text for text in texts)
     assert "At T = 101 success does not reach 80 % for any m tried." in data.verdict
+
+
+def test_a_comparison_draws_the_published_points_once():
+    """18 points of the paper behind two curves that both compare with it, and not without one."""
+    points = published().figure2
+    compared = replace(figure_cases.threshold_scaling(), context=Context(None, points, ""))
+    for curves, drawn in (([compared, compared], 1), ([figure_cases.threshold_scaling()], 0)):
+        named = [NamedCurve(f"curve {i}", data) for i, data in enumerate(curves)]
+        (axes,) = draw_threshold_comparison(named).axes
+        bars = [found for found in axes.containers if len(found.lines[0].get_xdata()) == 18]
+        assert len(bars) == drawn
+        for found in bars:
+            assert list(found.lines[0].get_xdata()) == [q.T for q in points]
+            assert list(found.lines[0].get_ydata()) == [q.m_star for q in points]

@@ -73,11 +73,11 @@ def draw_context(axes: Axes, context: Context, palette: Palette) -> list[EndLabe
             axes.plot(band.T, band.m, color=color, linewidth=0.9, linestyle=(0, (1, 1.5)))
             labels.append(EndLabel(float(band.m[-1]), band.name, color))
     if context.published:
-        _draw_published(axes, context.published, palette)
+        draw_published(axes, context.published, palette)
     return labels
 
 
-def _draw_published(axes: Axes, points: tuple[PublishedPoint, ...], palette: Palette) -> None:
+def draw_published(axes: Axes, points: tuple[PublishedPoint, ...], palette: Palette) -> None:
     """Points and bars of one deviation, as the paper draws them."""
     T, m = [q.T for q in points], [q.m_star for q in points]
     axes.errorbar(

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from capax.errors import require
+from capax.figures.experiments.reference_band import draw_published
 from capax.figures.experiments.threshold_scaling import ThresholdPoint, ThresholdScaling
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
@@ -33,7 +34,8 @@ def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = Fals
     """All curves over one axis of T, each with its law and intervals; the verdicts below.
 
     A law is a line with its 95% band where it is settled, dashes where it is not, and it ends at
-    the largest m that was tried.
+    the largest m that was tried. Where a curve compares with the paper's Figure 2, its published
+    points are drawn once.
     """
     require(curves, "curves", "at least one curve", curves)
     with styled(dark) as palette:
@@ -50,6 +52,9 @@ def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = Fals
             _draw_curve(axes, curve, rank, len(curves), palette)
             for rank, curve in enumerate(curves)
         ]
+        contexts = [curve.data.context for curve in curves]
+        if points := next((c.published for c in contexts if c and c.published), ()):
+            draw_published(axes, points, palette)
         axes.set_xscale("log")
         axes.set(title="Examples needed for 80% success, m*", xlabel="context length T (log scale)")
         axes.set_ylim(bottom=0)
