@@ -28,8 +28,8 @@ from capax.compiler import ENCODINGS, save_compiled
 from capax.compiler.weights_file import load_compiled
 from capax.errors import InputError
 from capax.proving import capax_check
-from capax.proving.checking import CHECKER, check_proof
 from capax.proving.compiled_proof import prove
+from capax.proving.run_checker import CHECKER, check_proof
 
 T = 5
 FORMULAS = ("x1 & x4", "x0 ^ x2 ^ x3", "(x1 & x4) | (~x1 & x2)", "1")

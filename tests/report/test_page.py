@@ -16,6 +16,7 @@ from capax.foreign import printable, script_json
 from capax.html import Markup
 from capax.report.charts import threshold_chart
 from capax.report.page import render_page
+from capax.report.page_tables import facts, table
 from capax.report.provenance import (
     flattened,
     nested_fields,
@@ -24,7 +25,6 @@ from capax.report.provenance import (
     trace_link,
 )
 from capax.report.sections import interval, threshold_section
-from capax.report.tables import facts, table
 from capax.report.vector import inline_svg
 
 VALUES = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=4)

@@ -163,7 +163,7 @@ def _parameter(
     return Parameter(name, float(value), *ends)
 
 
-def _exponent(found: "_Found", best: int) -> Parameter:
+def _exponent(found: "_FittedGrid", best: int) -> Parameter:
     """The exponent with its interval, from the best point of every exponent."""
     exponents = np.unique(found.c)
     tops = np.array([found.log_likelihood[found.c == c].max() for c in exponents])
@@ -187,7 +187,7 @@ def _crossing(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FittedGrid:
     """All points of the last zoom: parameters, likelihood, and whether they lie at the edge."""
 
     a: Float[ndarray, " k"]
@@ -197,7 +197,7 @@ class _Found:
     edge: ndarray
 
 
-def _search_exponents(positions: tuple[Position, ...]) -> _Found:
+def _search_exponents(positions: tuple[Position, ...]) -> _FittedGrid:
     """The power law: first all exponents from -1 to 2, then those that are left, finely.
 
     0 and 1 are among them: whether the interval holds log and linear growth is not left to the
@@ -211,7 +211,9 @@ def _search_exponents(positions: tuple[Position, ...]) -> _Found:
     return _search("power", positions, np.union1d(np.linspace(low, high, _FINE), named))
 
 
-def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray, " e"]) -> _Found:
+def _search(
+    law: str, positions: tuple[Position, ...], exponents: Float[ndarray, " e"]
+) -> _FittedGrid:
     """Zoom in on the (log A, log B) that 2ℓ leaves within 12 of the best of their exponent."""
     T = np.array([p.T for p in positions], dtype=np.float64)
     low = min(float(p.theta[0]) for p in positions)
@@ -237,7 +239,7 @@ def _search(law: str, positions: tuple[Position, ...], exponents: Float[ndarray,
     at_B = np.isclose(log_B, low) | np.isclose(log_B, top_B)
     edge = at_A[:, :, None] | (at_B[:, None, :] & (not flat))
     parts = (A - rise * first[:, None, None], rise, exponents[:, None, None], total, edge)
-    return _Found(*(np.broadcast_to(part, total.shape).ravel() for part in parts))
+    return _FittedGrid(*(np.broadcast_to(part, total.shape).ravel() for part in parts))
 
 
 def _zoomed(values: Float[ndarray, "e n"], near: ndarray) -> Float[ndarray, "e k"]:

@@ -14,7 +14,7 @@ from capax.files import write_atomically
 from capax.html import escaped, tag
 from capax.report.charts import Chart
 from capax.report.page import Finding, Page, Section, chart_frame, render_page
-from capax.report.tables import facts, folded, paragraph, table
+from capax.report.page_tables import facts, folded, paragraph, table
 from capax.report.telling_section import telling_section
 from capax.report.vector import inline_pair
 

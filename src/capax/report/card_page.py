@@ -7,8 +7,8 @@ from capax.cards.answers.card_rows import Card, Row
 from capax.html import Markup, escaped, tag
 from capax.report.charts import Chart
 from capax.report.page import Finding, Page, Section, chart_frame
+from capax.report.page_tables import paragraph, preformatted, table
 from capax.report.sections import interval
-from capax.report.tables import paragraph, preformatted, table
 
 _COLORS = tuple(f"series-{k}" for k in range(1, 7))
 _DASHES = ("", "6 3", "2 3")

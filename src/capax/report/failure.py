@@ -6,8 +6,8 @@ from capax.analysis.formulas import FailedRun, FailedRuns
 from capax.decompile.anatomy import FAITHFUL, Kind
 from capax.html import Markup, escaped
 from capax.report.page import Section
+from capax.report.page_tables import folded, paragraph, table
 from capax.report.provenance import trace_link
-from capax.report.tables import folded, paragraph, table
 
 MEANING: dict[Kind, str] = {
     "target": "the target's formula, but not on every validation input",

@@ -12,7 +12,7 @@ from typing import Any
 from capax.foreign import script_json
 from capax.html import Markup, escaped, tag
 from capax.report.page import Section
-from capax.report.tables import facts, folded, paragraph, preformatted
+from capax.report.page_tables import facts, folded, paragraph, preformatted
 
 COLUMNS = (
     "run_id",

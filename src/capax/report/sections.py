@@ -25,8 +25,8 @@ from capax.report.charts import (
     threshold_chart,
 )
 from capax.report.page import Section, chart_frame, charts_side_by_side, heatmap_frame
+from capax.report.page_tables import folded, paragraph, table
 from capax.report.provenance import trace_link
-from capax.report.tables import folded, paragraph, table
 from capax.report.vector import inline_svg
 
 Trace = dict[str, Any]

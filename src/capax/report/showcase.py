@@ -5,7 +5,7 @@ from capax.compiler import Certificate, Verification
 from capax.figures.heads.attention_diagram import draw_attention_diagram
 from capax.html import tag
 from capax.report.page import Section
-from capax.report.tables import facts, paragraph, preformatted, table
+from capax.report.page_tables import facts, paragraph, preformatted, table
 from capax.report.vector import inline_pair
 
 

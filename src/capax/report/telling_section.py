@@ -13,7 +13,7 @@ from capax.audit.text.telling import (
 )
 from capax.html import Markup, escaped
 from capax.report.page import Section
-from capax.report.tables import paragraph, table
+from capax.report.page_tables import paragraph, table
 
 HEADINGS = ("layer", "head", "kind", "loss without it", "looks at", "examples")
 

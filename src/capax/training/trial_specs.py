@@ -114,7 +114,7 @@ class SuccessRule(Spec):
         return accuracy > self.accuracy or accuracy == 1.0
 
 
-class _Training(_WithLaterFields):
+class _RunFields(_WithLaterFields):
     later = ("dropout", "success", "two_logits", "head_bias", "cls_position")
 
     task: SerializeAsAny[TaskSpec] | FileTask
@@ -153,7 +153,7 @@ class _Training(_WithLaterFields):
         return self
 
 
-class RunSpec(_Training):
+class RunSpec(_RunFields):
     """One training run: restart number `restart` of its trial."""
 
     restart: int = Field(default=0, ge=0)
@@ -164,7 +164,7 @@ class RunSpec(_Training):
         return digest(self.model_dump(mode="json"))
 
 
-class TrialSpec(_Training):
+class TrialSpec(_RunFields):
     """A task that is solved if one of `restarts` runs solves it.
 
     `two_logits`: two output embeddings are trained, one per label, and the logit is their
@@ -183,5 +183,5 @@ class TrialSpec(_Training):
     def run(self, restart: int) -> RunSpec:
         """The run number `restart` of this trial."""
         require(0 <= restart < self.restarts, "restart", f"0..{self.restarts - 1}", restart)
-        fields = {name: getattr(self, name) for name in _Training.model_fields}
+        fields = {name: getattr(self, name) for name in _RunFields.model_fields}
         return RunSpec(**fields, restart=restart)

@@ -53,7 +53,7 @@ def check_command(
     Example: `capax check weights.proof weights.safetensors`
     """
     from capax.errors import InputError
-    from capax.proving.checking import CHECKER, check_proof
+    from capax.proving.run_checker import CHECKER, check_proof
 
     if print_checker:
         typer.echo(CHECKER.read_text(encoding="utf-8"), nl=False)

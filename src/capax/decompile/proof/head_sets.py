@@ -122,7 +122,7 @@ class HeadSets:
         )
 
     @cached_property
-    def linear(self) -> "_Linear":
+    def linear(self) -> "_LinearForm":
         """The linear part of U - u0 and a bound of the rest."""
         R, H, k = self.centre.shape
         u0 = exactly(self.centre)
@@ -134,7 +134,7 @@ class HeadSets:
         factor, rest = self._reciprocals(moves, fixed)
         scaled = moves * exactly(factor[:, :, None, None, None])
         ends = fixed * exactly(factor[:, :, None])
-        return _Linear.of(scaled.moved(4, 2), ends.reshape(R, H * k), rest.reshape(R, H * k))
+        return _LinearForm.of(scaled.moved(4, 2), ends.reshape(R, H * k), rest.reshape(R, H * k))
 
     def _reciprocals(self, moves: Enclosed, fixed: Enclosed) -> Pair:
         """1/D0 [R, H] and the bound of |R_h| [R, H, k].
@@ -183,7 +183,7 @@ class HeadSets:
 
 
 @dataclass(frozen=True)
-class _Linear:
+class _LinearForm:
     """moves / D0 of the fillers [R, H k, F, 2] and of the fixed tokens, and a bound of the rest.
 
     Over a cell the moves add up to at most `length` in norm, known up to `doubt` (rounding of their
@@ -197,14 +197,14 @@ class _Linear:
     length: np.ndarray
 
     @staticmethod
-    def of(scaled: Enclosed, ends: Enclosed, rest: np.ndarray) -> "_Linear":
+    def of(scaled: Enclosed, ends: Enclosed, rest: np.ndarray) -> "_LinearForm":
         R, H, k, F, _ = scaled.mid.shape
         mid, rad = (x.reshape(R, H * k, F, 2) for x in (scaled.mid, scaled.rad))
         length = _norm(mid).max(2, initial=0.0).sum(1) * UP  # [R]
         doubt = _norm(rad).max(2, initial=0.0).sum(1) * UP
         # each term is a sum of H k products, then 2 F of them are added and subtracted
         rounding = (gamma(H * k + 1) + 8 * gamma(2 * F + 4)) * length
-        return _Linear(mid, ends, rest, doubt + rounding, length)
+        return _LinearForm(mid, ends, rest, doubt + rounding, length)
 
 
 def extremes(terms: np.ndarray, cells: Cells) -> Pair:
