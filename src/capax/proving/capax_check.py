@@ -347,7 +347,7 @@ def decimal(text, name):
     return Fraction(text)
 
 
-class Claim:
+class ProofStatement:
     """The first line: which weights, which function, which margin and error."""
 
     def __init__(self, line, data):
@@ -407,7 +407,7 @@ class Claim:
 def check(proof, data):
     """The sentence that is proved. Raises `Refused` with the first line that fails."""
     lines = proof.removesuffix("\n").split("\n")
-    statement = Claim(parse(lines[0], 1), data)
+    statement = ProofStatement(parse(lines[0], 1), data)
     network = Network(data, statement.T)
     sums = Sums(network, statement.support, statement.bits)
     signed, seen = network.kind == "ClsScalar", set()
