@@ -5,6 +5,7 @@ that it may fork. Each worker has a copy of the repository to itself.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ START = 30.0  # seconds added for imports and compilation
 
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
 _COPY, _LONGEST = "", 0.0
+_SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
 
 def begin(copies: Any, longest: float) -> None:
@@ -56,7 +58,8 @@ def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any]:
     start, file = time.perf_counter(), Path(_COPY) / mutant.path
     original, times = file.read_text(), file.stat()
     file.write_text(mutant.applied(original))
-    os.utime(file, ns=(time.time_ns(), time.time_ns()))  # bytecode is known by its source's time
+    planted = times.st_mtime + next(_SECONDS)  # bytecode is known by its source's time in seconds
+    os.utime(file, (planted, planted))
     killer = ""
     try:
         for tests, usual in rounds:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.compiler.proof.tables import HeadTables
 from capax.decompile.proof.branching import Leaves
-from capax.decompile.proof.head_sets import Cells, HeadSets, _Linear
+from capax.decompile.proof.head_sets import Cells, HeadSets, _LinearForm
 from capax.decompile.proof.layer_tables import LayerTables
 
 WIDE = np.longdouble
@@ -169,7 +169,7 @@ def test_sums_that_cancel_are_enclosed_exactly(seed, F):
     tables = layer(np.zeros((1, T, 2)), np.zeros((1, T, 2, n)), np.zeros(1), np.zeros((1, n)))
     sets = HeadSets(tables, Cells.at((), one, one, one + F))
     nothing = np.zeros((1, n))
-    sets.__dict__["linear"] = _Linear.of(exactly(moves), exactly(nothing), nothing)
+    sets.__dict__["linear"] = _LinearForm.of(exactly(moves), exactly(nothing), nothing)
     low, high = sets.ranges(exactly(D))
     d = [Fraction(float(x)) for x in D[0, :, 0]]
     sums = []
