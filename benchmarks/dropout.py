@@ -21,10 +21,10 @@ from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
 from capax.training.dropout import token_kernel
 from capax.training.fused.step import pack
-from capax.training.hardware import Hardware
+from capax.training.specs.hardware import Hardware
+from capax.training.specs.trial_specs import TrialSpec
 from capax.training.speed.benchmark import capax_seconds
 from capax.training.speed.roofline import best_of
-from capax.training.trial_specs import TrialSpec
 
 FLOPS_PER_TOKEN = 216 * 2 * 16 * 8 * 16 / 16
 PEAK = 790e12  # bfloat16 products per second, measured on one H200

@@ -21,8 +21,8 @@ from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
 from capax.training import Hardware
-from capax.training import worker as worker_module
-from capax.training.program import LaneMeasures
+from capax.training.programs.program import LaneMeasures
+from capax.training.slots import worker as worker_module
 
 CHUNKS = {"busy": 0.0, "number": 0, "idle": 0.0, "last": 0.0}
 

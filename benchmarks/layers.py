@@ -18,9 +18,9 @@ import numpy as np
 from jax import lax
 
 from capax.attention.transformer import TransformerSpec
-from capax.training.objective import cross_entropy
-from capax.training.paths import NaivePath, path_for
 from capax.training.speed.roofline import best_of
+from capax.training.steps.objective import cross_entropy
+from capax.training.steps.paths import NaivePath, path_for
 
 
 def gradients(path, models, bits, y, on_cpu):

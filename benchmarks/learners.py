@@ -25,11 +25,11 @@ from capax.cards.protocol.matched_sizes import sizes
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, TrialSpec
-from capax.training.memory import num_parameters
-from capax.training.objective import cross_entropy
+from capax.training.programs.memory import num_parameters
 from capax.training.speed.benchmark import capax_seconds
 from capax.training.speed.roofline import best_of, measure
 from capax.training.speed.torch_rivals import adamw_step
+from capax.training.steps.objective import cross_entropy
 
 NAMES = ("mlp", "deep_sets", "linear_attention", "cnn", "lstm", "gru", "ssm", "mixer")
 

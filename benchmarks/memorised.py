@@ -2,9 +2,9 @@
 
     python benchmarks/memorised.py store.sqlite ...
 
-Replays the rule (`capax.training.record.has_memorised`) on the recorded curves of stores whose runs
-went on to their last step: how many solved runs it would have ended before they were solved, and
-which share of all steps came after it held.
+Replays the rule (`capax.training.slots.record.has_memorised`) on the recorded curves of stores
+whose runs went on to their last step: how many solved runs it would have ended before they were
+solved, and which share of all steps came after it held.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 from capax.sweep.storage.store import Store
-from capax.training.record import has_memorised
+from capax.training.slots.record import has_memorised
 
 
 def left_at(run) -> int | None:

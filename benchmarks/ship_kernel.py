@@ -10,7 +10,7 @@ from pathlib import Path
 from capax.attention.transformer import transformer_spec
 from capax.training.fused import step_kernel
 from capax.training.fused.nvrtc import to_ptx, version
-from capax.training.trial_specs import OptimiserSpec
+from capax.training.specs.trial_specs import OptimiserSpec
 
 
 def main() -> None:

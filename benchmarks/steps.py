@@ -23,9 +23,9 @@ import numpy as np
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec, Training, validation_inputs
 from capax.training import Hardware, OptimiserSpec, TrialSpec
-from capax.training.seeds import seed_for, training_for
-from capax.training.shape import program_of
-from capax.training.slots import Slots
+from capax.training.programs.seeds import seed_for, training_for
+from capax.training.programs.shape import program_of
+from capax.training.slots.slots import Slots
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -63,8 +63,9 @@ def watch_everything() -> None:
     """Wrap what a job spends its time on."""
     from capax.sweep import lanes_family
     from capax.sweep.storage import store
-    from capax.training import crew, program_compiler, seeds, slots
     from capax.training.fused import step, step_kernel
+    from capax.training.programs import program_compiler, seeds
+    from capax.training.slots import crew, slots
 
     at = lambda self, name, *_: f"T = {self.program.path.spec.T}: {name}"  # noqa: E731
     spans(program_compiler.ProgramCompiler, "_traced", lambda *a: f"{at(*a)} traced")

@@ -23,7 +23,17 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "compiler": ("construction", "proof", "."),
     "statements": (".",),
-    "training": (".", "speed"),
+    "training": (
+        "specs",
+        "steps",
+        "fused",
+        "dropout",
+        "recurrent",
+        "programs",
+        "slots",
+        ".",
+        "speed",
+    ),
     "learners": (".",),
     "decompile": ("reading", "proof", "bounds", "."),
     "proving": (".",),
@@ -37,7 +47,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
 }
 ORDER = [(layer, folder) for layer, folders in LAYERS.items() for folder in folders]
 # Folders that hold one part of their layer and stand in no order to the files beside them.
-UNORDERED = {"training": {"dropout", "fused", "recurrent"}, "learners": {"zoo"}}
+UNORDERED = {"learners": {"zoo"}}
 ROOT_MODULES = {
     "array_files",
     "callable_packages",

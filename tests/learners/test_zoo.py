@@ -13,10 +13,10 @@ from capax.learners.zoo.linear_attention import LinearAttention, feature
 from capax.learners.zoo.lstm import lstm_last
 from capax.learners.zoo.ssm import last_state
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
-from capax.training.architecture import num_parameters
-from capax.training.gradient_pieces import in_pieces
-from capax.training.objective import cross_entropy
-from capax.training.shape import program_of
+from capax.training.programs.shape import program_of
+from capax.training.specs.architecture import num_parameters
+from capax.training.steps.gradient_pieces import in_pieces
+from capax.training.steps.objective import cross_entropy
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle of this test")
 m, T, c, n = 7, 11, 3, 5

@@ -17,7 +17,7 @@ from capax.sweep.known_families import check_experiment
 from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.spec import Panel, load_experiment
 from capax.sweep.template import UNSHOWN, template
-from capax.training.trial_specs import OptimiserSpec, TrialSpec
+from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 
 ROOT = Path(__file__).parents[2]
 TASK, MODEL = TaskSpec(T=20, m=9), TransformerSpec(T=20)

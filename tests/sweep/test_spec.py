@@ -64,7 +64,7 @@ def test_axes_are_every_combination_under_its_own_name():
 def test_axes_know_the_fields_of_the_engine():
     """What a bare name stands for is written down; the specs are the oracle."""
     from capax.attention.transformer import TransformerSpec
-    from capax.training.trial_specs import OptimiserSpec, TrialSpec
+    from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 
     assert set(OPTIMISER_FIELDS) == set(OptimiserSpec.model_fields) - {"name"}
     assert set(TRAINING_FIELDS) == set(TrialSpec.model_fields) - {"task", "model", "optimiser"}

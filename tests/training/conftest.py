@@ -6,7 +6,7 @@ import pytest
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
 from capax.training import Hardware, OptimiserSpec, TrialSpec
-from capax.training.seeds import seed_for, training_for, unpacked
+from capax.training.programs.seeds import seed_for, training_for, unpacked
 
 T, VALIDATION = 11, 601
 

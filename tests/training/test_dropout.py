@@ -14,15 +14,15 @@ from capax.training import OptimiserSpec, TrialSpec, train
 from capax.training.dropout.dropout_masks import EMBEDDING, OUTPUT, Masks, thresholds
 from capax.training.dropout.dropped_network import dropped_logits
 from capax.training.dropout.philox import philox
-from capax.training.objective import cross_entropy
-from capax.training.optimiser import transformation
-from capax.training.parametrisation import Parametrisation
-from capax.training.paths import CollapsedPath
-from capax.training.record import Record
-from capax.training.seeds import seed_for, training_for
-from capax.training.shape import program_of
-from capax.training.trial_specs import DropoutSpec, SuccessRule
-from capax.training.worker import may_succeed_from
+from capax.training.programs.seeds import seed_for, training_for
+from capax.training.programs.shape import program_of
+from capax.training.slots.record import Record
+from capax.training.slots.worker import may_succeed_from
+from capax.training.specs.trial_specs import DropoutSpec, SuccessRule
+from capax.training.steps.objective import cross_entropy
+from capax.training.steps.optimiser import transformation
+from capax.training.steps.parametrisation import Parametrisation
+from capax.training.steps.paths import CollapsedPath
 from plain_programs import plain_jit
 
 VALIDATION = 601  # as `trial_of` has it

@@ -14,8 +14,8 @@ from capax.data.task import draw_task
 from capax.errors import InfeasibleError, InputError
 from capax.identity import key_from
 from capax.training import Hardware, train
-from capax.training.record import has_memorised
-from capax.training.slots import Slots
+from capax.training.slots.record import has_memorised
+from capax.training.slots.slots import Slots
 from plain_programs import plain_jit
 
 

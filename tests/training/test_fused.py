@@ -17,14 +17,14 @@ from capax.attention.collapsed.design import one_hot
 from capax.attention.collapsed.one_layer import collapse, logits
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.data.task import validation_inputs
-from capax.training.compiled import executables
 from capax.training.fused import nvrtc, step_kernel
 from capax.training.fused import step as fused
-from capax.training.objective import cross_entropy
-from capax.training.optimiser import adam_rates, after_adam, transformation
-from capax.training.program import SUBSET, advance
-from capax.training.shape import program_of
-from capax.training.trial_specs import OptimiserSpec
+from capax.training.programs.compiled import executables
+from capax.training.programs.program import SUBSET, advance
+from capax.training.programs.shape import program_of
+from capax.training.specs.trial_specs import OptimiserSpec
+from capax.training.steps.objective import cross_entropy
+from capax.training.steps.optimiser import adam_rates, after_adam, transformation
 from plain_programs import plain_jit
 
 

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from capax.data.task import validation_inputs
-from capax.training.compiled import executables
-from capax.training.program import SUBSET, advance, start
-from capax.training.shape import program_of
+from capax.training.programs.compiled import executables
+from capax.training.programs.program import SUBSET, advance, start
+from capax.training.programs.shape import program_of
 
 
 def test_lanes_of_a_batch_agree_with_single_lanes(trial_of, one_by_one, lanes_of):

@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from capax.training import OptimiserSpec
-from capax.training.optimiser import transformation
+from capax.training.steps.optimiser import transformation
 
 OPTAX = {
     "adam": optax.adam(0.03, b1=0.8, b2=0.95, eps=1e-6),

@@ -8,8 +8,9 @@ import pytest
 from capax.attention.transformer import Transformer
 from capax.data.task import draw_task
 from capax.identity import key_from
-from capax.training import memory, train
-from capax.training.paths import NaivePath, PairwisePath, path_for
+from capax.training import train
+from capax.training.programs import memory
+from capax.training.steps.paths import NaivePath, PairwisePath, path_for
 from plain_programs import plain_jit
 
 RATE, STEPS, ROWS = 0.3, 6, 19

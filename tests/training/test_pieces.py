@@ -7,11 +7,12 @@ import pytest
 
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
-from capax.training import Hardware, OptimiserSpec, TrialSpec, compiled, train
-from capax.training.gradient_pieces import in_pieces, larger_pieces, summed, whose
-from capax.training.objective import cross_entropy
-from capax.training.paths import path_for
-from capax.training.program_compiler import ProgramCompiler
+from capax.training import Hardware, OptimiserSpec, TrialSpec, train
+from capax.training.programs import compiled
+from capax.training.programs.program_compiler import ProgramCompiler
+from capax.training.steps.gradient_pieces import in_pieces, larger_pieces, summed, whose
+from capax.training.steps.objective import cross_entropy
+from capax.training.steps.paths import path_for
 
 T = 7
 

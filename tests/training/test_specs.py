@@ -9,14 +9,14 @@ import pytest
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InfeasibleError, InputError
 from capax.training import Hardware, OptimiserSpec, RunSpec
-from capax.training.crew import Tally
 from capax.training.live_bar import live_bar, words
-from capax.training.memory import block_rows, num_parameters, plan, slot_bytes
-from capax.training.objective import accuracy, cross_entropy
-from capax.training.optimiser import rule_of, transformation
-from capax.training.paths import CollapsedPath, NaivePath
-from capax.training.shape import padded_rows, program_of, with_rows
+from capax.training.programs.memory import block_rows, num_parameters, plan, slot_bytes
+from capax.training.programs.shape import padded_rows, program_of, with_rows
+from capax.training.slots.crew import Tally
 from capax.training.speed.roofline import Ceilings, best_of, least_seconds, step_bytes, step_flops
+from capax.training.steps.objective import accuracy, cross_entropy
+from capax.training.steps.optimiser import rule_of, transformation
+from capax.training.steps.paths import CollapsedPath, NaivePath
 
 
 def test_identity_follows_the_fields(trial_of):

@@ -19,7 +19,7 @@ from capax.training.dropout import token_kernel
 from capax.training.dropout.dropout_masks import Masks
 from capax.training.dropout.token_sums import token_sums
 from capax.training.fused.step import pack
-from capax.training.trial_specs import DropoutSpec
+from capax.training.specs.trial_specs import DropoutSpec
 from plain_programs import plain_jit
 
 SPREAD = 20  # nats, of the emulated kernels

@@ -4,8 +4,8 @@ import threading
 import time
 from concurrent.futures import Future
 
-from capax.training.in_order import InOrder
-from capax.training.worker import Desk, WaitingRun
+from capax.training.programs.in_order import InOrder
+from capax.training.slots.worker import Desk, WaitingRun
 
 
 def test_of_those_who_wait_the_lowest_number_goes_first_and_alone():

@@ -4,7 +4,14 @@ import jax
 import pytest
 
 from capax.training import Hardware
-from capax.training.xla_options import ALL_OPTIONS, CPU, CPU_DRAW, REFUSED, drawn_simply, is_known
+from capax.training.specs.xla_options import (
+    ALL_OPTIONS,
+    CPU,
+    CPU_DRAW,
+    REFUSED,
+    drawn_simply,
+    is_known,
+)
 
 
 def release(version):

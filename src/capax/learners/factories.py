@@ -19,7 +19,7 @@ from capax.identity import digest
 from capax.learners.adapters import fit_of, made_by, takes_data
 from capax.learners.references import is_reference, load, user_line
 from capax.learners.setting import Setting
-from capax.training.architecture import Architecture
+from capax.training.specs.architecture import Architecture
 
 _TRIED_AT = 7  # a factory is tried at this T to see what it makes
 

@@ -18,7 +18,7 @@ from capax.data.task import TaskSpec
 from capax.sweep.axes import SETTINGS
 from capax.sweep.search import AdaptiveSearch, GridSearch
 from capax.sweep.spec import PANEL_FIELDS, Panel
-from capax.training.trial_specs import OptimiserSpec, TrialSpec
+from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 
 REQUIRED, NONE = "required", "none"
 TASK, MODEL, OPTIMISER, TRAINING = "[task]", "[model]", "[optimiser]", "[training]"

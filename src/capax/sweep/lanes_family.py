@@ -26,9 +26,9 @@ from capax.training import (
     compile_ahead,
     train,
 )
-from capax.training.hardware import MANY, MAX_SLOTS
-from capax.training.kernel_choice import compile_in_background, is_written_for
-from capax.training.memory import all_memory
+from capax.training.programs.kernel_choice import compile_in_background, is_written_for
+from capax.training.programs.memory import all_memory
+from capax.training.specs.hardware import MANY, MAX_SLOTS
 
 _AT_ONCE = 256  # models that the kernel trains side by side: two on every multiprocessor, nearly
 _WITH_DROPOUT = 128  # the same with dropout, where a model alone keeps many multiprocessors busy

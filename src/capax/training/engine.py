@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from capax.errors import require
-from capax.training.crew import Crew, Tally
-from capax.training.hardware import Hardware, enable_cache
-from capax.training.record import Leaving
-from capax.training.run_results import TrialResult
-from capax.training.trial_specs import TrialSpec
+from capax.training.slots.crew import Crew, Tally
+from capax.training.slots.record import Leaving
+from capax.training.specs.hardware import Hardware, enable_cache
+from capax.training.specs.run_results import TrialResult
+from capax.training.specs.trial_specs import TrialSpec
 
 OnTally = Callable[[Tally], None]
 
@@ -39,7 +39,7 @@ def train(
     keep: parameters in the results: none, final or best (highest validation accuracy).
     max_m: largest m to expect; saves a compilation when m grows later.
     early_exit: a solved run leaves its slot. stop_memorised: so does one that has memorised its
-    sample without a rule (`capax.training.record.has_memorised`), as failed.
+    sample without a rule (`capax.training.slots.record.has_memorised`), as failed.
     full_validation: the whole validation set at every evaluation, not only when its first rows are
     all right; examine_from: or when this share of them is (for success at less than 100 %).
     block: gradients are summed over pieces of so many examples, so that a trial costs what its own

@@ -8,7 +8,7 @@ from rich.table import Column
 
 from capax.progress import Lines, every_minute, fixed, shrinking_bar
 from capax.terminal import Terminal
-from capax.training.crew import Tally
+from capax.training.slots.crew import Tally
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from capax.data.task_files import write_task
 from capax.errors import require
 from capax.html import html_table
 from capax.training.engine import OnTally, train
-from capax.training.run_results import RunResult, TrialResult
-from capax.training.trial_specs import OptimiserSpec, TrialSpec
+from capax.training.specs.run_results import RunResult, TrialResult
+from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 
 _ROWS_AT_ONCE = 1024  # the naive forward pass holds rows x T x d numbers
 

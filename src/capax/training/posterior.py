@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, Int, Num
 
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import require
-from capax.training.objective import cross_entropy
-from capax.training.optimiser import rule_of, transformation
-from capax.training.trial_specs import OptimiserSpec
+from capax.training.specs.trial_specs import OptimiserSpec
+from capax.training.steps.objective import cross_entropy
+from capax.training.steps.optimiser import rule_of, transformation
 
 NEAR = 0.1  # factor on the learning rate once the prior is left
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from capax.learners.names import Entry
-from capax.training.memory import num_parameters
+from capax.training.programs.memory import num_parameters
 
 _FRAME = {"d": 32, "mlp_width": 128}
 _WRITTEN: dict[str, dict[str, Any]] = {

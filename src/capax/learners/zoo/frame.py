@@ -20,7 +20,7 @@ from pydantic import Field
 
 from capax.attention.activations import activated
 from capax.attention.products import matmul
-from capax.training.architecture import Architecture
+from capax.training.specs.architecture import Architecture
 
 Params = dict[str, Array]
 Shapes = dict[str, tuple[int, ...]]

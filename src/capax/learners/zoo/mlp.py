@@ -15,7 +15,7 @@ from pydantic import Field
 from capax.attention.activations import activated
 from capax.attention.products import matmul
 from capax.learners.zoo.frame import Params, Shapes, drawn
-from capax.training.architecture import Architecture
+from capax.training.specs.architecture import Architecture
 
 
 class MLP(Architecture):

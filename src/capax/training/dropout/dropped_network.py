@@ -27,7 +27,7 @@ from capax.attention.collapsed.row_norm import normalised_rows
 from capax.attention.scores import attention_scale
 from capax.training.dropout.dropout_masks import EMBEDDING, OUTPUT, Masks
 from capax.training.dropout.token_sums import TokenSums, collapsed_sums, token_sums
-from capax.training.trial_specs import DropoutSpec
+from capax.training.specs.trial_specs import DropoutSpec
 
 Sums = Callable[..., TokenSums]  # as `token_sums`
 

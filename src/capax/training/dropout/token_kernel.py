@@ -20,8 +20,8 @@ from capax.training.dropout.dropout_masks import Masks, thresholds
 from capax.training.dropout.token_sums import TokenSums, scaled_epsilon
 from capax.training.fused.nvrtc import NvrtcError, kept_ptx
 from capax.training.fused.step import has_hopper, pack
-from capax.training.together import one_launch
-from capax.training.trial_specs import DropoutSpec
+from capax.training.specs.trial_specs import DropoutSpec
+from capax.training.steps.together import one_launch
 
 _WIDTH, _HEADS = 64, 16  # the sizes that the kernels are written for
 _WARPS, _TILE, _ROW_BYTES = 8, 16, 256  # `tokens.cuh`: warps of a block, positions, a table's row

@@ -26,7 +26,7 @@ from capax.attention.block import LAYER_NORM_EPSILON
 from capax.attention.collapsed.design import matmul
 from capax.attention.collapsed.one_layer_table import table
 from capax.training.dropout.dropout_masks import EMBEDDING, Masks
-from capax.training.trial_specs import DropoutSpec
+from capax.training.specs.trial_specs import DropoutSpec
 
 
 class TokenSums(NamedTuple):

@@ -19,10 +19,10 @@ from capax.attention.collapsed.one_layer import collapse
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.fused.step_kernel import HEADS, WIDTH, launch, ptx
-from capax.training.hardware import MANY
-from capax.training.optimiser import adam_rates, after_adam, moments
-from capax.training.together import one_launch
-from capax.training.trial_specs import OptimiserSpec
+from capax.training.specs.hardware import MANY
+from capax.training.specs.trial_specs import OptimiserSpec
+from capax.training.steps.optimiser import adam_rates, after_adam, moments
+from capax.training.steps.together import one_launch
 
 _MAX_ROWS = 256  # examples per step: beyond, XLA's large products are as fast
 _lock = threading.Lock()

@@ -18,7 +18,7 @@ from capax.attention.block import LAYER_NORM_EPSILON
 from capax.attention.scores import attention_scale
 from capax.attention.transformer import TransformerSpec
 from capax.training.fused.nvrtc import identity, kept_ptx, version
-from capax.training.trial_specs import OptimiserSpec
+from capax.training.specs.trial_specs import OptimiserSpec
 
 WIDTH, HEADS = 64, 16  # the model width and the number of heads that the kernel is written for
 _THREADS = 256

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float32
 
 from capax.training.fused.nvrtc import NvrtcError, kept_ptx
 from capax.training.recurrent.cells import CellInputs, Kept, RecurrentCell
-from capax.training.together import one_launch
+from capax.training.steps.together import one_launch
 
 MOST_HIDDEN = 64  # its weights fit into a multiprocessor's shared memory
 _ROWS, _EACH, _PARTS = 32, 4, 8  # as in `recurrence.cu`

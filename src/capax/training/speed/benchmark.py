@@ -17,15 +17,15 @@ import numpy as np
 
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
-from capax.training.hardware import Hardware
-from capax.training.optimiser import transformation
-from capax.training.paths import NaivePath
-from capax.training.program import Program, start
-from capax.training.seeds import pool_for, seed_for, training_for
-from capax.training.shape import memory_of, program_of
-from capax.training.slots import Slots
+from capax.training.programs.program import Program, start
+from capax.training.programs.seeds import pool_for, seed_for, training_for
+from capax.training.programs.shape import memory_of, program_of
+from capax.training.slots.slots import Slots
+from capax.training.specs.hardware import Hardware
+from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 from capax.training.speed.roofline import Ceilings, best_of, least_seconds, measure, together
-from capax.training.trial_specs import OptimiserSpec, TrialSpec
+from capax.training.steps.optimiser import transformation
+from capax.training.steps.paths import NaivePath
 
 LENGTHS = (50, 300, 800, 3000)
 ROUNDS = 2  # all is timed twice, minutes apart: a shared machine is slow for seconds at a time

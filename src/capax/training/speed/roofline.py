@@ -22,8 +22,8 @@ from jax import lax
 
 from capax.attention.collapsed.design import matmul
 from capax.attention.transformer import TransformerSpec
-from capax.training.hardware import Hardware
-from capax.training.memory import num_parameters
+from capax.training.programs.memory import num_parameters
+from capax.training.specs.hardware import Hardware
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from capax.training.trial_specs import RunSpec, TrialSpec
+from capax.training.specs.trial_specs import RunSpec, TrialSpec
 
 Outcome = Literal["solved", "failed", "diverged"]
 COLUMNS = (

@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from capax.training.program import Program
-from capax.training.program_compiler import GROUP, ProgramCompiler
+from capax.training.programs.program import Program
+from capax.training.programs.program_compiler import GROUP, ProgramCompiler
 
 
 @dataclass(frozen=True)

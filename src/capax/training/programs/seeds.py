@@ -19,9 +19,9 @@ from capax.data.task import (
 )
 from capax.errors import require
 from capax.identity import canonical_json, words_of
-from capax.training.lane_shapes import packed_width
-from capax.training.program import Data, Lane, Program, TargetBits
-from capax.training.trial_specs import RunSpec
+from capax.training.programs.lane_shapes import packed_width
+from capax.training.programs.program import Data, Lane, Program, TargetBits
+from capax.training.specs.trial_specs import RunSpec
 
 Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisation key
 

@@ -15,15 +15,15 @@ from functools import partial
 from typing import Any
 
 from capax.errors import InfeasibleError
-from capax.training.drawing import in_background
-from capax.training.hardware import Hardware
-from capax.training.program import Program
-from capax.training.record import Leaving
-from capax.training.run_results import RunResult, TrialResult
-from capax.training.seeds import pool_for, seed_after, training_for
-from capax.training.shape import check_fits, memory_of, program_of, with_rows
-from capax.training.trial_specs import TrialSpec
-from capax.training.worker import Desk, Orders, WaitingRun, work
+from capax.training.programs.program import Program
+from capax.training.programs.seeds import pool_for, seed_after, training_for
+from capax.training.programs.shape import check_fits, memory_of, program_of, with_rows
+from capax.training.slots.drawing import in_background
+from capax.training.slots.record import Leaving
+from capax.training.slots.worker import Desk, Orders, WaitingRun, work
+from capax.training.specs.hardware import Hardware
+from capax.training.specs.run_results import RunResult, TrialResult
+from capax.training.specs.trial_specs import TrialSpec
 
 _AHEAD_BYTES = 1 << 28
 _numbers = itertools.count()  # calls of `train`, in their order

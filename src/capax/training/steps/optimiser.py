@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from capax.training.trial_specs import OptimiserSpec
+from capax.training.specs.trial_specs import OptimiserSpec
 
 Rate = Float[Array, ""] | float
 

@@ -11,10 +11,10 @@ from capax.training.fused import step as whole_step
 from capax.training.fused.nvrtc import NvrtcError
 from capax.training.fused.step import DRIVER, has_hopper
 from capax.training.fused.step_kernel import ptx as whole_step_ptx
-from capax.training.hardware import MANY
-from capax.training.paths import CollapsedPath
-from capax.training.program import Program
-from capax.training.trial_specs import TrialSpec
+from capax.training.programs.program import Program
+from capax.training.specs.hardware import MANY
+from capax.training.specs.trial_specs import TrialSpec
+from capax.training.steps.paths import CollapsedPath
 
 
 def may_serve(program: Program, width: int, device: jax.Device) -> bool:

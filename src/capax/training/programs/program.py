@@ -20,11 +20,11 @@ from capax.training.dropout.dropout_masks import Masks
 from capax.training.dropout.dropped_network import dropped_logits
 from capax.training.dropout.token_kernel import kernel_sums
 from capax.training.fused.step import fused_step, pack
-from capax.training.gradient_pieces import in_pieces
-from capax.training.objective import accuracy, binary_losses, cross_entropy
-from capax.training.optimiser import transformation
-from capax.training.paths import CollapsedPath, Path
-from capax.training.trial_specs import NOTHING_DROPPED, DropoutSpec, OptimiserSpec
+from capax.training.specs.trial_specs import NOTHING_DROPPED, DropoutSpec, OptimiserSpec
+from capax.training.steps.gradient_pieces import in_pieces
+from capax.training.steps.objective import accuracy, binary_losses, cross_entropy
+from capax.training.steps.optimiser import transformation
+from capax.training.steps.paths import CollapsedPath, Path
 
 SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
 _FEW = 64  # rows that all lanes answer together where gradients are in pieces: memory for few
@@ -69,7 +69,7 @@ class TargetBits(NamedTuple):
 class Data(NamedTuple):
     """A padded training set (empty in online training) with its mask."""
 
-    bits: Leaf  # uint8 [m, T]; eight to a byte (`capax.training.seeds`) until it is in a slot
+    bits: Leaf  # uint8 [m, T]; eight to a byte (see `programs.seeds`) until it is in a slot
     y: Leaf  # float32 [m]
     mask: Leaf  # float32 [m]
 

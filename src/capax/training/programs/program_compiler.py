@@ -18,11 +18,19 @@ from jax import lax
 from jax.sharding import SingleDeviceSharding
 
 from capax.attention.collapsed.design import LONG
-from capax.training.in_order import InOrder
-from capax.training.kernel_choice import may_serve, source_compiles, trouble
-from capax.training.lane_shapes import KEY, lane_shape, packed_width, stacked
-from capax.training.program import SUBSET, Lane, Program, TargetBits, advance, examine, start
-from capax.training.xla_options import drawn_simply, launched_singly
+from capax.training.programs.in_order import InOrder
+from capax.training.programs.kernel_choice import may_serve, source_compiles, trouble
+from capax.training.programs.lane_shapes import KEY, lane_shape, packed_width, stacked
+from capax.training.programs.program import (
+    SUBSET,
+    Lane,
+    Program,
+    TargetBits,
+    advance,
+    examine,
+    start,
+)
+from capax.training.specs.xla_options import drawn_simply, launched_singly
 
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
 _INDEX = jax.ShapeDtypeStruct((GROUP,), jnp.int32)

@@ -20,11 +20,11 @@ import psutil
 from capax.attention.collapsed.pairwise_table import PIECE
 from capax.attention.transformer import TransformerSpec
 from capax.errors import InfeasibleError
-from capax.training import architecture
-from capax.training.architecture import Architecture
-from capax.training.gradient_pieces import PLACES
-from capax.training.hardware import Hardware
-from capax.training.paths import Path
+from capax.training.specs import architecture
+from capax.training.specs.architecture import Architecture
+from capax.training.specs.hardware import Hardware
+from capax.training.steps.gradient_pieces import PLACES
+from capax.training.steps.paths import Path
 
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers

@@ -16,7 +16,7 @@ from capax.data.spec_base import Spec
 from capax.data.task import TaskSpec
 from capax.errors import require
 from capax.identity import digest
-from capax.training.architecture import Architecture
+from capax.training.specs.architecture import Architecture
 
 
 class _WithLaterFields(Spec):

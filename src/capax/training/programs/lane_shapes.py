@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from capax.training.program import Data, Lane, Program, TargetBits, start
+from capax.training.programs.program import Data, Lane, Program, TargetBits, start
 
 _SENT = 1 << 28  # bytes of zeros that are sent to a device; to compile a program is faster beyond
 KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)

@@ -6,15 +6,15 @@ import jax
 
 from capax.data.file_task import FileTask
 from capax.errors import InputError, shown
-from capax.training.compiled import executables
-from capax.training.gradient_pieces import larger_pieces
-from capax.training.hardware import Hardware, enable_cache
-from capax.training.memory import MemoryPlan, block_rows, dropout_bytes, piece_rows, plan
-from capax.training.optimiser import rule_of
-from capax.training.parametrisation import Parametrisation
-from capax.training.paths import CollapsedPath, path_for
-from capax.training.program import Program
-from capax.training.trial_specs import TrialSpec
+from capax.training.programs.compiled import executables
+from capax.training.programs.memory import MemoryPlan, block_rows, dropout_bytes, piece_rows, plan
+from capax.training.programs.program import Program
+from capax.training.specs.hardware import Hardware, enable_cache
+from capax.training.specs.trial_specs import TrialSpec
+from capax.training.steps.gradient_pieces import larger_pieces
+from capax.training.steps.optimiser import rule_of
+from capax.training.steps.parametrisation import Parametrisation
+from capax.training.steps.paths import CollapsedPath, path_for
 
 _MIN_SUPPORT = 5  # supports are padded to at least this many positions: targets share programs
 _ROWS = {"cpu": 4, "gpu": 8}  # m is padded to a multiple of this (a tensor core wants 16 bytes),

@@ -14,14 +14,14 @@ from scipy.stats import binom
 
 from capax.data.task import Training
 from capax.errors import InfeasibleError
-from capax.training.hardware import Hardware
-from capax.training.program import SUBSET, Program
-from capax.training.record import Leaving, Record
-from capax.training.run_results import RunResult
-from capax.training.seeds import Seed, seed_for
-from capax.training.shape import with_rows
-from capax.training.slots import Slots
-from capax.training.trial_specs import RunSpec
+from capax.training.programs.program import SUBSET, Program
+from capax.training.programs.seeds import Seed, seed_for
+from capax.training.programs.shape import with_rows
+from capax.training.slots.record import Leaving, Record
+from capax.training.slots.slots import Slots
+from capax.training.specs.hardware import Hardware
+from capax.training.specs.run_results import RunResult
+from capax.training.specs.trial_specs import RunSpec
 
 Event = tuple["WaitingRun", RunResult | InfeasibleError] | BaseException
 """A finished run, a run that cannot have a training set, or the end of a worker."""

@@ -16,8 +16,8 @@ from capax.attention.collapsed import one_layer, pairwise
 from capax.attention.collapsed.design import Design, in_thirds, one_hot
 from capax.attention.collapsed.one_layer import Collapsed, collapse, expand, support_mass, tabulate
 from capax.attention.transformer import Transformer, TransformerSpec
-from capax.training.architecture import Architecture
-from capax.training.parametrisation import ONE_ROW_EACH, Parametrisation
+from capax.training.specs.architecture import Architecture
+from capax.training.steps.parametrisation import ONE_ROW_EACH, Parametrisation
 
 Bits = UInt8[Array, "m T"]
 Support = Int[Array, "s"]

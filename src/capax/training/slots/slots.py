@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from capax.machine import num_cores
-from capax.training.compiled import Executables, executables
-from capax.training.lane_shapes import empty_lanes
-from capax.training.program import SUBSET, LaneMeasures, Program
-from capax.training.program_compiler import GROUP
-from capax.training.seeds import Seed, unpacked
+from capax.training.programs.compiled import Executables, executables
+from capax.training.programs.lane_shapes import empty_lanes
+from capax.training.programs.program import SUBSET, LaneMeasures, Program
+from capax.training.programs.program_compiler import GROUP
+from capax.training.programs.seeds import Seed, unpacked
 
 # Several calls of `train` may share the cores: as many chunks at once as there are cores, so that a
 # model stays in its core's cache for a whole chunk.

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capax.data.file_task import FileTask
-from capax.training.paths import Path
-from capax.training.run_results import COLUMNS, Outcome, RunResult
-from capax.training.trial_specs import RunSpec
+from capax.training.specs.run_results import COLUMNS, Outcome, RunResult
+from capax.training.specs.trial_specs import RunSpec
+from capax.training.steps.paths import Path
 
 # What tells that a run has memorised its sample and found no rule. Chosen on the recorded curves of
 # 3798 runs (T = 10 to 100 000), 1072 of them solved, then replayed on 4853 others of the paper's

@@ -13,7 +13,7 @@ import jax
 from capax.errors import InputError, require
 from capax.files import cache_folder
 from capax.machine import num_cores
-from capax.training.xla_options import options_of
+from capax.training.specs.xla_options import options_of
 
 MAX_SLOTS = 1024  # a GPU is full long before; more slots only wait for each other
 MANY = 64  # with fewer models than this, one block of threads each leaves most of a GPU idle

@@ -22,8 +22,8 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int
 
-from capax.training.paths import Path
-from capax.training.together import spread
+from capax.training.steps.paths import Path
+from capax.training.steps.together import spread
 
 PLACES = 48  # pieces that are worked on together: a GPU is busy, and few places stay empty
 _LARGER = (10, 4)  # blocks of a larger piece: three sizes, each a gradient more to compile

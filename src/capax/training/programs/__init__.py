@@ -1,0 +1,1 @@
+"""Compiled programs: which trials share one, its memory, its data, its kernels."""

@@ -1,0 +1,1 @@
+"""Runs on their way through the slots of workers."""

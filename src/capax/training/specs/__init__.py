@@ -1,0 +1,1 @@
+"""What a run is and what it gives; where runs are trained."""

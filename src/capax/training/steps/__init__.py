@@ -1,0 +1,1 @@
+"""The mathematics of a step: logits, loss, gradients in pieces, the optimiser's rule."""
