@@ -1,4 +1,4 @@
-"""`capax export`: every run of a store as CSV or Parquet."""
+"""`capax export`: the runs of a store as CSV or Parquet, a network for other verifiers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,18 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit, note
-from capax.errors import counted
+from capax.errors import InputError, counted
 
 if TYPE_CHECKING:
     from capax.sweep.storage.store import Store, StoreError
 
 
 def export(
-    store: Annotated[Path, typer.Argument(help="Store made by `capax sweep`.")],
-    out: Annotated[Path, typer.Option(help="File to write: .csv or .parquet.")],
+    source: Annotated[Path, typer.Argument(help="Store of `capax sweep`, or a weights file.")],
+    out: Annotated[Path | None, typer.Option(help="File to write: .csv or .parquet.")] = None,
     formulas: Annotated[
         bool, typer.Option("--formulas", help="Add what each kept model computes (decompiled).")
     ] = False,
+    vnnlib: Annotated[
+        Path | None, typer.Option(help="Folder for ONNX and VNN-LIB files of a weights file.")
+    ] = None,
+    function: Annotated[
+        str | None, typer.Option(help="With --vnnlib: the formula. Default: the compiled one.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write one row per run: where it belongs, how it ended, its full spec and versions.
@@ -25,8 +31,50 @@ def export(
     With --formulas, kept models are decompiled: their formula, and how it relates to the target.
     Of a damaged store, or one of another version, the runs that can be read are saved: exit code 1.
 
+    With --vnnlib the source is a network: compiled, or trained with --function. The folder gets an
+    ONNX file, a VNN-LIB property for each pattern of the relevant bits, and the known answers.
+
     Example: `capax export out/figure2.sqlite --out runs.parquet`
+    Example: `capax export weights.safetensors --vnnlib instances`
     """
+    if vnnlib is not None:
+        if out is not None or formulas:
+            raise InputError("--vnnlib: wanted alone; --out and --formulas are for stores")
+        _for_verifiers(source, vnnlib, function, as_json)
+    elif out is None:
+        raise InputError("--out: wanted a .csv or .parquet file (or --vnnlib for a network)")
+    elif function is not None:
+        raise InputError("--function: wanted together with --vnnlib")
+    else:
+        _runs(source, out, formulas, as_json)
+
+
+def _for_verifiers(source: Path, folder: Path, function: str | None, as_json: bool) -> None:
+    """The network of a weights file as ONNX, its properties, and what is known of each."""
+    from capax.reading import existing
+
+    existing(source, "a weights file")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: wanted a new or an empty folder")
+    from capax.boolean import parse
+    from capax.proving.vnnlib import length, network_and_function, verification
+
+    model, f = network_and_function(source)
+    if function is not None:
+        f = parse(function, length(model))
+    if f is None:
+        raise InputError('--function: wanted for a trained network, such as "x1 & x4"')
+    found = verification(model, f, source.stem)
+    found.write(folder)
+    count = {a: sum(i.answer == a for i in found.instances) for a in ("unsat", "sat", "unknown")}
+    payload = {"source": str(source), "vnnlib": str(folder), "instances": len(found.instances),
+               **count}  # fmt: skip
+    told = ", ".join(f"{number} {answer}" for answer, number in count.items())
+    line = f"{folder}: {counted(len(found.instances), 'instance')} ({told})"
+    emit(payload, as_json, lambda console: console.print(line))
+
+
+def _runs(store: Path, out: Path, formulas: bool, as_json: bool) -> None:
     from capax.reading import existing_store
 
     existing_store(store)
