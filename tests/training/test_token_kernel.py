@@ -16,14 +16,14 @@ import pytest
 from capax.attention.collapsed.one_layer_table import centred
 from capax.attention.transformer import TransformerSpec
 from capax.training.dropout import token_kernel
-from capax.training.dropout.dropout_masks import Masks
+from capax.training.dropout.dropout_masks import EMBEDDING, OUTPUT, Masks
 from capax.training.dropout.token_sums import token_sums
 from capax.training.fused.step import pack
 from capax.training.specs.trial_specs import DropoutSpec
 from plain_programs import plain_jit
 
 SPREAD = 20  # nats, of the emulated kernels
-RATES = DropoutSpec(attention=0.2, embedding=0.1)
+RATES = DropoutSpec(attention=0.2, embedding=0.1, output=0.3)
 EMULATED = Path(__file__).parent / "emulated"
 
 
@@ -135,6 +135,28 @@ def test_emulated_kernels_give_sums_and_gradients(emulated, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("T", [40, 131])  # [CLS] in the first and in the second half of a tile
+def test_masks_of_single_places_are_those_of_their_counters(emulated, monkeypatch, T):
+    monkeypatch.setattr(token_kernel, "_call", emulated)
+    seeds = jnp.array([[1, 2, 3], [4, 5, 6]], jnp.uint32)
+    kept = np.asarray(token_kernel._single_masks("", 9, T, seeds)) > 0
+    check_single_masks(kept, seeds, T)
+
+
+def check_single_masks(kept, seeds, T):
+    for run, found in zip(seeds, kept, strict=True):
+        masks = Masks(run[:2], run[2].astype(jnp.int32))
+        given = masks._replace(single=jnp.asarray(found))
+        places = ((EMBEDDING, RATES.embedding, T), (OUTPUT, RATES.output, 0), (OUTPUT, 0.3, 1))
+        for kind, rate, place in places:
+            wanted = masks.columns_of_examples(kind, rate, place, 9, 64)
+            np.testing.assert_array_equal(
+                given.columns_of_examples(kind, rate, place, 9, 64), wanted
+            )
+        wanted = masks.heads_at(RATES.attention, T, 9, 16)
+        np.testing.assert_array_equal(given.heads_at(RATES.attention, T, 9, 16), wanted)
+
+
 def test_the_two_pieces_of_the_table_are_its_numbers():
     """To 16 bits; the way back to the order of columns is that of `Tokens::make`."""
     position, embed = (
@@ -163,6 +185,7 @@ def test_every_macro_of_the_source_is_given():
         ({"d": 32}, {"embedding": 0.1}, "d = 64"),
         ({"layer_norm": False}, {"embedding": 0.1}, "LayerNorm"),
         ({}, {"embedding": 0.5}, "below"),
+        ({}, {"embedding": 0.1, "output": 0.5}, "below"),
         ({}, {"output": 0.1}, "attention or embedding"),
     ],
 )
@@ -201,3 +224,14 @@ def test_the_kernels_give_sums_and_gradients(m, T, spread):
     moved = jax.jit(jax.vmap(one))(*jax.tree.map(lambda x: x[order], given))
     for a, b in zip(jax.tree.leaves((found, gradient)), jax.tree.leaves(moved), strict=True):
         np.testing.assert_array_equal(np.asarray(a)[order], np.asarray(b))
+
+
+@on_hopper
+def test_the_kernel_gives_the_masks_of_single_places():
+    seeds = jnp.array([[1, 2, 3], [4, 5, 6]], jnp.uint32)
+
+    def one(seeds):
+        masks = Masks(seeds[:2], seeds[2].astype(jnp.int32))
+        return token_kernel.kernel_masks(masks, 9, 131, RATES).single
+
+    check_single_masks(np.asarray(jax.jit(jax.vmap(one))(seeds)), seeds, 131)

@@ -53,6 +53,8 @@ extern "C" void launch(const char* name, int grid_x, int grid_y, void** argument
     job = [] { forward(COMMON, at<int>(5), F(6), F(7), F(8), F(9)); };
   else if (!std::strcmp(name, "backward_U"))
     job = [] { backward_U(COMMON, F(5), F(6), F(7), F(8), at<int>(9), F(10), at<uint4>(11)); };
+  else if (!std::strcmp(name, "single_masks"))
+    job = [] { single_masks(at<unsigned>(0), at<int>(1), F(2)); };
   else
     job = [] {
       backward_table(at<uint4>(0), at<uint4>(1), at<unsigned>(2), at<int>(3), at<unsigned>(4), F(5),

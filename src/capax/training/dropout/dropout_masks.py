@@ -30,10 +30,15 @@ _DITHER = 0x9E3779B9
 
 
 class Masks(NamedTuple):
-    """The masks of one step of one run."""
+    """The masks of one step of one run.
+
+    single: masks of single places of every example, where a kernel has made them: columns of [CLS],
+    of the attention's output and of the MLP's, then the heads' weights on [CLS].
+    """
 
     key: UInt32[Array, "2"]
     step: Int[Array, ""]
+    single: Bool[Array, "m n"] | None = None
 
     def columns(
         self, kind: int, rate: float, example: Array, places: Int[Array, "n"], d: int
@@ -51,12 +56,17 @@ class Masks(NamedTuple):
         self, kind: int, rate: float, place: int, m: int, d: int
     ) -> Bool[Array, "m d"]:
         """The same at one place of each of m examples."""
+        if self.single is not None:
+            first = 0 if kind == EMBEDDING else (1 + place) * d
+            return self.single[:, first : first + d]
         places = jnp.full(1, place, jnp.int32)
         one = lambda i: self.columns(kind, rate, i, places, d)[0]  # noqa: E731
         return jax.vmap(one)(jnp.arange(m, dtype=jnp.int32))
 
     def heads_at(self, rate: float, t: int, m: int, H: int) -> Bool[Array, "m H"]:
         """Which heads of each of m examples keep their weight on position t."""
+        if self.single is not None:
+            return self.single[:, -H:]
         one = lambda i: self.heads(rate, i, t + 1, H, t // 16)[:, t % 16]  # noqa: E731
         return jax.vmap(one)(jnp.arange(m, dtype=jnp.int32))
 

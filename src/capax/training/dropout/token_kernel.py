@@ -35,7 +35,7 @@ def not_covered(spec: TransformerSpec, dropout: DropoutSpec) -> str | None:
     """What the kernels are not written for, in one line; None if they cover these runs."""
     if (spec.d, spec.heads, spec.alphabet) != (_WIDTH, _HEADS, 2) or not spec.layer_norm:
         return f"only d = {_WIDTH}, {_HEADS} heads, bits and LayerNorm"
-    if max(dropout.attention, dropout.embedding) >= _MOST_DROPPED:
+    if max(dropout.attention, dropout.embedding, dropout.output) >= _MOST_DROPPED:
         return f"only dropout below {_MOST_DROPPED}"
     if not dropout.attention and not dropout.embedding:
         return "only dropout of attention or embedding"
@@ -68,9 +68,9 @@ def _trouble(dropout: DropoutSpec, device: jax.Device) -> str | None:
 def macros_of(dropout: DropoutSpec) -> tuple[str, ...]:
     """What the source leaves open."""
     values: dict[str, str] = {"EPSILON": f"{scaled_epsilon(dropout.embedding)!r}f"}
-    for name, rate in (("EMBEDDING", dropout.embedding), ("ATTENTION", dropout.attention)):
-        whole, part = thresholds(rate)
-        values |= {f"{name}_WHOLE": f"{whole}u", f"{name}_PART": f"{part}u"}
+    for name in ("embedding", "attention", "output"):
+        whole, part = thresholds(getattr(dropout, name))
+        values |= {f"{name.upper()}_WHOLE": f"{whole}u", f"{name.upper()}_PART": f"{part}u"}
     return tuple(f"-D{name}={value}" for name, value in values.items())
 
 
@@ -100,11 +100,20 @@ def kernel_sums(used: Shaped[Array, "m"]) -> Callable[..., TokenSums]:
     ) -> TokenSums:
         assert layer_norm, "the kernels are written for LayerNorm"
         number = jnp.sum(used > 0, dtype=jnp.int32)
-        seeds = jnp.concatenate([masks.key, masks.step.astype(jnp.uint32)[None]])
-        fixed = (pack(bits), number, seeds)
+        fixed = (pack(bits), number, _seeds(masks))
         return TokenSums(*_sums(ptx(dropout), position, embed, U, fixed))
 
     return sums
+
+
+def kernel_masks(masks: Masks, m: int, T: int, dropout: DropoutSpec) -> Masks:
+    """These masks, with those of single places of m examples made by a kernel."""
+    kept = _batched(_single_masks, ptx(dropout), m, T)(_seeds(masks))
+    return masks._replace(single=kept > 0)
+
+
+def _seeds(masks: Masks) -> UInt32[Array, "3"]:
+    return jnp.concatenate([masks.key, masks.step.astype(jnp.uint32)[None]])
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -151,8 +160,8 @@ def packed_table(position: Array, embed: Array) -> UInt32[Array, "2 T d"]:
 
 
 @functools.cache
-def _batched(launch: Callable[..., Any], source: str) -> Callable[..., Any]:
-    return one_launch(functools.partial(launch, source))
+def _batched(launch: Callable[..., Any], *first: Any) -> Callable[..., Any]:
+    return one_launch(functools.partial(launch, *first))
 
 
 def _forward(source: str, table: Array, U: Array, words: Array, used: Array, seeds: Array) -> Any:
@@ -179,6 +188,13 @@ def _backward_table(source: str, table: Array, factors: Array, *rest: Array) -> 
     arguments = (table, factors, *rest, _sizes(table, rest[0]))
     shapes = [(B, d, T), (B, blocks, d)]
     return _call(source, "backward_table", (B, blocks), shared, shapes, arguments)
+
+
+def _single_masks(source: str, m: int, T: int, seeds: Array) -> Any:
+    B = len(seeds)
+    shapes = [(B, m, 3 * _WIDTH + _HEADS)]
+    arguments = (seeds, jnp.array([m, T], jnp.int32))
+    return _call(source, "single_masks", (B, -(-m // _WARPS)), 0, shapes, arguments)[0]
 
 
 def _chunks_bytes() -> int:

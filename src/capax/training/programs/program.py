@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, UInt8, UInt32
 from capax.attention.transformer import TransformerSpec
 from capax.training.dropout.dropout_masks import Masks
 from capax.training.dropout.dropped_network import dropped_logits
-from capax.training.dropout.token_kernel import kernel_sums
+from capax.training.dropout.token_kernel import kernel_masks, kernel_sums
 from capax.training.fused.step import fused_step, pack
 from capax.training.specs.trial_specs import NOTHING_DROPPED, DropoutSpec, OptimiserSpec
 from capax.training.steps.gradient_pieces import in_pieces
@@ -167,7 +167,10 @@ def _dropping(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, A
     def step(carry: Any, _: None) -> tuple[Any, None]:
         params, state, number = carry
         batch = (data.bits, data.y, used) if full else _fresh_bits(program, lane, number)
-        gradient = jax.grad(loss)(params, batch, Masks(lane.key, number))
+        masks = Masks(lane.key, number)
+        if program.fused:
+            masks = kernel_masks(masks, len(batch[0]), path.spec.T, program.dropout)
+        gradient = jax.grad(loss)(params, batch, masks)
         with jax.numpy_dtype_promotion("standard"):
             updates, state = optimiser.update(gradient, state, params)
             params = optax.apply_updates(params, updates)

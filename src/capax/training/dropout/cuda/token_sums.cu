@@ -1,8 +1,9 @@
-// Sums over tokens under dropout, and their gradient: three kernels.
+// Sums over tokens under dropout, and their gradient: three kernels; and masks of single places.
 //
 //   forward        a warp is an example: pooled tokens, kept and whole weights, mu of each head
 //   backward_U     the same warps: gradient of U, and what the third kernel reads of each example
 //   backward_table a warp is 16 positions, and goes through all examples: gradient of the table
+//   single_masks   a warp is an example: masks of [CLS], of its weights, and of the two outputs
 //
 // sizes: rows m of a model, T, words of symbols per row. `used`: the rows that are examples; the
 // others give zeros. Models are blockIdx.x. seeds: the two words of the key, and the step.
@@ -334,5 +335,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     float sum = 0.0f;
     for (int i = 0; i < WARPS; i++) sum += sums[i * D + threadIdx.x];
     d_symbol[(static_cast<long long>(blockIdx.x) * gridDim.y + blockIdx.y) * D + threadIdx.x] = sum;
+  }
+}
+
+// Kept or not (1 or 0), for each example: columns of [CLS], of what the attention and of what the
+// MLP add, then the heads' weights on [CLS], which is position T. In XLA every number made all of
+// its Philox call again, and compiling that took most of a program's time.
+constexpr int SINGLE = 3 * D + H;
+extern "C" __global__ void single_masks(const unsigned* seeds, const int* sizes, float* kept) {
+  int m = sizes[0], T = sizes[1];
+  Place at;
+  int example = blockIdx.y * WARPS + at.warp, which = at.lane / 4;
+  if (example >= m || at.lane >= 20) return;
+  Run run = run_of(seeds);
+  float* mine = kept + (static_cast<long long>(blockIdx.x) * m + example) * SINGLE;
+  if (which < 3) {
+    unsigned place = which ? which - 1 : T, kind = which ? OUTPUT : EMBEDDING;
+    uint4 w = philox(make_uint4(place, example, run.step, kind | (at.quad << 8)), run.key0,
+                     run.key1);
+    unsigned below = which ? threshold(w, OUTPUT_WHOLE, OUTPUT_PART)
+                           : threshold(w, EMBEDDING_WHOLE, EMBEDDING_PART);
+    unsigned words[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      unsigned bits = dropped(words[i], below);
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        mine[which * D + 16 * i + 8 * (e >> 1) + 2 * at.quad + (e & 1)] = !is_dropped(bits, e);
+    }
+  } else {
+    unsigned group = at.lane - 12, last = ATTENTION | (T % 8 / 2 << 8) | (group << 10);
+    uint4 w = philox(make_uint4(T / TILE, example, run.step, last), run.key0, run.key1);
+    unsigned below = threshold(w, ATTENTION_WHOLE, ATTENTION_PART);
+    unsigned bits = dropped(T % TILE < 8 ? w.x : w.y, below);
+#pragma unroll
+    for (int i = 0; i < 2; i++) mine[3 * D + group + 8 * i] = !is_dropped(bits, 2 * i + T % 2);
   }
 }

@@ -1,7 +1,7 @@
 // Tokens with dropped numbers, made where they are used. The letters are those of token_sums.py.
 //
-// Macros: EMBEDDING_WHOLE, EMBEDDING_PART, ATTENTION_WHOLE, ATTENTION_PART, the thresholds of
-// dropout_masks.py, and EPSILON of LayerNorm, scaled.
+// Macros: EMBEDDING_WHOLE, EMBEDDING_PART, ATTENTION_WHOLE, ATTENTION_PART, OUTPUT_WHOLE,
+// OUTPUT_PART, the thresholds of dropout_masks.py, and EPSILON of LayerNorm, scaled.
 //
 // Float32 numbers are kept as the sum of two bfloat16 numbers (16 bits); a product of two such sums
 // is three products, all but the one of both remainders.
@@ -14,7 +14,7 @@ constexpr int TILE = 16;                   // positions of a tile
 constexpr int ROW = 16;                    // uint4 per row of the table. In shared memory the parts
                                            // of odd positions are swapped in pairs: neighbouring
                                            // rows are then read from other banks.
-constexpr unsigned EMBEDDING = 0, ATTENTION = 1;
+constexpr unsigned EMBEDDING = 0, ATTENTION = 1, OUTPUT = 2;
 
 struct Place {
   int warp, lane, group, quad;
