@@ -148,7 +148,7 @@ TRUTHS = {
     "sqrt": (SimulatedSpec(threshold=20.0, growth=1.5, exponent=0.5), 0.5),
     "linear": (SimulatedSpec(threshold=40.0, growth=0.06, exponent=1.0), 1.0),
 }
-PLATEAUS = {"flat 0.98": (0.98, 0.98), "flat 0.90": (0.9, 0.9), "falls 1 to 0.81": (1.0, 0.81)}
+PLATEAUS = {"falls 1 to 0.81": (1.0, 0.81), "flat 0.98": (0.98, 0.98), "flat 0.90": (0.9, 0.9)}
 DESIGNS = {
     "5 T, 8 m, 12 trials": (TS, SIZES, 12),
     "7 T, 10 m, 40 trials": (
@@ -218,7 +218,7 @@ def exponents(repeats: int, first: int, processes: int = 1) -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     with Pool(processes) as pool:
-        for design, truth, plateau in itertools.product(DESIGNS, TRUTHS, PLATEAUS):
+        for plateau, design, truth in itertools.product(PLATEAUS, DESIGNS, TRUTHS):
             jobs = [(truth, plateau, design, seed) for seed in range(first, first + repeats)]
             found = list(pool.imap_unordered(judged, jobs, chunksize=4))
             total = sum((counted for counted, _ in found), Counter())

@@ -168,9 +168,9 @@ def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
 
     Where the kernel serves, models run side by side, and as many as the GPU has room for take as
     long as one: slots for the trials of a round with all their restarts, which idle slots train
-    ahead of time. With dropout a step costs in proportion to the models in it, so none is trained
-    ahead of need. In a program that XLA compiles a slot costs the same busy or idle: a quarter as
-    many as a small round has trials, which keeps them busy until the end, and half of a large one.
+    ahead of time. With dropout fewer models fill the GPU. In a program that XLA compiles a slot
+    costs the same busy or idle: a quarter as many as a small round has trials, which keeps them
+    busy until the end, and half of a large one.
     """
     found = Hardware()
     if found.platform == "cpu":
@@ -182,7 +182,7 @@ def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
     half, quarter = 1 << max(3, whole - 1), 1 << max(3, whole - 2)
     every = min(_AT_ONCE, 1 << ((panel.search.round_size * panel.restarts).bit_length() - 1))
     if spec.dropout.is_used and is_written_for(spec, every):
-        return Hardware(slots=min(_WITH_DROPOUT, every), ahead=False)
+        return Hardware(slots=min(_WITH_DROPOUT, every))
     if is_written_for(spec, every):
         return Hardware(slots=every)
     return Hardware(slots=min(MAX_SLOTS, half if half >= MANY else quarter))

@@ -17,7 +17,8 @@ _DRIVER = Path("/dev/nvidiactl")
 _CONTROL = "nvidia-cuda-mps-control"
 _PIPE = "CUDA_MPS_PIPE_DIRECTORY"
 _MEMORY = 0.92  # of a GPU, for all processes together: every one of them has a context besides
-_LEAST = 50  # no part of the memory is smaller than the largest divided by this
+_LEAST = 50  # no part of the memory is smaller than the largest divided by this,
+_SHORT = 500  # or than the part of this T: a model of short inputs has activations that do not shrink
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Shares:
 
     def __init__(self, lengths: Sequence[int], at_once: int, shared: dict[str, str]) -> None:
         self._shared, self._gpu = shared, has_gpu()
-        least = max(lengths, default=1) / _LEAST
+        largest_T = max(lengths, default=1)
+        least = max(largest_T / _LEAST, min(largest_T, _SHORT))
         self._weights = {T: max(T, least) for T in lengths}
         largest = sorted((self._weights[T] for T in lengths), reverse=True)
         self._sum = sum(largest[:at_once])
