@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from capax.boolean.functions import MAX_SPARSITY, SparseFunction, check_support, row_weights
+from capax.boolean.functions import (
+    SparseFunction,
+    check_support,
+    most_positions,
+    row_weights,
+)
 from capax.errors import require
 
 
@@ -70,22 +75,28 @@ def constant(c: float | int, T: int | None = None) -> SparseFunction:
 
 
 def from_table(
-    table: Sequence[float | int] | np.ndarray | int, support: Sequence[int], T: int | None = None
+    table: Sequence[float | int] | np.ndarray | int,
+    support: Sequence[int],
+    T: int | None = None,
+    alphabet: int = 2,
 ) -> SparseFunction:
-    """f from its 2^s values in row order, or from an integer whose bit k is the value in row k."""
-    positions = check_support(support, T)
-    if not isinstance(table, int):
-        return SparseFunction(positions, np.asarray(table, dtype=np.float64), T)
-    return SparseFunction(positions, table_from_integer(table, len(positions)), T)
+    """f from its M^s values in row order, or from an integer whose bit k is the value in row k."""
+    positions = check_support(support, T, alphabet)
+    if isinstance(table, int):
+        rows = table_from_integer(table, len(positions), alphabet)
+    else:
+        rows = np.asarray(table, dtype=np.float64)
+    return SparseFunction(positions, rows, T, alphabet=alphabet)
 
 
-def table_from_integer(number: int, s: int) -> np.ndarray:
-    """The 2^s bits of `number`, lowest first. Raises unless 0 <= number < 2^(2^s)."""
-    require(0 <= s <= MAX_SPARSITY, "s", f"0 <= s <= {MAX_SPARSITY}", s)
-    rows = 1 << s
+def table_from_integer(number: int, s: int, alphabet: int = 2) -> np.ndarray:
+    """The M^s bits of `number`, lowest first. Raises unless 0 <= number < 2^(M^s)."""
+    most = most_positions(alphabet)
+    require(0 <= s <= most, "s", f"0 <= s <= {most}", s)
+    rows = alphabet**s
     fits = number >= 0 and number.bit_length() <= rows
     require(fits, "table", f"an integer of at most {rows} bits for s = {s}", f"{number:#x}")
-    raw = np.frombuffer(number.to_bytes(max(1, rows // 8), "little"), dtype=np.uint8)
+    raw = np.frombuffer(number.to_bytes(-(-rows // 8), "little"), dtype=np.uint8)
     return np.unpackbits(raw, bitorder="little")[:rows].astype(np.float64)
 
 

@@ -4,32 +4,52 @@ Grammar, loosest first; positions are 0-based:
     a | b      or
     a ^ b      exclusive or
     a & b      and
-    ~a  !a     not (binds tightest, so ~x1 & x2 is (~x1) & x2)
+    ~a  !a     not (of a whole comparison, so ~x1 & x2 is (~x1) & x2)
+    u == v     equal; also != < <= > >=
     0  1  x7  (a)
     and(a,..)  or(a,..)  xor(a,..) = parity(a,..)  maj(a,..)  not(a)
     thr2(a,..)               at least 2 of the arguments are 1
     sym(0110; a,b,c)         digit k is the value at k ones
     table(0xE8; a,b,c)       bit k of the number is the value in row k = a + 2b + 4c
+    count(a,..)              how many of the conditions hold: count(a,b,c) >= 2
+    count(2; u,..)           how many of the symbols are 2
+    sum(u,..)                the sum of the symbols
 Shorthands on positions 0..s-1: `and3`, `or3`, `parity3`, `xor3`, `maj3`, `thr2of5`.
 
+With an alphabet of M > 2 symbols a variable is one of 0..M-1 and no condition by itself: compare it
+(`x3 == x7`, `x3 >= 2`), count it, or look it up (row k = a + M b + M^2 c of a table).
+
 Nothing is ever executed: a hand-written Pratt parser folds the text into a truth table, kept as
-one Python integer with a bit for each of the 2^n rows.
+one Python integer with a bit for each of the M^n rows (`row_sets`).
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capax.boolean import named_functions
-from capax.boolean.functions import MAX_SPARSITY, SparseFunction, check_support
+from capax.boolean.functions import (
+    MAX_SPARSITY,
+    SparseFunction,
+    check_support,
+    most_positions,
+)
+from capax.boolean.row_sets import COMPARISONS, Rows, RowSets, Term
 from capax.errors import InputError, require, shown
 
 MAX_LENGTH, MAX_DEPTH, MAX_ARGUMENTS, MAX_POSITION = 4096, 40, 64, 10**12
 
-_TOKEN = re.compile(r"\s*(?:(0[xX][0-9a-fA-F]+|[A-Za-z_]+[0-9]*|[0-9]+)|([~!&^|(),;])|(\S))")
+_TOKEN = re.compile(
+    r"\s*(?:(0[xX][0-9a-fA-F]+|[A-Za-z_]+[0-9]*|[0-9]+)|(==|!=|<=|>=|[~!&^|(),;<>])|(\S))"
+)
 TIES = "majority of an even number of bits: a tie counts as 0"
 _SHORTHAND = re.compile(r"(and|or|xor|parity|maj)([0-9]{1,6})|thr([0-9]{1,6})of([0-9]{1,6})")
 _VARIABLE, _THRESHOLD = re.compile(r"[xX]([0-9]+)"), re.compile(r"thr([0-9]+)")
+_WANTED_ATOM = "formula: wanted a variable such as x0, 0, 1, a function or '(' at column {}, got {}"
+_HEADS = {
+    "table": (r"0[xX][0-9a-fA-F]+", "a number such as 0xE8"),
+    "sym": (r"[01]+", "digits 0 and 1"),
+    "count": (r"[0-9]{1,7}", "a symbol such as 2"),
+}
 _POWER = {"|": 1, "^": 2, "&": 3}
 _NAMED = {
     "and": named_functions.conjunction,
@@ -40,11 +60,12 @@ _NAMED = {
 }
 
 
-def parse(text: str, T: int | None = None) -> SparseFunction:
+def parse(text: str, T: int | None = None, *, alphabet: int = 2) -> SparseFunction:
     """The function a formula denotes, on its exact support (sorted), with notes on dropped bits.
 
-    Raises `InputError` with the column of the mistake; for a position >= T; for more than 20
-    distinct variables; for a text longer than 4096 characters or nested deeper than 40.
+    `alphabet`: the number M of symbols that a variable can be. Raises `InputError` with the column
+    of the mistake; for a position >= T; for more than 20 distinct variables (M^s > 2^20); for a
+    text longer than 4096 characters or nested deeper than 40.
 
     Examples:
         >>> import capax
@@ -54,15 +75,17 @@ def parse(text: str, T: int | None = None) -> SparseFunction:
     """
     require(len(text) <= MAX_LENGTH, "formula", f"at most {MAX_LENGTH} characters", len(text))
     shorthand = _SHORTHAND.fullmatch(text.strip())
+    most = most_positions(alphabet)
     if shorthand:
+        wanted = f"conditions such as x0 == 1 for an alphabet of {alphabet} symbols"
+        require(alphabet == 2, "formula", wanted, shorthand.group())
         return _shorthand(shorthand, T)
     tokens = _tokens(text)
     positions = sorted({p for p in map(_position, tokens) if p is not None})
-    wanted = f"at most {MAX_SPARSITY} distinct variables"
-    require(len(positions) <= MAX_SPARSITY, "formula", wanted, len(positions))
-    check_support(positions, T)
-    parser = _Parser(tokens, _Rows(positions))
-    f = named_functions.from_table(parser.whole(), positions, T).relevant()
+    require(len(positions) <= most, "formula", f"at most {most} distinct variables", len(positions))
+    check_support(positions, T, alphabet)
+    parser = _Parser(tokens, RowSets(positions, alphabet))
+    f = named_functions.from_table(parser.whole(), positions, T, alphabet).relevant()
     return replace(f, notes=(*f.notes, TIES)) if parser.has_ties else f
 
 
@@ -108,53 +131,26 @@ def _position(token: _Token) -> int | None:
     return position
 
 
-class _Rows:
-    """Truth tables over n fixed variables, as integers of 2^n bits."""
+@dataclass(frozen=True)
+class _Number:
+    """A term that was read where its first token stands; a condition is made of it on demand."""
 
-    def __init__(self, positions: Sequence[int]) -> None:
-        self.size = 1 << len(positions)
-        self.full = (1 << self.size) - 1
-        self.variables = {p: self._variable(i) for i, p in enumerate(positions)}
+    term: Term
+    token: _Token
 
-    def _variable(self, i: int) -> int:
-        """Row r is bit i of r: 2^i zeros, then 2^i ones, repeated (by doubling)."""
-        width = 1 << (i + 1)
-        pattern = ((1 << (width // 2)) - 1) << (width // 2)
-        while width < self.size:
-            pattern |= pattern << width
-            width *= 2
-        return pattern
 
-    def by_count(self, values: Sequence[bool], arguments: Sequence[int]) -> int:
-        """values[number of true arguments], from at_least[k] = "at least k are true"."""
-        at_least = [self.full, *(0 for _ in arguments), 0]
-        for done, x in enumerate(arguments):
-            for k in range(done + 1, 0, -1):
-                at_least[k] |= at_least[k - 1] & x
-        exactly = (at_least[k] ^ at_least[k + 1] for k, value in enumerate(values) if value)
-        return sum(exactly)  # disjoint sets of rows: the sum is their union
-
-    def by_table(self, number: int, arguments: Sequence[int]) -> int:
-        """Shannon expansion on the last argument; constant halves end at once."""
-        half = 1 << len(arguments) >> 1
-        if number == 0:
-            return 0
-        if number == (1 << (1 << len(arguments))) - 1:
-            return self.full
-        low = self.by_table(number & ((1 << half) - 1), arguments[:-1])
-        high = self.by_table(number >> half, arguments[:-1])
-        return low ^ (arguments[-1] & (low ^ high))
+_Value = Rows | _Number
 
 
 class _Parser:
-    """Pratt parser over a token list; every method returns a truth table."""
+    """Pratt parser over a token list; conditions are sets of rows, everything else is a number."""
 
-    def __init__(self, tokens: list[_Token], rows: _Rows) -> None:
+    def __init__(self, tokens: list[_Token], rows: RowSets) -> None:
         self.tokens, self.rows, self.at, self.depth = tokens, rows, 0, 0
         self.has_ties = False
 
-    def whole(self) -> int:
-        result = self.expression(0)
+    def whole(self) -> Rows:
+        result = self.condition(self.expression(0))
         self.take("", "an operator or the end")
         return result
 
@@ -169,47 +165,68 @@ class _Parser:
     def peek(self) -> str:
         return self.tokens[min(self.at, len(self.tokens) - 1)].text
 
-    def expression(self, power: int) -> int:
+    def condition(self, value: _Value) -> Rows:
+        """A number is a condition when it is 0 or 1 in every row."""
+        if isinstance(value, int):
+            return value
+        term, token = value.term, value.token
+        if set(term) <= {0, 1}:
+            return term.get(1, 0)
+        if not token.text[0].isalpha():
+            raise InputError(_WANTED_ATOM.format(token.column, shown(token.text)))
+        many = f" (one of {self.rows.alphabet} symbols)" if _position(token) is not None else ""
+        raise InputError(
+            f"formula: wanted a condition such as {token.text} == 1 at column {token.column}, "
+            f"got {shown(token.text)}{many}"
+        )
+
+    def number(self, value: _Value) -> Term:
+        return self.rows.truth(value) if isinstance(value, int) else value.term
+
+    def expression(self, power: int) -> _Value:
         self.depth += 1
         require(self.depth <= MAX_DEPTH, "formula", f"nesting of at most {MAX_DEPTH}", "deeper")
         left = self.operand()
         while _POWER.get(self.peek(), 0) > power:
             operator = self.take(None, "an operator").text
-            right = self.expression(_POWER[operator])
-            if operator == "|":
-                left |= right
-            else:
-                left = left ^ right if operator == "^" else left & right
+            a, b = self.condition(left), self.condition(self.expression(_POWER[operator]))
+            left = a | b if operator == "|" else a ^ b if operator == "^" else a & b
         self.depth -= 1
         return left
 
-    def operand(self) -> int:
-        flip = False
+    def operand(self) -> _Value:
+        flips = 0
         while self.peek() in ("~", "!"):
             self.at += 1
-            flip = not flip
-        value = self.atom()
-        return value ^ self.rows.full if flip else value
+            flips += 1
+        value = self.comparison()
+        if not flips:
+            return value
+        return self.condition(value) ^ (self.rows.full if flips % 2 else 0)
 
-    def atom(self) -> int:
+    def comparison(self) -> _Value:
+        left = self.atom()
+        if self.peek() not in COMPARISONS:
+            return left
+        sign = self.take(None, "a comparison").text
+        return self.rows.compared(self.number(left), sign, self.number(self.atom()))
+
+    def atom(self) -> _Value:
         token = self.take(None, "a variable such as x0, 0, 1, a function or '('")
         position = _position(token)
         if position is not None:
-            return self.rows.variables[position]
-        if token.text in ("0", "1"):
-            return self.rows.full * int(token.text)
+            return _Number(self.rows.variables[position], token)
+        if token.text.isdecimal():
+            return _Number({int(token.text): self.rows.full}, token)
         if token.text == "(":
             inside = self.expression(0)
             self.take(")", "')'")
             return inside
         if self.peek() == "(" and token.text[0].isalpha():
             return self.call(token)
-        raise InputError(
-            f"formula: wanted a variable such as x0, 0, 1, a function or '(' "
-            f"at column {token.column}, got {shown(token.text)}"
-        )
+        raise InputError(_WANTED_ATOM.format(token.column, shown(token.text)))
 
-    def call(self, name: _Token) -> int:
+    def call(self, name: _Token) -> _Value:
         self.take("(", "'('")
         head = self.head(name)
         arguments = [self.expression(0)]
@@ -222,25 +239,42 @@ class _Parser:
         return self.apply(name, head, arguments)
 
     def head(self, name: _Token) -> str:
-        """The part before ';' of table(...) and sym(...)."""
-        if name.text not in ("table", "sym"):
+        """The part before ';' of table(...) and sym(...), and of count(...) where there is one."""
+        after = self.tokens[min(self.at + 1, len(self.tokens) - 1)].text
+        counted = name.text == "count" and after == ";"
+        if name.text not in ("table", "sym") and not counted:
             return ""
         head = self.take(None, "a number").text
-        form = r"0[xX][0-9a-fA-F]+" if name.text == "table" else r"[01]+"
-        example = "a number such as 0xE8" if name.text == "table" else "digits 0 and 1"
+        form, example = _HEADS[name.text]
         require(re.fullmatch(form, head), name.text, example, head)
         self.take(";", "';'")
         return head
 
-    def apply(self, name: _Token, head: str, arguments: list[int]) -> int:
-        n = len(arguments)
+    def apply(self, name: _Token, head: str, arguments: list[_Value]) -> _Value:
+        n, M = len(arguments), self.rows.alphabet
         if name.text == "table":
-            number = int(head, 16)
-            fits = number.bit_length() <= 1 << n
-            require(fits, "table", f"at most {1 << n} bits for {n} arguments", head)
-            return self.rows.by_table(number, arguments)
+            fits = int(head, 16).bit_length() <= M**n
+            require(fits, "table", f"at most {M**n} bits for {n} arguments", head)
+            return self.rows.by_table(int(head, 16), [self.symbol(a) for a in arguments])
+        if name.text == "sum":
+            return _Number(self.rows.added([self.number(a) for a in arguments]), name)
+        if head and name.text == "count":
+            c = int(head)
+            require(c < M, "count", f"a symbol in 0..{M - 1}", c)
+            return _Number(self.rows.count([self.symbol(a).get(c, 0) for a in arguments]), name)
+        found = self.rows.count([self.condition(a) for a in arguments])
+        if name.text == "count":
+            return _Number(found, name)
         self.has_ties |= name.text == "maj" and n % 2 == 0
-        return self.rows.by_count(_values(name, head, n), arguments)
+        values = _values(name, head, n)
+        return sum(rows for k, rows in found.items() if values[k])  # disjoint sets of rows
+
+    def symbol(self, value: _Value) -> Term:
+        """A number that is a symbol in every row."""
+        term = self.number(value)
+        wanted = f"symbols in 0..{self.rows.alphabet - 1}"
+        require(max(term) < self.rows.alphabet, "formula", wanted, max(term))
+        return term
 
 
 def _values(name: _Token, head: str, n: int) -> list[bool]:
@@ -260,6 +294,6 @@ def _values(name: _Token, head: str, n: int) -> list[bool]:
         return [k >= r for k in range(n + 1)]
     least = {"and": n, "or": 1, "maj": n // 2 + 1}
     if word not in least:
-        known = "and, or, xor, parity, maj, not, thr<r>, sym, table"
+        known = "and, or, xor, parity, maj, not, thr<r>, sym, table, count, sum"
         raise InputError(f"formula: unknown function {shown(word)}; known: {known}")
     return [k >= least[word] for k in range(n + 1)]

@@ -29,7 +29,7 @@ from capax.boolean.best_possible.listed_placements import (
 )
 from capax.boolean.best_possible.one_rule_left import probability_as_conjunction
 from capax.boolean.consistent.survivors import survivors_up_to
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.boolean.named_functions import conjunction
 from capax.boolean.random_functions import Key, generator
 from capax.errors import InfeasibleError, InputError, require
@@ -106,6 +106,7 @@ def chances(
     placements. Without noise, version spaces are counted up to 50 K: each entry is too large by at
     most 1/50.
     """
+    only_bits(f)
     require(guesses >= 1, "guesses", "at least 1", guesses)
     require(0.0 <= noise < 0.5, "noise", "0 <= noise < 1/2", noise)
     if noise:

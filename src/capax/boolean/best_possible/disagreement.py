@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import logsumexp
 
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.boolean.traits.bias import row_probabilities
 from capax.boolean.traits.symmetries import Permutation, num_automorphisms, permuted_rows
 from capax.errors import InfeasibleError, require
@@ -54,6 +54,7 @@ def log_num_placements(
 
 def disagreement(f: SparseFunction, r: int, p: float) -> float:
     """q_r = P[f(x_I) != f(x_J)], |I n J| = r, for a symmetric f. Raises unless 0 <= r <= s."""
+    only_bits(f)
     require(f.is_symmetric, "function", "a symmetric function", f)
     require(0 <= r <= f.s, "r", f"an overlap in 0..{f.s}", r)
     return 0.0 if r == f.s else _disagreement(f, p, tuple(range(r)), tuple(range(r)))

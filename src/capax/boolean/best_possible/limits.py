@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from capax.boolean.best_possible.disagreement import check_length, log_binomial, log_num_placements
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.boolean.traits.bias import row_probabilities
 from capax.errors import InfeasibleError, require
 
@@ -40,6 +40,7 @@ def fano(
     `noise`. Fano's inequality for lists with I(I; sample) <= m I(y). Not below 0.
     Raises `InfeasibleError` when the labels carry no information.
     """
+    only_bits(f)
     require(0.0 <= delta < 1.0, "delta", "0 <= delta < 1", delta)
     require(guesses >= 1, "guesses", "at least 1", guesses)
     require(0.0 <= noise <= 0.5, "noise", "0 <= noise <= 1/2", noise)
@@ -80,6 +81,7 @@ def counting_sample_size(
 
 def counting(f: SparseFunction, T: int, m: int) -> float:
     """P[success] <= min(1, values^m / N): m labels take at most 2^m values, N placements wait."""
+    only_bits(f)
     require(m >= 0, "m", "a number of examples >= 0", m)
     log_outcomes = m * math.log(max(1, len(np.unique(f.table))))
     return math.exp(min(0.0, log_outcomes - log_num_placements(f, T)))

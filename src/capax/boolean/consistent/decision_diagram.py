@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Level:
 @functools.lru_cache(maxsize=256)
 def decision_diagram(f: SparseFunction) -> tuple[Level, ...]:
     """The s levels of f, root first. A constant f is decided at once and has only empty levels."""
+    only_bits(f)
     nodes = [] if _is_constant(f.table) else [f.table]
     levels = []
     for _ in range(f.s):

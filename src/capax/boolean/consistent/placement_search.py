@@ -16,7 +16,7 @@ import numpy as np
 
 from capax.boolean.consistent.decision_diagram import Edge, Level, decision_diagram
 from capax.boolean.consistent.packing import Budget, pack
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.boolean.traits.symmetries import (
     canonical_placements,
     coset_automorphisms,
@@ -47,6 +47,7 @@ def consistent_placements(
 
     Every variable of f must be relevant. Raises `InfeasibleError` beyond `max_work` words.
     """
+    only_bits(f)
     if f.s == 0:
         yield np.empty((int((f.table[0] == y).all()), 0), dtype=np.int64)
         return

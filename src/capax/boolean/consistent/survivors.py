@@ -12,7 +12,7 @@ import numpy as np
 
 from capax.boolean.consistent.conjunctions import conjunction_placements
 from capax.boolean.consistent.placement_search import consistent_placements
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.boolean.named_functions import conjunction, disjunction
 from capax.errors import require
 
@@ -62,6 +62,7 @@ def survivors_up_to(
     f: SparseFunction, X: Any, y: Any, limit: int, *, max_work: int = MAX_WORK
 ) -> np.ndarray:
     """The first `limit` placements [n, s] that agree with the sample; all of V where n < limit."""
+    only_bits(f)
     found: list[np.ndarray] = []
     count = 0
     for block in _blocks(f, *_checked(X, y), max_work):

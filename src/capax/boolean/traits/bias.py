@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 
-from capax.boolean.functions import SparseFunction, row_weights
+from capax.boolean.functions import SparseFunction, only_bits, row_weights
 from capax.errors import InputError, require
 
 Polynomial = list[Fraction]
@@ -22,6 +22,7 @@ def row_probabilities(s: int, p: float) -> np.ndarray:
 
 def bias(f: SparseFunction, p: float) -> float:
     """E[f(x)] for i.i.d. Bernoulli(p) bits; for a Boolean f this is P[f(x) = 1]."""
+    only_bits(f)
     return float(row_probabilities(f.s, p) @ f.table)
 
 
@@ -38,6 +39,7 @@ def balancing_probabilities(f: SparseFunction) -> tuple[float, ...]:
     chain isolates the rest, so that none is missed.
     Raises `InputError` for a real-valued table, or when no p balances f.
     """
+    only_bits(f)
     require(f.is_boolean, "function", "a Boolean function to balance", f)
     chain = _sturm_chain(_square_free(_excess(f)))
     zero, one = Fraction(0), Fraction(1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from capax.boolean.functions import SparseFunction, row_weights
+from capax.boolean.functions import SparseFunction, only_bits, row_weights
 from capax.boolean.traits.bias import row_probabilities
 
 _ROUNDING = 1e-12
@@ -17,6 +17,7 @@ _ROUNDING = 1e-12
 
 def fourier_coefficients(f: SparseFunction) -> Float[np.ndarray, " rows"]:
     """c_S for each of the 2^s subsets S, by the fast Walsh-Hadamard transform (exact for 0/1)."""
+    only_bits(f)
     c = f.table.copy()
     for i in range(f.s):
         pairs = c.reshape(-1, 2, 1 << i)
@@ -37,6 +38,7 @@ def influences(f: SparseFunction, p: float = 0.5) -> Float[np.ndarray, " s"]:
     For a Boolean f: the chance that flipping bit i changes the value; at p = 1/2 it is
     4 sum_{S contains i} c_S^2.
     """
+    only_bits(f)
     weights = row_probabilities(f.s - 1, p) if f.s else np.empty(0)
     pairs = [f.split(i) for i in range(f.s)]
     return np.array([float(weights @ (high - low) ** 2) for low, high in pairs], dtype=np.float64)
@@ -44,6 +46,7 @@ def influences(f: SparseFunction, p: float = 0.5) -> Float[np.ndarray, " s"]:
 
 def sensitivities(f: SparseFunction) -> Int[np.ndarray, " rows"]:
     """For each row, the number of variables whose flip changes the value."""
+    only_bits(f)
     count = np.zeros(f.table.size, dtype=np.int64)
     for i in range(f.s):
         count += f.table != f.table[np.arange(f.table.size) ^ (1 << i)]

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.errors import require
 
 _ROUNDING = 1e-9
@@ -24,6 +24,7 @@ def biased_coefficients(f: SparseFunction, p: float) -> Float[np.ndarray, " rows
 
     One variable at a time: E over x_i of (f_0, f_1) against 1 and against (x_i - p)/sqrt(p q).
     """
+    only_bits(f)
     require(0 < p < 1, "p", "0 < p < 1", p)
     c, q = f.table.copy(), 1 - p
     for i in range(f.s):

@@ -16,7 +16,7 @@ which needs the s columns of I alone, at any T.
 
 import numpy as np
 
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.boolean.random_functions import Key, generator
 
 _FIRST_ROWS = 8
@@ -24,6 +24,7 @@ _FIRST_ROWS = 8
 
 def has_single_swap(f: SparseFunction, X: np.ndarray) -> bool:
     """Does moving one variable of f, placed on its support, leave all its labels on X unchanged?"""
+    only_bits(f)
     g = f.relevant()
     outside = np.ones(X.shape[1], dtype=bool)
     outside[list(f.support)] = False

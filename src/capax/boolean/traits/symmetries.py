@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, only_bits
 from capax.errors import InfeasibleError
 
 MAX_ARRANGEMENTS = 50_000
@@ -36,6 +36,7 @@ def swap_classes(f: SparseFunction) -> tuple[tuple[int, ...], ...]:
 
     Being swappable is an equivalence relation: (a c) = (a b)(b c)(a b).
     """
+    only_bits(f)
     classes: list[list[int]] = []
     for i in range(f.s):
         home = next((group for group in classes if _swappable(f, group[0], i)), None)
