@@ -125,7 +125,7 @@ def test_float32_outputs_keep_the_margin_that_is_promised(tmp_path, formula, enc
     out = outputs(made.model, bits).astype(np.float64)
     assert np.asarray(made.model.W_K).dtype == np.float32
     f = made.construction.function
-    y = f.table[worst_case.rows_of(bits, f.support)]
+    y = f.table[worst_case.rows_of(bits, f)]
     target, cut = (2 * y - 1, 0.0) if made.certificate.mlp_units == 0 else (y, 0.5)
     margin = np.where(y > 0.5, out - cut, cut - out).min()
     assert verdict.float32.decided and verdict.float32.margin <= margin

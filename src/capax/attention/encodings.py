@@ -2,7 +2,7 @@
 
 | encoding | token x_t | d |
 |---|---|---|
-| `DeterministicPositions` | E_{b_t} + P_t, all of P, E, v_CLS orthonormal | T + 3 |
+| `DeterministicPositions` | E_{b_t} + P_t, all of P, E, v_CLS orthonormal | T + M + 1 |
 | `TrainablePositions` | E_{b_t} + P_t, any vectors | any |
 | `BagOfVectors` | b_t v_t | any |
 | `OrthonormalBag` | b_t v_t, orthonormal v_t and v_CLS | T + 1 |
@@ -50,26 +50,29 @@ def coherence(codes: Float[Array, "n d"], block: int = 1024) -> float:
 
 
 class DeterministicPositions(eqx.Module):
-    """x_t = E_{b_t} + P_t in the orthonormal basis P_0..P_{T-1}, E_0, E_1, v_CLS; d = T + 3.
+    """x_t = E_{b_t} + P_t in the orthonormal basis P_0..P_{T-1}, E_0..E_{M-1}, v_CLS.
 
-    Gives lazy `TwoHotTokens`, so that T = 10^6 is fine.
+    `alphabet` = M, two symbols unless said otherwise; d = T + M + 1. Gives lazy `TwoHotTokens`, so
+    that T = 10^6 is fine.
     """
 
     T: int = eqx.field(static=True)
+    alphabet: int = eqx.field(static=True, default=2)
 
     def __check_init__(self) -> None:
         require(self.T >= 1, "T", "a positive integer", self.T)
+        require(self.alphabet >= 2, "alphabet", "at least 2 symbols", self.alphabet)
 
     @property
     def d(self) -> int:
-        """Width of a token, T + 3."""
-        return self.T + 3
+        """Width of a token, T + M + 1."""
+        return self.T + self.alphabet + 1
 
     def __call__(self, bits: Bits) -> TwoHotTokens:
         T = self.T
         position = jnp.arange(T, dtype=jnp.int32)
-        symbol = T + as_bits(bits, T)
-        return _with_cls(position, symbol, T + 2, self.d)
+        symbol = T + as_bits(bits, T, self.alphabet)
+        return _with_cls(position, symbol, self.d - 1, self.d)
 
 
 class OrthonormalBag(eqx.Module):

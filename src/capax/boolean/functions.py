@@ -127,6 +127,13 @@ class SparseFunction:
         require(len(support) == self.s, "support", f"{self.s} positions", support)
         return replace(self, support=tuple(int(x) for x in support), T=T)
 
+    def in_order(self) -> "SparseFunction":
+        """The same function with its variables in increasing order."""
+        order = sorted(range(self.s), key=self.support.__getitem__)
+        axes = self.table.reshape((self.alphabet,) * self.s)  # axis s-1-i is variable i
+        table = axes.transpose([self.s - 1 - i for i in reversed(order)]).reshape(-1)
+        return replace(self, support=tuple(sorted(self.support)), table=table)
+
     def __eq__(self, other: object) -> bool:
         """Same support in the same order, same table, same T; notes do not count."""
         if not isinstance(other, SparseFunction):

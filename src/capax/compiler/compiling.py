@@ -34,14 +34,14 @@ class Compiled(NamedTuple):
 
     def _repr_html_(self) -> str:
         """The network in a notebook: its function, its error and its norms."""
-        claims = self.certificate
+        claims, inputs = self.certificate, self.certificate.num_inputs
         margin = "none" if claims.margin is None else f">= {claims.margin:.4g}"
         norms = ", ".join(f"{k} {v['frobenius']:.4g}" for k, v in claims.norms.items())
         rows = (
             ("function", claims.function),
             ("T", claims.T),
             ("construction", f"{claims.family}, {claims.mlp_units} MLP units"),
-            ("wrong decisions", "none to make" if claims.margin is None else f"0 of 2^{claims.T}"),
+            ("wrong decisions", "none to make" if claims.margin is None else f"0 of {inputs}"),
             ("margin", margin),
             ("output", f"within {claims.worst_case_error:.4g} of its target on all inputs"),
             ("Frobenius norms", norms),
@@ -62,11 +62,13 @@ def compile(
     eps: float | None = None,
     dim: int | None = None,
     dtype: Any = None,
+    alphabet: int | None = None,
 ) -> Compiled:
     """The cheapest bounded-norm Transformer head that computes `function` on T bits.
 
     Arguments: `function` = a formula (`maj(x1, x5, x9)`) or a `SparseFunction`, real-valued ones
-    included; `T` = context length; `encoding` = deterministic, trainable, bag or incoherent;
+    included; `T` = context length; `alphabet` = number of symbols of a token (2: bits; a
+    `SparseFunction` brings its own); `encoding` = deterministic, trainable, bag or incoherent;
     `family` = auto, monotone-symmetric, linear-threshold, symmetric or general; `eps` = allowed
     uniform error of the output (None: exact mode, every decision right); `dim` = length of
     incoherent codes; `dtype` of the model (default: float64 where JAX has it on, else float32; the
@@ -78,24 +80,25 @@ def compile(
         >>> float(compiled.model(np.array([1, 0, 1, 0, 0]))) > 0
         True
     """
-    f = understood(function, T)
+    f = understood(function, T, alphabet)
     construction = choose(f, encoding, family, eps, dim)
     model = assemble(construction, _precision(dtype))
     return Compiled(model, certify(construction, formula_of(function, f), eps), construction)
 
 
-def understood(function: str | SparseFunction, T: int | None) -> SparseFunction:
+def understood(
+    function: str | SparseFunction, T: int | None, alphabet: int | None = None
+) -> SparseFunction:
     """The function on its exact support, with T set."""
     length = T if T is not None or isinstance(function, str) else function.T
     require(length is not None, "T", "a context length", length)
     whole = isinstance(length, int | np.integer) and not isinstance(length, bool)
     require(whole and 1 <= length <= MAX_T, "T", f"an integer in 1..{MAX_T}", length)
-    f = (
-        parse(function, length)
-        if isinstance(function, str)
-        else function.on(function.support, length)
-    )
-    return f.relevant()
+    if isinstance(function, str):
+        return parse(function, length, alphabet=2 if alphabet is None else alphabet).relevant()
+    own = function.alphabet
+    require(alphabet in (None, own), "alphabet", f"{own}, that of the function", alphabet)
+    return function.on(function.support, length).relevant()
 
 
 def formula_of(function: str | SparseFunction, f: SparseFunction) -> str:

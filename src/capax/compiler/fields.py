@@ -1,5 +1,6 @@
 """What a certificate says about the function and the shape of the network, against the weights."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from capax.attention import (
     TrainablePositions,
 )
 from capax.boolean import SparseFunction, parse
+from capax.boolean.symbol_classes import on_classes, symbol_classes
 from capax.compiler.compiling import formula_of
 from capax.compiler.construction.families import FAMILIES, Refusal, scalar_problem
 from capax.compiler.construction.general import MAX_GENERAL_SPARSITY
@@ -20,7 +22,7 @@ from capax.compiler.proof.certificate import statements_of, table_text, target_o
 from capax.compiler.proof.claims import Claim, equal, near
 from capax.compiler.proof.norm_table import paper_bounds_of
 from capax.compiler.proof.sample_size import DELTA, TARGET_ERROR
-from capax.compiler.proof.tables import Model
+from capax.compiler.proof.tables import Model, alphabet_of
 from capax.errors import InputError
 
 ENCODING_NAMES: dict[type, str] = {
@@ -57,7 +59,8 @@ def function_claim(claims: dict[str, Any], f: SparseFunction) -> Claim:
         return equal("function", text, formula_of(f, f))
     found = formula_of(f, f)
     try:
-        same = isinstance(text, str) and parse(text, f.T).relevant() == f.relevant()
+        same = isinstance(text, str)
+        same = same and parse(text, f.T, alphabet=f.alphabet).relevant() == f.relevant()
     except InputError:
         same = False
     return Claim("function", "=", text, found, "proved" if same else "refuted")
@@ -72,7 +75,7 @@ def table_claim(claims: dict[str, Any], f: SparseFunction, shown: list[int | Non
     wrong = [a is not None and a != b for a, b in zip(shown, table, strict=True)]
     unknown = [row for row, value in enumerate(shown) if value is None]
     if any(wrong):
-        sure = SparseFunction(f.support, np.array([float(bool(x)) for x in shown]), f.T)
+        sure = replace(f, table=np.array([float(bool(x)) for x in shown]))
         return Claim("table", "=", claimed, table_text(sure), "refuted")
     if unknown:
         return Claim("table", "=", claimed, f"open in {len(unknown)} rows", "unproved")
@@ -90,12 +93,14 @@ def possible_families(model: Model, f: SparseFunction) -> list[str]:
     """A scalar read-out needs a threshold, the symmetric MLP two head outputs and a symmetric f."""
     if f.s == 0:
         return list(FAMILIES)
+    g = on_classes(f, symbol_classes(f))
+    bits = g.alphabet == 2
     if isinstance(model, ClsScalar):
         names = ("monotone-symmetric", "linear-threshold")
-        return [name for name in names if not isinstance(scalar_problem(name, f), Refusal)]
+        return [name for name in names if not isinstance(scalar_problem(name, g), Refusal)]
     wide = model.W_V.shape[1]
-    symmetric = wide == 2 and literal_form(f) is not None
-    general = wide == f.s + 1 and f.s <= MAX_GENERAL_SPARSITY
+    symmetric = bits and wide == 2 and literal_form(g) is not None
+    general = wide == f.s + (1 if bits else 2) and g.table.size <= 1 << MAX_GENERAL_SPARSITY
     pairs = (("symmetric", symmetric), ("general", general))
     return [name for name, fits in pairs if fits]
 
@@ -104,7 +109,8 @@ def size_claims(claims: dict[str, Any], model: Model, f: SparseFunction) -> list
     """T, s, d and the number of hidden units."""
     units = 0 if isinstance(model, ClsScalar) else int(model.b_1.size)
     found = {"T": model.T, "s": f.s, "d": model.encoding.d, "mlp_units": units}
-    return [equal(name, claims.get(name), value) for name, value in found.items()]
+    done = [equal(name, claims.get(name), value) for name, value in found.items()]
+    return [*done, equal("alphabet", claims.get("alphabet", 2), alphabet_of(model))]
 
 
 def paper_claims(

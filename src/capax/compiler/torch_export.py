@@ -14,6 +14,7 @@ from capax.attention import (
     Transformer,
 )
 from capax.compiler.construction.assemble import Model
+from capax.compiler.proof.tables import alphabet_of
 from capax.errors import InputError
 
 try:
@@ -48,7 +49,7 @@ class CompiledModule(torch.nn.Module):
         for name, array in arrays.items():
             tensor = torch.tensor(np.asarray(array, dtype=np.float64), dtype=dtype)
             self.register_parameter(name, torch.nn.Parameter(tensor))
-        self.register_buffer("rows", torch.tensor(rows))  # [T, 2 bits, 2 rows]
+        self.register_buffer("rows", torch.tensor(rows))  # [T, symbols, 2 rows]
 
     def forward(self, bits: torch.Tensor) -> torch.Tensor:
         keys, values = self.K_rows, self.V_rows  # [R, r], [R, k]; the last row is zero
@@ -115,10 +116,11 @@ def _embedding(model: Model) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndar
         off = np.stack([np.full(T, none), np.full(T, none)], axis=1)
         on = np.stack([position, np.full(T, none)], axis=1)
         return np.eye(1, T + 1, T)[0], {}, np.stack([off, on], axis=1)
-    symbols = [np.stack([position, np.full(T, T + bit)], axis=1) for bit in (0, 1)]
+    each = range(alphabet_of(model))
+    symbols = [np.stack([position, np.full(T, T + c)], axis=1) for c in each]
     rows = np.stack(symbols, axis=1)
     if isinstance(code, DeterministicPositions):
-        return np.eye(1, T + 3, T + 2)[0], {}, rows
+        return np.eye(1, code.d, code.d - 1)[0], {}, rows
     if isinstance(code, IncoherentCodes):
         table = np.asarray(code.codes, np.float64)
         return table[T + 2], {"W_E": table}, rows

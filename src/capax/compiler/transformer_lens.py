@@ -33,6 +33,7 @@ from capax.attention import (
 )
 from capax.compiler.compiling import Compiled
 from capax.compiler.construction.assemble import Model, assemble
+from capax.compiler.proof.tables import alphabet_of
 from capax.compiler.trained_lens import trained_to_lens
 from capax.errors import InfeasibleError, InputError, require
 from capax.files import write_atomically
@@ -55,6 +56,7 @@ def to_transformer_lens(model: Model | Transformer) -> tuple[dict[str, Any], Sta
     """
     if isinstance(model, Transformer):
         return trained_to_lens(model)
+    require(alphabet_of(model) == 2, "alphabet", "2 (bits)", alphabet_of(model))
     symbols, positions = _embeddings(model)
     d, k = model.encoding.d, _head_width(model)
     wide = d + k + 1

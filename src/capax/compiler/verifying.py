@@ -23,12 +23,12 @@ from capax.compiler.proof.claims import Claim, at_least, at_most, equal, is_numb
 from capax.compiler.proof.float32 import Float32Margin, float32_margin
 from capax.compiler.proof.norm_table import measured_norms, norm_error
 from capax.compiler.proof.sample_size import capacity_report, capacity_routes, sample_sizes
-from capax.compiler.proof.tables import HeadTables, Model, head_tables
+from capax.compiler.proof.tables import HeadTables, Model, alphabet_of, head_tables
 from capax.compiler.proof.worst_case import WorstCase, worst_case
 from capax.compiler.weights_file import WeightsFile, load_compiled
 from capax.errors import CapaxError, InputError
 
-FIELDS = (*Certificate.__dataclass_fields__, "sample_size_for")
+FIELDS = (*(n for n in Certificate.__dataclass_fields__ if n != "alphabet"), "sample_size_for")
 NormTable = dict[str, dict[str, float]]
 ARITHMETIC = "real arithmetic on the stored float64 weights"
 
@@ -53,6 +53,7 @@ class Verification:
     path: str
     function: str
     T: int
+    alphabet: int
     method: str
     arithmetic: str
     worst_case_error: float
@@ -96,7 +97,8 @@ def verify(path: Path | str) -> Verification:
     """
     file = load_compiled(path)
     try:
-        f = function_from(file.claims.get("support"), file.claims.get("table"), file.model.T)
+        table = (file.claims.get("support"), file.claims.get("table"))
+        f = function_from(*table, file.model.T, alphabet_of(file.model))
         tables = head_tables(file.model)
     except InputError as error:
         raise InputError(f"{path}: certificate: {error}") from None
@@ -108,6 +110,7 @@ def verify(path: Path | str) -> Verification:
         path=str(path),
         function=str(file.claims.get("function")),
         T=tables.T,
+        alphabet=tables.alphabet,
         method=found.method,
         arithmetic=ARITHMETIC,
         worst_case_error=found.error_high,

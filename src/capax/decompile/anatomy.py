@@ -98,8 +98,5 @@ def _by_bits(shared: int, missing: int, extra: int) -> Kind:
 
 def _same_or_other(found: Decompiled, target: SparseFunction) -> Kind:
     """Same bits: is it the same function of them?"""
-    f, g = found.function, target.relevant()
-    rows = np.arange(f.table.size)
-    order = [f.support.index(x) for x in g.support]
-    moved = sum(((rows >> i & 1) << j for i, j in enumerate(order)), np.zeros_like(rows))
-    return "target" if (g.table == f.table[moved]).all() else "another function"
+    f, g = found.function.in_order(), target.relevant().in_order()
+    return "target" if np.array_equal(f.table, g.table) else "another function"

@@ -93,6 +93,7 @@ class Decompiled:
             "queries": self.queries,
             "model": self.kind,
             "T": self.function.T,
+            "alphabet": self.function.alphabet,
             "p": self.p,
             "threshold": self.threshold,
         }
@@ -114,7 +115,7 @@ class Decompiled:
             ("bits that matter", f"{bits or 'none'}; share of inputs that a flip changes"),
             ("may be missed", self._missed()),
             ("table", f"lowest consistency {self.table.consistency.min():.1%} over random fillers"),
-            ("agreement", _share(self.agreement, f"fresh inputs, P[bit = 1] = {self.p:.4g}")),
+            ("agreement", _share(self.agreement, f"fresh inputs, {self._law()}")),
         ]
         if self.training is not None:
             rows.append(("training labels", f"{self.training.equal} of {self.training.n}"))
@@ -123,6 +124,11 @@ class Decompiled:
             rows += _certificate_rows(self.certificate)
         asked = f"{self.queries:,}".replace(",", " ")
         return [*rows, ("questions asked", f"{asked}; the same question must get the same answer")]
+
+    def _law(self) -> str:
+        if self.function.alphabet == 2:
+            return f"P[bit = 1] = {self.p:.4g}"
+        return f"{self.function.alphabet} symbols, equally likely"
 
     def _missed(self) -> str:
         left = self.missed
@@ -140,14 +146,19 @@ class Decompiled:
     def _verdict(self) -> str:
         found = self.all_inputs
         if found.status == "proved":
-            told = f"proved on all 2^{self.function.T} inputs, margin at least {found.margin:.4g}"
+            inputs = f"{self.function.alphabet}^{self.function.T}"
+            told = f"proved on all {inputs} inputs, margin at least {found.margin:.4g}"
             if found.as_run is None:
                 return told
             return f"{told} (real arithmetic; as run, off by up to {found.as_run:.2g} on a sample)"
         if found.status == "refuted" and found.counterexample is not None:
-            ones = ", ".join(f"x{t}" for t in found.counterexample[:8])
             more = "..." if len(found.counterexample) > 8 else ""
-            text = f"refuted: wrong where only {ones}{more} are 1"
+            if self.function.alphabet == 2:
+                ones = ", ".join(f"x{t}" for t in found.counterexample[:8])
+                text = f"refuted: wrong where only {ones}{more} are 1"
+            else:
+                shown = ", ".join(map(str, found.counterexample[:8]))
+                text = f"refuted: wrong on the input {shown}{more}"
         elif found.margin is None:
             return f"open ({found.method})"
         else:

@@ -20,7 +20,7 @@ from capax.decompile.reading.influence import (
     find_candidates,
     influences,
     missed,
-    random_bits,
+    random_inputs,
 )
 from capax.decompile.reading.oracle import CELLS, Oracle, attention_of, oracle, same_again
 from capax.decompile.reading.truth_table import TruthTable, read_table
@@ -68,6 +68,7 @@ def decompile(
     delta: float = 0.05,
     effort: Effort = Effort(),
     seed: int = 0,
+    alphabet: int | None = None,
 ) -> Decompiled:
     """Read off the formula that a model computes, and say how true it is.
 
@@ -76,7 +77,9 @@ def decompile(
     the certificate. T: number of bits, where the model does not tell. p: P[bit = 1] of the inputs;
     with data it must be stated, here or by the task of the data, else it is 1/2. threshold: numbers
     above it mean 1 (default: the model's own). delta: failure probability of the certificate, and
-    of every interval. effort: how much is asked.
+    of every interval. effort: how much is asked. alphabet: number of symbols of an input position,
+    where the model does not tell; with more than two, inputs are uniform, p is the chance of each
+    symbol, and there is no certificate from data.
 
     Examples:
         >>> import capax
@@ -84,12 +87,13 @@ def decompile(
         >>> found.support
         (1, 4)
     """
-    asked = oracle(model, T, threshold)
+    asked = oracle(model, T, threshold, alphabet)
     chance, draws = _stated(asked, evidence, p, delta)
+    limit = min(effort.max_support, int(MAX_SUPPORT / np.log2(asked.alphabet) + 1e-9))
     rng = np.random.default_rng(seed)
     _check_repeats(asked, rng, chance)
     found = find_candidates(
-        asked, rng, p=chance, pairs=effort.pairs, limit=effort.max_support,
+        asked, rng, p=chance, pairs=effort.pairs, limit=limit,
         hints=_attended(asked, rng, chance),
     )  # fmt: skip
     table, f = _function(asked, rng, found, chance, effort.fillers)
@@ -132,6 +136,13 @@ def _stated(
     """P[bit = 1] and what is known of rejected training sets; everything given is checked."""
     require(p is None or 0 < p < 1, "p", "a probability in (0, 1)", p)
     require(0 < delta < 1, "delta", "a probability in (0, 1)", delta)
+    if asked.alphabet > 2:
+        even = 1 / asked.alphabet
+        fits = p is None or abs(p - even) < 1e-6
+        require(fits, "p", f"{even:.6g} or nothing: {asked.alphabet} symbols, equally likely", p)
+        bare = evidence is None or evidence.data is None
+        require(bare, "data", "none for a model of more than two symbols", "training data")
+        return even, None
     chance = stated_probability(p, evidence)
     if evidence is None or evidence.data is None:
         return chance, None
@@ -144,7 +155,7 @@ def _stated(
 
 def _check_repeats(asked: Oracle, rng: np.random.Generator, p: float) -> None:
     """A bit is said to matter for certain, which a model that answers at random would break."""
-    X = random_bits(rng, ASKED_TWICE, asked.T, p)
+    X = random_inputs(asked, rng, ASKED_TWICE, p)
     decided = asked(X)
     same_again(asked, X[::-1].copy(), decided[::-1])
 
@@ -155,7 +166,7 @@ def _attended(asked: Oracle, rng: np.random.Generator, p: float) -> tuple[int, .
 
     if not isinstance(asked.model, Transformer):
         return ()
-    X = random_bits(rng, 32, asked.T, p)
+    X = random_inputs(asked, rng, 32, p)
     layers = attention_of(asked.model, X)
     mean = np.max([w.mean(0)[:, :-1].max(0) for w in layers], axis=0)  # [T]
     strong = np.flatnonzero(mean > 3 * mean.mean())
@@ -184,7 +195,7 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
     """
     counted = influences(asked, rng, table.support, p=p, n=1000)
     order = [one.bit for one in sorted(counted, key=lambda one: -one.changed)]
-    X = random_bits(rng, min(4000, max(500, CELLS // asked.T)), asked.T, p)
+    X = random_inputs(asked, rng, min(4000, max(500, CELLS // asked.T)), p)
     decided = asked(X)
     prefixes = [tuple(sorted(order[:j])) for j in range(len(order) + 1)]
     equal = [float((decided == (table.majority_on(bits, p)(X) > 0.5)).mean()) for bits in prefixes]
@@ -195,7 +206,7 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
 def _on_all_inputs(
     asked: Oracle, f: SparseFunction, rng: np.random.Generator, p: float, cells: int
 ) -> AllInputs:
-    if cells and f.s <= MAX_PROVED_SUPPORT:
+    if cells and f.table.size <= 1 << MAX_PROVED_SUPPORT:
         return on_all_inputs(asked, f, rng, p=p, cells=cells)
     return AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
 
@@ -207,7 +218,7 @@ def _agreement(
     n = max(1, min(fresh, 64 * CELLS // asked.T))
     block, equal = max(1, CELLS // asked.T), 0
     for start in range(0, n, block):
-        X = random_bits(rng, min(block, n - start), asked.T, p)
+        X = random_inputs(asked, rng, min(block, n - start), p)
         equal += int((asked(X) == (f(X) > 0.5)).sum())
     return agreement_of(equal, n, delta)
 

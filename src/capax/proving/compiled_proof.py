@@ -30,7 +30,7 @@ from capax.compiler.proof.output_range import (
     scalar_direction,
     summed_ridges,
 )
-from capax.compiler.proof.tables import HeadTables, Model, head_tables
+from capax.compiler.proof.tables import HeadTables, Model, alphabet_of, head_tables
 from capax.compiler.weights_file import load_compiled
 from capax.errors import InputError, require
 from capax.files import write_atomically
@@ -72,6 +72,8 @@ def prove(weights: Path | str) -> Proof:
         'On all 2^5 inputs t'
     """
     file = load_compiled(weights)
+    symbols = alphabet_of(file.model)
+    require(symbols == 2, str(weights), "a network on bits (alphabet 2)", f"alphabet {symbols}")
     f = function_from(file.claims.get("support"), file.claims.get("table"), file.model.T)
     tables = head_tables(file.model)
     low, high, bottom, top = _ends(file.model, tables, f)

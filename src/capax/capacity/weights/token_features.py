@@ -51,9 +51,9 @@ def token_features(encoding: Any) -> Features:
 
 @token_features.register
 def _(encoding: DeterministicPositions) -> Features:
-    """Two-hot tokens of length sqrt 2; around (E_0 + E_1)/2 all tokens are within sqrt 1.5."""
-    del encoding
-    return Features(math.sqrt(2.0), math.sqrt(1.5), None, None)
+    """Two-hot tokens of length sqrt 2, all within sqrt(2 - 1/A) of the mean symbol."""
+    A = encoding.alphabet
+    return Features(math.sqrt(2.0), math.sqrt(2.0 - 1.0 / A), None, None, A)
 
 
 @token_features.register

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 def compile_command(
     formula: Annotated[str, typer.Argument(help="e.g. `x2 & x3 & x10`, `maj(x1, x5, x9)`")],
-    T: Annotated[int, typer.Option("-T", "--length", help="Context length: number of bits.")],
+    T: Annotated[int, typer.Option("-T", "--length", help="Context length: number of tokens.")],
+    alphabet: Annotated[
+        int, typer.Option(help="Symbols a token can be. With more than 2: `x3 == x7`, `x3 >= 2`.")
+    ] = 2,
     encoding: Annotated[
         str, typer.Option(help="deterministic, trainable, bag or incoherent.")
     ] = "deterministic",
@@ -50,21 +53,28 @@ def compile_command(
 ) -> None:
     """Compile a sparse function into a bounded-norm Transformer head, certified on all inputs.
 
-    Example: `capax compile "x2 & x3 & x10" -T 1000`
+    Examples: `capax compile "x2 & x3 & x10" -T 1000`,
+    `capax compile "x3 == x7" -T 1000 --alphabet 5`
     """
     from capax.boolean.parser import parse
 
-    parse(formula)  # a mistake in it is told before the heavy imports
+    parse(formula, alphabet=alphabet)  # a mistake in it is told before the heavy imports
     require(method in ("ours", "paper"), "method", "ours or paper", method)
     if method == "paper":
         asked = {"--out": out, "--plot": plot, "--transformer-lens": transformer_lens, "--eps": eps}
+        require(alphabet == 2, "--alphabet", "2 (bits) with --method paper", alphabet)
         show_paper(formula, T, encoding, family, dim, asked, json)
         return
     from capax.compiler import compile as compile_function
 
     out = Path("weights.safetensors") if out is None else out
+    for option, value in (("--transformer-lens", transformer_lens), ("--plot", plot)):
+        fits = value is None or alphabet == 2
+        require(fits, option, "an alphabet of 2 (bits)", f"--alphabet {alphabet}")
     _check_outputs(None if dry_run else out, transformer_lens, plot)
-    compiled = compile_function(formula, T, encoding=encoding, family=family, eps=eps, dim=dim)
+    compiled = compile_function(
+        formula, T, encoding=encoding, family=family, eps=eps, dim=dim, alphabet=alphabet
+    )
     _write(compiled, None if dry_run else out, transformer_lens, plot)
     for remark in compiled.certificate.notes:
         note(remark)
@@ -119,13 +129,14 @@ def _promises(certificate: "Certificate") -> list[tuple[str, str]]:
     c = certificate
     rows: list[tuple[str, str]] = [
         ("function", c.function),
+        *([] if c.alphabet == 2 else [("alphabet", f"{c.alphabet} symbols")]),
         ("T, s, d", f"{c.T}, {c.s}, {c.d}"),
         ("family", c.family),
         ("encoding", c.encoding),
         ("target", c.target),
-        ("wrong decisions", "none to make" if c.margin is None else f"0 of 2^{c.T}"),
+        ("wrong decisions", "none to make" if c.margin is None else f"0 of {c.num_inputs}"),
         ("margin", "none (real-valued)" if c.margin is None else f"{c.margin:.6g}"),
-        ("output", f"within {c.worst_case_error:.6g} of its target on all 2^{c.T} inputs"),
+        ("output", f"within {c.worst_case_error:.6g} of its target on all {c.num_inputs} inputs"),
         ("MLP units", str(c.mlp_units)),
         ("head", ", ".join(f"{name} = {value:.4g}" for name, value in c.selection.items())),
     ]

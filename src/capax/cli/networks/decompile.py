@@ -186,7 +186,8 @@ def _evidence(
 def _compiled(found: "Decompiled", out: Path) -> Path:
     from capax.compiler import compile, save_compiled
 
-    return save_compiled(out, compile(found.formula.text, found.function.T))
+    f = found.function
+    return save_compiled(out, compile(found.formula.text, f.T, alphabet=f.alphabet))
 
 
 def _lens(module: Any, path: Path) -> str:

@@ -62,7 +62,7 @@ def show_verdict(console: "Terminal", verdict: "Verification") -> None:
     for line in _summary(verdict):
         console.print(line)
     if verdict.ok:
-        line = f"ok: {len(checked)} claims proved for all 2^{verdict.T} inputs"
+        line = f"ok: {len(checked)} claims proved for all {verdict.alphabet}^{verdict.T} inputs"
         aside = f"; {len(told)} stated, not checked" if told else ""
         console.print(line + aside, style="green")
     else:

@@ -1,14 +1,14 @@
-"""Matrices from coefficients: where P_i, E_0, E_1 and v live in each encoding.
+"""Matrices from coefficients: where P_i, the M symbols E_c and v live in each encoding.
 
 W_Q = q v e_1^T and W_K = (kappa/q) e_1^T, so W_QK = v kappa^T. Each matrix is given by its rows in
 the directions that matter and lifted into the width d of the tokens.
 
-| encoding | rows of P_i | rows of E_0, E_1 | row of v | d |
+| encoding | rows of P_i | rows of E_c | row of v | d |
 |---|---|---|---|---|
-| deterministic | i | T, T+1 | T+2 | T+3 |
-| trainable | its slot | slots, slots+1 | slots+2 | slots+3 |
-| bag | i | none | T | T+1 |
-| incoherent | dual vectors | dual vectors | dual vector | code length |
+| deterministic | i | T + c | T + M | T + M + 1 |
+| trainable | its slot | slots + c | slots + M | slots + M + 1 |
+| bag (bits) | i | none | T | T + 1 |
+| incoherent (bits) | dual vectors | dual vectors | dual vector | code length |
 """
 
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ Model = ClsScalar | ClsMLP
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Rows of a matrix with k columns: one for each slot, for E_0 and E_1, and for v."""
+    """Rows of a matrix with k columns: one for each slot, for each symbol E_c, and for v."""
 
     slots: Float[np.ndarray, "m k"]
-    symbols: Float[np.ndarray, "2 k"]
+    symbols: Float[np.ndarray, "M k"]
     cls: Float[np.ndarray, " k"]
 
-    def stacked(self) -> Float[np.ndarray, "m_3 k"]:
-        """All rows, in the order slots, E_0, E_1, v."""
+    def stacked(self) -> Float[np.ndarray, "rows k"]:
+        """All rows, in the order slots, E_0, E_1, .., v."""
         return np.concatenate([self.slots, self.symbols, self.cls[None]])
 
 
@@ -85,8 +85,9 @@ def head_coefficients(
     """W_Q, W_K and W_V in the named directions."""
     head = construction.selection
     scale, kappa, m = head.query_scale, head.key_coefficients, head.slots
-    symbols = np.array([[kappa.get("E_0", 0.0)], [kappa.get("E_1", 0.0)]])
-    query = Coefficients(np.zeros((m, 1)), np.zeros((2, 1)), np.array([scale]))
+    M = len(head.classes)
+    symbols = np.array([[kappa.get(f"E_{c}", 0.0)] for c in range(M)])
+    query = Coefficients(np.zeros((m, 1)), np.zeros((M, 1)), np.array([scale]))
     slots = np.full((m, 1), kappa["P"] / scale)
     key = Coefficients(slots, symbols / scale, np.array([kappa["v"] / scale]))
     return query, key, _value_coefficients(construction)
@@ -107,13 +108,16 @@ def _position_values(construction: Construction) -> np.ndarray:
 
 def _value_coefficients(construction: Construction) -> Coefficients:
     readout, values = construction.readout, _position_values(construction)
+    head, k = construction.selection, values.shape[1]
+    symbols = np.zeros((len(head.classes), k))
     if isinstance(readout, ScalarReadout):
         cls = np.array([readout.cls_value])
     else:
         cls = readout.cls_values
-    slots = np.zeros((construction.selection.slots, values.shape[1]))
+        symbols = symbols if readout.symbol_values is None else readout.symbol_values
+    slots = np.zeros((head.slots, k))
     slots[slot_of_positions(construction)] = values
-    return Coefficients(slots, np.zeros((2, values.shape[1])), cls)
+    return Coefficients(slots, symbols, cls)
 
 
 def _lift(construction: Construction, rows: Coefficients) -> np.ndarray:
@@ -124,25 +128,26 @@ def _lift(construction: Construction, rows: Coefficients) -> np.ndarray:
         return rows.stacked()
     if construction.basis is not None:
         return construction.basis.dual.T @ rows.stacked()
-    W = np.zeros((T + 1 if kind == "bag" else T + 3, k))
+    W = np.zeros((T + 1 if kind == "bag" else T + len(rows.symbols) + 1, k))
     W[list(support)] = rows.slots
     W[-1] = rows.cls
     if kind == "deterministic":
-        W[T : T + 2] = rows.symbols
+        W[T:-1] = rows.symbols
     return W
 
 
 def _encoding(construction: Construction, dtype: Any) -> Encoding:
     head = construction.selection
     if head.encoding == "deterministic":
-        return DeterministicPositions(head.T)
+        return DeterministicPositions(head.T, len(head.classes))
     if head.encoding == "bag":
         return OrthonormalBag(head.T)
     if construction.basis is not None:
         codes = construction.basis.codes
         return IncoherentCodes(head.T, codes.shape[1], codes=jax.device_put(codes.astype(dtype)))
-    basis = np.eye(head.slots + 3, dtype=dtype)
-    P = np.zeros((head.T, head.slots + 3), dtype=dtype)
+    width = head.slots + len(head.classes) + 1
+    basis = np.eye(width, dtype=dtype)
+    P = np.zeros((head.T, width), dtype=dtype)
     P[list(construction.function.support)] = basis[slot_of_positions(construction)]
-    E = basis[head.slots : head.slots + 2]
+    E = basis[head.slots : -1]
     return TrainablePositions(*jax.device_put((E, P, basis[-1])))

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from capax.boolean import SparseFunction
+from capax.boolean.symbol_classes import on_classes, symbol_classes
 from capax.compiler.construction import families
 from capax.compiler.construction.families import FAMILIES, Construction, Family, Offer, Refusal
 from capax.compiler.construction.incoherent import (
@@ -37,14 +38,17 @@ def choose(
     codes, None = the smallest power of two that works. Raises `InputError` with each reason.
     """
     _check(f, encoding, family, eps, dim)
+    classes = symbol_classes(f)
+    g = on_classes(f, classes)
     names = tuple(name for name in FAMILIES if family in ("auto", name))
-    heads = {name: _bare_head(f, cast(EncodingName, encoding), name) for name in names}
-    ordered = sorted(names, key=lambda n: families.planned_units(n, f, heads[n], eps))
+    bare = {name: _bare_head(g, cast(EncodingName, encoding), name) for name in names}
+    heads = {name: replace(head, classes=classes) for name, head in bare.items()}
+    ordered = sorted(names, key=lambda n: families.planned_units(n, g, heads[n], eps))
     refusals: list[str] = []
     for name in ordered:
-        offer = _offer(name, f, heads[name], eps, dim)
+        offer = _offer(name, g, heads[name], eps, dim)
         if isinstance(offer, Construction):
-            return offer
+            return replace(offer, function=f)
         refusals.append(f"{name}: {offer.reason}")
     raise InputError("family: " + "; ".join(refusals))
 
@@ -60,6 +64,8 @@ def _bare_head(f: SparseFunction, encoding: EncodingName, family: str) -> Select
 
 def _position_weights(f: SparseFunction, family: str) -> np.ndarray:
     """What each relevant position is read with, up to the symbol that counts as active."""
+    if f.alphabet > 2:
+        return np.arange(f.s)
     form = literal_form(f)
     if form is not None:
         return np.array(form.signs)
@@ -114,6 +120,9 @@ def _check(
     require(encoding in ENCODINGS, "encoding", f"one of {', '.join(ENCODINGS)}", encoding)
     allowed = ("auto", *FAMILIES)
     require(family in allowed, "family", f"one of {', '.join(allowed)}", family)
+    two = f.alphabet == 2 or encoding in ("deterministic", "trainable")
+    wanted = f"deterministic or trainable for an alphabet of {f.alphabet} symbols"
+    require(two, "encoding", wanted, encoding)
     if eps is not None:
         require(math.isfinite(eps) and eps >= 0, "eps", "a finite error >= 0", eps)
         wanted = "0 <= eps < 1/2 for a Boolean function (decisions must stay right)"

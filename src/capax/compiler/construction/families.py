@@ -7,6 +7,9 @@
 | `symmetric` | symmetric in literals | 2 for each step of phi | 0 |
 | `general` | s <= 12 | 2 (eps, bag: 1) for each pattern off the commonest value | 0, or <= eps |
 
+Families are offered f as a function of the classes of its symbols (`capax.boolean.symbol_classes`).
+With two classes that is a Boolean function; with more only `general` fits (`symbol_patterns`).
+
 An offer is a `Construction`, or a `Refusal` that says in a few words why the family does not fit.
 """
 
@@ -14,7 +17,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from capax.boolean import SparseFunction
-from capax.compiler.construction import general, heads, symmetric, threshold_head
+from capax.compiler.construction import (
+    general,
+    heads,
+    symbol_patterns,
+    symmetric,
+    threshold_head,
+)
 from capax.compiler.construction.incoherent import DualBasis
 from capax.compiler.construction.literals import literal_form
 from capax.compiler.construction.readouts import INSIDE, Readout, constant_readout
@@ -75,6 +84,8 @@ def scalar_problem(family: str, f: SparseFunction) -> threshold_head.ThresholdPr
     """f as a threshold of literals (or of weighted bits), or why it is not one."""
     if not f.is_boolean:
         return Refusal("a scalar read-out decides by its sign, and f takes other values than 0, 1")
+    if f.alphabet > 2:
+        return _too_many_classes(f)
     form = literal_form(f)
     problem = None if form is None else threshold_head.literal_problem(form)
     if problem is not None:
@@ -90,6 +101,8 @@ def scalar_problem(family: str, f: SparseFunction) -> threshold_head.ThresholdPr
 
 def symmetric_offer(f: SparseFunction, head: Selection, basis: DualBasis | None) -> Offer:
     """Head and 2 ReLU units for each step of phi; error zero at any temperature."""
+    if f.alphabet > 2:
+        return _too_many_classes(f)
     form = literal_form(f)
     if form is None:
         return Refusal("f is not symmetric in its literals")
@@ -103,11 +116,15 @@ def general_offer(
     f: SparseFunction, head: Selection, eps: float | None, basis: DualBasis | None
 ) -> Offer:
     """Head and one or two ReLU units for each pattern that is off the commonest value."""
-    if f.s > general.MAX_GENERAL_SPARSITY:
-        return Refusal(
-            f"the MLP would need up to 2 * 2^{f.s} = {2 << f.s} hidden units "
-            f"(limit {2 << general.MAX_GENERAL_SPARSITY}, s <= {general.MAX_GENERAL_SPARSITY})"
-        )
+    M, limit = f.alphabet, 2 << general.MAX_GENERAL_SPARSITY
+    if 2 * f.table.size > limit:
+        most = f", s <= {general.MAX_GENERAL_SPARSITY}" if M == 2 else ""
+        needed = f"2 * {M}^{f.s} = {2 * f.table.size} hidden units"
+        return Refusal(f"the MLP would need up to {needed} (limit {limit}{most})")
+    if M > 2:
+        cool = symbol_patterns.symbol_head(head, f)
+        assert cool is not None, "every head separates the patterns at some temperature"
+        return _exact(f, "general", cool, symbol_patterns.symbol_readout(cool, f), None)
     one_each, levels = interpolates(head, eps), general.level_heights(f)
     found = heads.general_head(head, f, INSIDE * eps if one_each and eps else None)
     if found is None:
@@ -137,11 +154,15 @@ def interpolates(head: Selection, eps: float | None) -> bool:
 def planned_units(family: Family, f: SparseFunction, head: Selection, eps: float | None) -> int:
     """Hidden units a family would take, before anything is built; it may still refuse."""
     if family == "symmetric":
-        form = literal_form(f)
+        form = None if f.alphabet > 2 else literal_form(f)
         return 0 if form is None else 2 * len(symmetric.steps(form))
     if family == "general":
         return (1 if interpolates(head, eps) else 2) * len(general.isolated_patterns(f))
     return 0
+
+
+def _too_many_classes(f: SparseFunction) -> Refusal:
+    return Refusal(f"f tells {f.alphabet} classes of symbols apart; this family has two")
 
 
 def _exact(

@@ -54,7 +54,7 @@ def pattern_margins(selection: Selection, f: SparseFunction) -> Float[np.ndarray
 def level_heights(f: SparseFunction) -> tuple[tuple[int, float], ...]:
     """(k, largest |g(S) - g_0| among the isolated patterns S with k ones), for each such k."""
     rows = isolated_patterns(f)
-    ones, height = row_weights(f.s)[rows], np.abs(_jumps(f))
+    ones, height = row_weights(f.s)[rows], np.abs(jumps(f))
     return tuple((int(k), float(height[ones == k].max())) for k in np.unique(ones))
 
 
@@ -78,10 +78,10 @@ def level_gap(
             room = 2 * eps * (1 + k + (s - k) * delta)
             leaks.append(room / (height * (1 - delta) - eps * (1 + delta)))
     hidden = 1 if selection.is_bag else selection.T - s
-    return _gap_for_leak(min(leaks), hidden)
+    return gap_for_leak(min(leaks), hidden)
 
 
-def _gap_for_leak(leak: float, hidden: int) -> float:
+def gap_for_leak(leak: float, hidden: int) -> float:
     """a with hidden e^{-a} <= leak; rounded up by 1e-12."""
     if leak < 0 or (leak == 0 and hidden):
         return math.inf
@@ -97,7 +97,7 @@ def interpolation_error(selection: Selection, levels: tuple[tuple[int, float], .
 
 def exact_readout(selection: Selection, f: SparseFunction) -> MLPReadout:
     """Two units for each isolated pattern: a plateau of height one."""
-    gamma, jump = INSIDE * pattern_margins(selection, f), _jumps(f)
+    gamma, jump = INSIDE * pattern_margins(selection, f), jumps(f)
     planes = _planes(selection, f) / gamma
     biases = np.repeat([0.0, -1.0], len(jump))
     W_1 = np.concatenate([planes, planes], axis=1)
@@ -109,10 +109,11 @@ def interpolating_readout(selection: Selection, f: SparseFunction) -> MLPReadout
     ones = row_weights(f.s)[isolated_patterns(f)]
     low, high = selection.normaliser_range(ones)
     gain = 2 * (2 * low * high / (low + high)) / (1 - selection.delta_v)
-    return _network(f, _planes(selection, f) * gain, np.zeros(len(ones)), _jumps(f))
+    return _network(f, _planes(selection, f) * gain, np.zeros(len(ones)), jumps(f))
 
 
-def _jumps(f: SparseFunction) -> np.ndarray:
+def jumps(f: SparseFunction) -> np.ndarray:
+    """g(S) - g_0 of the isolated patterns."""
     return f.table[isolated_patterns(f)] - common_value(f)
 
 

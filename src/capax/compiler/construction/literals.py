@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from capax.boolean import SparseFunction
+from capax.boolean.functions import all_patterns
 
 MAX_LINEAR_SPARSITY = 10
 """The linear program for threshold weights has 2^s rows; above this we do not look for them."""
@@ -89,7 +90,7 @@ def threshold_weights(f: SparseFunction) -> Float[np.ndarray, " s"] | None:
 
 def pattern_bits(s: int) -> Float[np.ndarray, "rows s"]:
     """The 2^s patterns of the relevant bits, in the order of the truth table."""
-    return (np.arange(1 << s)[:, None] >> np.arange(s) & 1).astype(np.float64)
+    return all_patterns(s).astype(np.float64)
 
 
 def separates(weights: Float[np.ndarray, " s"], truth: Bool[np.ndarray, " rows"]) -> float:

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from capax.compiler.construction.literals import pattern_bits
-from capax.compiler.construction.selection import Selection
-
 INSIDE = 1 - 1e-9
 """Plateaus begin, and errors end, this much inside what the formulas allow: the stored weights are
 rounded, and what is promised has to hold for them."""
@@ -35,15 +32,13 @@ class ScalarReadout:
         """There is no MLP."""
         return 0
 
-    def numerators(self, selection: Selection) -> Float[np.ndarray, "rows 1"]:
-        """scale (sum_i nu_i act_i + omega cls_value) at each of the 2^s patterns."""
-        sums = activities(selection) @ self.nu + selection.omega * self.cls_value
-        return self.scale * sums[:, None]
-
 
 @dataclass(frozen=True)
 class MLPReadout:
-    """output = w_2 . relu(W_1^T u + b_1) + b_2, decided at 1/2 when the function is Boolean."""
+    """output = w_2 . relu(W_1^T u + b_1) + b_2, decided at 1/2 when the function is Boolean.
+
+    `symbol_values`: the rows of W_V in the directions E_c, where they are read at all.
+    """
 
     position_values: Float[np.ndarray, "s k"]
     cls_values: Float[np.ndarray, " k"]
@@ -51,28 +46,15 @@ class MLPReadout:
     b_1: Float[np.ndarray, " n"]
     w_2: Float[np.ndarray, " n"]
     b_2: float
+    symbol_values: Float[np.ndarray, "M k"] | None = None
 
     @property
     def num_units(self) -> int:
         """Number n of hidden ReLU units."""
         return self.b_1.size
 
-    def numerators(self, selection: Selection) -> Float[np.ndarray, "rows k"]:
-        """Z u at each of the 2^s patterns of the relevant bits."""
-        return activities(selection) @ self.position_values + selection.omega * self.cls_values
-
-    def network(self, u: Float[np.ndarray, "rows k"]) -> Float[np.ndarray, " rows"]:
-        """w_2 . relu(W_1^T u + b_1) + b_2 for each row of u."""
-        return np.maximum(u @ self.W_1 + self.b_1, 0.0) @ self.w_2 + self.b_2
-
 
 Readout = ScalarReadout | MLPReadout
-
-
-def activities(selection: Selection) -> Float[np.ndarray, "rows s"]:
-    """act at every pattern of the relevant bits: 1 where the bit is beta, delta_v elsewhere."""
-    on = pattern_bits(selection.s) == selection.beta
-    return np.where(on, 1.0, selection.delta_v)
 
 
 def constant_readout(value: float) -> MLPReadout:

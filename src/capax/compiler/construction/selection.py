@@ -14,6 +14,14 @@ where a bit is active when it equals beta. Softmax does not see the shift b; thi
 that minimises ||kappa||. The bag of vectors (x_t = b_t v_t) has no symbol vectors: there
 kappa = a sum v_i + a' v and every token that is not "relevant and on" weighs tau.
 
+With an alphabet of M symbols the function sees K <= M *classes* of them (symbols that it never
+tells apart share one; two symbols are two classes). Class c weighs
+
+    w_c = delta + (1 - delta) c/(K - 1)     (beta = 0: in the opposite order),
+
+so the weights are equally spaced from delta to 1, and K = 2 gives the two weights above. kappa has
+b - g_c in the direction of a symbol of class c, g_c = -ln w_c, and b = (sum g - a')/(M + 1).
+
 Values are read in the directions P_i (i in I) and v only, so irrelevant tokens enter through the
 normaliser Z alone: leakage is a positive *scale* of the output, never an additive error.
 """
@@ -36,7 +44,8 @@ class Selection:
 
     Arguments: `encoding`; `T` tokens of which `s` are relevant; `slots` = number of different
     vectors P_i (s, fewer where trainable positions share one); `beta` = the active symbol; `a` =
-    position gap, the inverse temperature; `D` = symbol gap; `omega` = weight of [CLS].
+    position gap, the inverse temperature; `D` = symbol gap; `omega` = weight of [CLS]; `classes` =
+    the class of each symbol of the alphabet.
     Derived: `tau` = e^{-a}, `delta` = e^{-D}, `delta_v` = what an inactive relevant token adds to
     the numerator (delta, but 0 in the bag), `cls_gap` = a' = a + ln omega, `is_bag`.
     Raises `InputError` for a < 0, D < 0, omega <= 0 or beta not in {0, 1}.
@@ -50,6 +59,7 @@ class Selection:
     a: float = 0.0
     D: float = 1.0
     omega: float = 1.0
+    classes: tuple[int, ...] = (0, 1)
 
     tau: float = field(init=False, compare=False, repr=False)
     delta: float = field(init=False, compare=False, repr=False)
@@ -104,20 +114,42 @@ class Selection:
         return least, least + swing
 
     @property
+    def class_weights(self) -> np.ndarray:
+        """w_c of the K classes, equally spaced from delta to 1."""
+        K = max(self.classes) + 1
+        rising = self.delta + (1 - self.delta) * np.arange(K) / max(K - 1, 1)
+        return rising if self.beta else rising[::-1]
+
+    @property
+    def symbol_gaps(self) -> tuple[float, ...]:
+        """g_c of every symbol: D for the lightest class, 0 for the heaviest."""
+        K = max(self.classes) + 1
+        ranks = [c if self.beta else K - 1 - c for c in self.classes]
+        rest = [-math.log(self.delta + (1 - self.delta) * r / max(K - 1, 1)) for r in ranks]
+        return tuple(self.D if r == 0 else g for r, g in zip(ranks, rest, strict=True))
+
+    @property
     def key_coefficients(self) -> dict[str, float]:
-        """kappa by basis vector: `P` (each slot), `E_0`, `E_1`, `v`; the bag has no symbols."""
+        """kappa by basis vector: `P` (each slot), `E_0`, `E_1`, .., `v`; the bag has no symbols."""
         if self.is_bag:
             return {"P": self.a, "v": self.cls_gap}
-        b = (self.D - self.cls_gap) / 3
-        symbols = {f"E_{self.beta}": b, f"E_{1 - self.beta}": b - self.D}
-        return {"P": self.a, "E_0": symbols["E_0"], "E_1": symbols["E_1"], "v": self.cls_gap + b}
+        gaps = self.symbol_gaps
+        b = (sum(gaps) - self.cls_gap) / (len(gaps) + 1)
+        symbols = {f"E_{c}": b - gap for c, gap in enumerate(gaps)}
+        return {"P": self.a, **symbols, "v": self.cls_gap + b}
 
     @property
     def key_norm(self) -> float:
-        """||kappa|| = ||W_QK||_F: sqrt(slots a^2 + 2/3 (a'^2 + a' D + D^2)); bag: no symbols."""
+        """||kappa|| = ||W_QK||_F: sqrt(slots a^2 + a'^2 + sum g^2 - (sum g - a')^2/(M + 1)).
+
+        With two symbols the last three terms are 2/3 (a'^2 + a' D + D^2); the bag has a'^2 alone.
+        """
         gap = self.cls_gap
-        rest = gap**2 if self.is_bag else 2 / 3 * (gap**2 + gap * self.D + self.D**2)
-        return math.sqrt(self.slots * self.a**2 + rest)
+        if self.is_bag:
+            return math.sqrt(self.slots * self.a**2 + gap**2)
+        gaps = self.symbol_gaps
+        shift = (sum(gaps) - gap) ** 2 / (len(gaps) + 1)
+        return math.sqrt(self.slots * self.a**2 + gap**2 + sum(g * g for g in gaps) - shift)
 
     @property
     def query_scale(self) -> float:

@@ -1,8 +1,9 @@
 """An attacker who looks for a bad input: a lower bound on the worst-case error, found by search.
 
-At each pattern of the relevant bits, from random irrelevant bits, flip the single bit that raises
-|output - target| most, and go on until no flip helps. Every error found is attained by an actual
-input, so it can never exceed the certified one; where it equals it, the certificate is tight.
+At each pattern of the relevant symbols, from random irrelevant ones, change those single symbols
+that raise |output - target| most, and go on until no change helps. Every error found is attained by
+an actual input, so it can never exceed the certified one; where it equals it, the certificate is
+tight.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +41,7 @@ def attack(
     restarts: int = 1,
     max_rounds: int = 60,
 ) -> Attack:
-    """The worst of greedy ascents from all-zeros, all-ones and random irrelevant bits.
+    """The worst of greedy ascents from the same symbol everywhere and from random symbols.
 
     `rows` = patterns of the relevant bits to start from (None: all; of more than 64, the 32 with
     the largest `suspicion` and 32 random ones: a file may be made to look harmless where it is
@@ -51,8 +52,8 @@ def attack(
     inner = support if place is None else range(len(support))
     best = Attack(-np.inf, np.zeros(short.T, dtype=np.int64))
     for row in _patterns(len(targets), suspicion, generator) if rows is None else rows:
-        for start in _starts(short.T, restarts, generator):
-            bits = _with_pattern(start, inner, row)
+        for start in _starts(short, restarts, generator):
+            bits = _with_pattern(start, inner, row, short.alphabet)
             found = _ascend(short, inner, float(targets[row]), readout, bits, max_rounds)
             best = max(best, found, key=lambda attempt: attempt.error)
     return best if place is None else Attack(best.error, best.bits[place])
@@ -88,15 +89,16 @@ def _by_kinds(
     return HeadTables.exact(logits, values, *cls), place
 
 
-def _starts(T: int, restarts: int, generator: np.random.Generator) -> list[np.ndarray]:
-    random = [generator.integers(0, 2, T) for _ in range(restarts)]
-    return [np.zeros(T, dtype=np.int64), np.ones(T, dtype=np.int64), *random]
+def _starts(tables: HeadTables, restarts: int, generator: np.random.Generator) -> list[np.ndarray]:
+    T, A = tables.T, tables.alphabet
+    random = [generator.integers(0, A, T) for _ in range(restarts)]
+    return [*(np.full(T, c, dtype=np.int64) for c in range(A)), *random]
 
 
-def _with_pattern(bits: np.ndarray, support: Sequence[int], row: int) -> np.ndarray:
+def _with_pattern(bits: np.ndarray, support: Sequence[int], row: int, A: int) -> np.ndarray:
     changed = bits.copy()
     for i, t in enumerate(support):
-        changed[t] = row >> i & 1
+        changed[t] = row // A**i % A
     return changed
 
 
@@ -108,7 +110,10 @@ def _ascend(
     bits: np.ndarray,
     max_rounds: int,
 ) -> Attack:
-    """Flip, in each round, the better half of the bits whose single flip raises the error."""
+    """Change, in each round, those symbols whose single change to the best other raises the error.
+
+    All of them at once, or the better half, quarter, ... until the error rises.
+    """
     mass, cls_mass = tables.masses()
     mass = np.maximum(mass, FAINT)  # where all others are off, the faintest token counts
     every = np.arange(tables.T)
@@ -122,16 +127,19 @@ def _ascend(
 
     error, n, z = evaluate(bits)
     for _ in range(max_rounds):
-        now, other = bits[free], 1 - bits[free]
-        n_flip = n + weighted[free, other] - weighted[free, now]
-        z_flip = z + mass[free, other] - mass[free, now]
-        gains = np.abs(readout(n_flip / z_flip[:, None]) - target) - error
+        gains, other = np.full(len(free), -np.inf), bits[free]
+        for step in range(1, tables.alphabet):
+            to = (bits[free] + step) % tables.alphabet
+            n_changed = n + weighted[free, to] - weighted[free, bits[free]]
+            z_changed = z + mass[free, to] - mass[free, bits[free]]
+            gain = np.abs(readout(n_changed / z_changed[:, None]) - target) - error
+            other, gains = np.where(gain > gains, to, other), np.maximum(gain, gains)
         better = np.flatnonzero(gains > NOISE)
-        helpful = free[better[np.argsort(-gains[better], kind="stable")]]
+        helpful = better[np.argsort(-gains[better], kind="stable")]
         size = len(helpful)
         while size:
             trial = bits.copy()
-            trial[helpful[:size]] ^= 1
+            trial[free[helpful[:size]]] = other[helpful[:size]]
             new_error, new_n, new_z = evaluate(trial)
             if new_error > error + NOISE:
                 break

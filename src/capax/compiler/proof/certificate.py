@@ -1,4 +1,4 @@
-"""The certificate: worst-case error and margin on all 2^T inputs, and the norms of the weights.
+"""The certificate: worst-case error and margin on all inputs, and the norms of the weights.
 
 The promise is about real arithmetic on exactly the stored float64 weights. Worst case and margin
 are the proven ends of the output's range (`output_range`), rounded outward to twelve digits; the
@@ -31,7 +31,7 @@ REAL_VALUES = "values of f (real-valued: there is nothing to decide)"
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is promised. `worst_case_error` >= |output - target| on all 2^T inputs.
+    """What is promised. `worst_case_error` >= |output - target| on all M^T inputs, M = `alphabet`.
 
     `margin` <= the distance of every output from the decision threshold on the right side, None
     for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by
@@ -60,10 +60,13 @@ class Certificate:
     capacity: dict[str, dict[str, Any]]
     statements: tuple[str, ...]
     notes: tuple[str, ...]
+    alphabet: int = 2
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, tuples as lists."""
+        """Plain data, tuples as lists; an alphabet of two symbols goes without saying."""
         content = asdict(self)
+        if self.alphabet == 2:
+            del content["alphabet"]
         lists = {k: list(v) for k, v in content.items() if isinstance(v, tuple)}
         goal = {"error": TARGET_ERROR, "probability": 1 - DELTA}
         return {**content, **lists, "sample_size_for": goal}
@@ -71,7 +74,12 @@ class Certificate:
     @property
     def sparse_function(self) -> SparseFunction:
         """The function that was compiled."""
-        return function_from(self.support, self.table, self.T)
+        return function_from(self.support, self.table, self.T, self.alphabet)
+
+    @property
+    def num_inputs(self) -> str:
+        """M^T as text."""
+        return f"{self.alphabet}^{self.T}"
 
 
 def certify(construction: Construction, name: str, eps: float | None) -> Certificate:
@@ -106,6 +114,7 @@ def certify(construction: Construction, name: str, eps: float | None) -> Certifi
         capacity=capacity_report(routes),
         statements=statements_of(construction.family, f),
         notes=(*f.notes, *_notes(construction, margin)),
+        alphabet=f.alphabet,
     )
 
 
@@ -143,13 +152,13 @@ def table_text(f: SparseFunction) -> str | tuple[float, ...]:
     return hex(int.from_bytes(packed, "little"))
 
 
-def function_from(support: Any, table: Any, T: Any) -> SparseFunction:
+def function_from(support: Any, table: Any, T: Any, alphabet: Any = 2) -> SparseFunction:
     """The inverse of `table_text`. Raises `InputError` for anything that is not a table."""
     whole = isinstance(T, int) and isinstance(support, list | tuple)
     require(whole and all(isinstance(x, int) for x in support), "support", "integers", support)
     try:
         rows = int(table, 16) if isinstance(table, str) else np.asarray(table, dtype=np.float64)
-        return from_table(rows, tuple(support), T)
+        return from_table(rows, tuple(support), T, alphabet)
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -160,8 +169,10 @@ def _width(construction: Construction) -> int:
     head = construction.selection
     if construction.basis is not None:
         return construction.basis.codes.shape[1]
-    widths = {"deterministic": head.T + 3, "bag": head.T + 1, "trainable": head.slots + 3}
-    return widths[head.encoding]
+    if head.encoding == "bag":
+        return head.T + 1
+    vectors = head.T if head.encoding == "deterministic" else head.slots
+    return vectors + len(head.classes) + 1
 
 
 def target_of(f: SparseFunction, *, scalar: bool) -> str:
@@ -182,7 +193,9 @@ CASES = {
 def statements_of(family: str, f: SparseFunction) -> tuple[str, ...]:
     """The statements of the paper behind a network of this family."""
     routes = ("Corollary 4.5", "Occam bound") if f.is_boolean else ()
-    return (f"Proposition 5.1: {CASES.get(family, 'no such family')}", *routes)
+    case = CASES.get(family, "no such family")
+    beyond = () if f.alphabet == 2 else (f"Section B.4: {f.alphabet} symbols instead of bits",)
+    return (f"Proposition 5.1: {case}", *beyond, *routes)
 
 
 def _notes(construction: Construction, margin: float | None) -> tuple[str, ...]:

@@ -38,9 +38,9 @@ class Ratios:
     mass_low: Ends
     mass_high: Ends
     top: Ends
-    free_low: Float[np.ndarray, "c 2"]
-    free_high: Float[np.ndarray, "c 2"]
-    free_value: Float[np.ndarray, "c 2 p"]
+    free_low: Float[np.ndarray, "c A"]
+    free_high: Float[np.ndarray, "c A"]
+    free_value: Float[np.ndarray, "c A p"]
     count: Float[np.ndarray, " c"]
 
 
@@ -99,7 +99,7 @@ def _g(ratios: Ratios, value: Ends) -> tuple[Ends, Ends, Ends]:
 
     A term x = w (v - lambda) has three roundings (v - lambda, the product, the multiplicity), A and
     lambda W have two, and n terms are added: gamma_{n+8} sum |x| covers all. It keeps the order of
-    the two choices, so the larger computed term stands for both.
+    the choices, so the largest computed term stands for all of them.
     """
     mass = np.where(value > 0, ratios.mass_low, ratios.mass_high)
     part = value * mass
@@ -107,10 +107,11 @@ def _g(ratios: Ratios, value: Ends) -> tuple[Ends, Ends, Ends]:
     n = len(ratios.count) + 8
     if len(ratios.count):
         count = ratios.count[:, None]
-        on, on_weight = _chosen(ratios, value, 1)
-        off, off_weight = _chosen(ratios, value, 0)
-        x = np.maximum(on, off)
-        weight = np.where(on > off, on_weight, off_weight)
+        x, weight = _chosen(ratios, value, 0)
+        for choice in range(1, ratios.free_low.shape[1]):
+            other, other_weight = _chosen(ratios, value, choice)
+            weight = np.where(other > x, other_weight, weight)
+            x = np.maximum(other, x)
         if (ratios.count != 1).any():
             x, weight = x * count, weight * count
         total, size = total + x.sum(axis=0), size + np.abs(x).sum(axis=0)
@@ -118,10 +119,10 @@ def _g(ratios: Ratios, value: Ends) -> tuple[Ends, Ends, Ends]:
     return total, gamma(n) * size * UP + n * TINY, mass
 
 
-def _chosen(ratios: Ratios, value: Ends, bit: int) -> tuple[np.ndarray, np.ndarray]:
+def _chosen(ratios: Ratios, value: Ends, choice: int) -> tuple[np.ndarray, np.ndarray]:
     """w (v - lambda) and w of every free term [c, p] when it takes this choice."""
-    distance = ratios.free_value[:, bit] - value
-    low, high = ratios.free_low[:, bit, None], ratios.free_high[:, bit, None]
+    distance = ratios.free_value[:, choice] - value
+    low, high = ratios.free_low[:, choice, None], ratios.free_high[:, choice, None]
     weight = np.where(distance > 0, high, low)
     return weight * distance, weight
 

@@ -38,7 +38,7 @@ def extreme_input(
     best = np.argmax(values, axis=1)
     reached, raised = value_of(best), 0.0
     for _ in range(MAX_STEPS):
-        bits = _better_bits(tables.logits.mid, values - (reached + raised))
+        bits = _better_symbols(tables.logits.mid, values - (reached + raised))
         value = value_of(bits)
         if value > reached:
             best, reached, raised = bits, value, 0.0
@@ -49,12 +49,11 @@ def extreme_input(
     return best, sign * reached
 
 
-def _better_bits(logits: np.ndarray, distance: np.ndarray) -> Integer[np.ndarray, " T"]:
-    """The bit with the larger w_b distance_b, compared by logarithm where the signs agree."""
+def _better_symbols(logits: np.ndarray, distance: np.ndarray) -> Integer[np.ndarray, " T"]:
+    """The symbol with the largest w_b distance_b, compared by logarithm where the signs agree."""
     with np.errstate(divide="ignore"):
         power = logits + np.log(np.abs(distance))
     ahead = np.where(distance > 0, power, -np.inf)
-    behind = np.where(distance > 0, -np.inf, power)
+    behind = np.where(distance > 0, np.inf, power)
     positive = (distance > 0).any(axis=1)
-    on = np.where(positive, ahead[:, 1] > ahead[:, 0], behind[:, 1] < behind[:, 0])
-    return on.astype(np.int64)
+    return np.where(positive, ahead.argmax(axis=1), behind.argmin(axis=1))

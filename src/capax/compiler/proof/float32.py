@@ -139,7 +139,7 @@ def _mlp_range(
     model: ClsMLP, tables: HeadTables, sway: float, u: np.ndarray, f: SparseFunction
 ) -> tuple[np.ndarray, np.ndarray]:
     hidden = hidden_units(model)
-    rows = 1 << f.s
+    rows = f.table.size
     if not hidden.ridges:
         b_2 = exactly(np.full(rows, hidden.b_2)).widened(UNIT32 * abs(hidden.b_2) + ETA)
         return b_2.low, b_2.high

@@ -1,8 +1,8 @@
-"""The range of a head over all 2^T inputs, proved, whatever its weights.
+"""The range of a head over all inputs, proved, whatever its weights and its alphabet.
 
-In a direction c of the head output, for a fixed pattern of the relevant bits, c . u is a ratio of
-sums over positions with weights e^score, [CLS] among them: `dinkelbach` finds its largest value
-over all other bits and proves it; low ends are high ends of -v.
+In a direction c of the head output, for a fixed pattern of the relevant symbols, c . u is a ratio
+of sums over positions with weights e^score, [CLS] among them: `dinkelbach` finds its largest value
+over all other symbols and proves it; low ends are high ends of -v.
 
 Scores are logarithms and only their differences matter. They are shifted by a score that no choice
 can go below, max([CLS], fixed tokens, max_t min_b score): some chosen weight is at least about 1,
@@ -10,7 +10,7 @@ so nothing that matters underflows. A weight that overflows (e^700 above this) c
 alone, hence the maximum is at least its value, up to e^-700: the search starts there.
 
 The promise: for all real scores and values within the stated errors of the tables, the exact output
-on every input lies in [low, high]. Cost O(2^s c) a direction for c different irrelevant positions.
+on every input lies in [low, high]. Cost O(M^s c) a direction for c different irrelevant positions.
 Where the ends are needed at few of the (pattern, direction) pairs, or only a sign is wanted,
 `HeadProblems` answers for these alone.
 """
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Integer
 
+from capax.boolean.functions import all_patterns
 from capax.compiler.proof.dinkelbach import Ratios, certainly_at_most, largest
 from capax.compiler.proof.enclosed import Enclosed, exactly, exp_bounds, joined
 from capax.compiler.proof.merging import FreePositions, free_positions
@@ -55,8 +56,8 @@ def head_range(
 ) -> HeadRange:
     """Proven ends of c . u over all inputs that show a pattern on `support`, for each column c.
 
-    `directions` None = the k outputs of the head themselves. `patterns` = the bits at `support`,
-    one row each; None = all 2^s of them, row r showing bit i of r at support[i].
+    `directions` None = the k outputs of the head themselves. `patterns` = the symbols at `support`,
+    one row each; None = all M^s of them, row r showing digit i of r at support[i].
     """
     problems = HeadProblems.of(tables, support, directions, patterns)
     shape = problems.shape
@@ -64,16 +65,11 @@ def head_range(
     return HeadRange(*(part.reshape(shape) for part in problems.range(rows, columns)))
 
 
-def all_patterns(s: int) -> Integer[np.ndarray, "rows s"]:
-    """The 2^s patterns in the order of a truth table."""
-    return np.arange(1 << s)[:, None] >> np.arange(s) & 1
-
-
 @dataclass(frozen=True)
 class HeadProblems:
     """One problem for each pattern (row) and direction (column), solved where asked.
 
-    [CLS] and the tokens of the support have `scores` [1 + s, 2] and `fixed` values [1 + s, 2, g].
+    [CLS] and the tokens of the support have `scores` [1 + s, A] and `fixed` values [1 + s, A, g].
     """
 
     patterns: Integer[np.ndarray, "rows s"]
@@ -90,7 +86,9 @@ class HeadProblems:
         patterns: Integer[np.ndarray, "rows s"] | None = None,
     ) -> "HeadProblems":
         """The arguments of `head_range`."""
-        shown = all_patterns(len(support)) if patterns is None else np.asarray(patterns, np.int64)
+        if patterns is None:
+            patterns = all_patterns(len(support), tables.alphabet)
+        shown = np.asarray(patterns, np.int64)
         scores, fixed, free = *_fixed_tokens(tables, support), free_positions(tables, support)
         if directions is not None:
             c = directions if isinstance(directions, Enclosed) else exactly(directions)
@@ -176,8 +174,8 @@ class HeadProblems:
 
 
 def _fixed_tokens(tables: HeadTables, support: Sequence[int]) -> tuple[Enclosed, Enclosed]:
-    """Scores [1 + s, 2] and values [1 + s, 2, k] of [CLS] and of the support."""
-    at = np.asarray(support, np.int64)
-    scores = joined(tables.cls_logit.spread((1, 2)), tables.logits[at])
-    values = joined(tables.cls_value.spread((1, 2, tables.k)), tables.values[at])
+    """Scores [1 + s, A] and values [1 + s, A, k] of [CLS] and of the support."""
+    at, A = np.asarray(support, np.int64), tables.alphabet
+    scores = joined(tables.cls_logit.spread((1, A)), tables.logits[at])
+    values = joined(tables.cls_value.spread((1, A, tables.k)), tables.values[at])
     return scores, values

@@ -17,7 +17,7 @@ SORTED = 1 << 14
 
 
 class FreePositions(NamedTuple):
-    """Logits [c, 2], values [c, 2, k] and multiplicity [c] of the positions outside a support.
+    """Logits [c, A], values [c, A, k] and multiplicity [c] of the positions outside a support.
 
     `kind` = which of the c each of them is, in the order of the positions.
     """

@@ -142,7 +142,8 @@ def paper_bounds_of(
     orders: dict[str, tuple[str, float]] = {"W_Q": ("O(log(T s))", math.log(max(T * s, 2)))}
     orders |= {name: ("O(s)", float(s)) for name in ("W_K", "W_V", "W_C")}
     if not scalar:
-        u, order = (2.0**s, "O(2^s poly(s))") if general else (float(s), "O(poly(s))")
+        M = f.alphabet
+        u, order = (float(M) ** s, f"O({M}^s poly(s))") if general else (float(s), "O(poly(s))")
         jump = float(f.table.max() - f.table.min())
         orders["W_1"] = (order, 4 * (s + 1) * math.sqrt(2 * u * (1 + s + s * s)))
         orders["w_2"] = (order, math.sqrt(2 * u) * jump)
@@ -154,7 +155,7 @@ def paper_bounds_of(
 
 
 def _trainable_norms(construction: Construction) -> dict[str, Norms]:
-    """P has a unit row at each relevant position; E has two, v_CLS one."""
+    """P has a unit row at each relevant position; E has one per symbol, v_CLS one."""
     counts = np.bincount(slot_of_positions(construction), minlength=1).astype(np.float64)
     root = np.sqrt(counts)
     P = {
@@ -162,7 +163,8 @@ def _trainable_norms(construction: Construction) -> dict[str, Norms]:
         "spectral": float(root.max()),
         "norm_2_1": float(root.sum()),
     }
-    return {"P": P, "E": norms_of(np.eye(2)), "v_CLS": norms_of(np.ones(1))}
+    E = np.eye(len(construction.selection.classes))
+    return {"P": P, "E": norms_of(E), "v_CLS": norms_of(np.ones(1))}
 
 
 def _ordered(table: dict[str, Norms]) -> dict[str, Norms]:

@@ -1,4 +1,4 @@
-"""The range of the network's output at each pattern of the relevant bits, over all other bits.
+"""The range of the network's output at each pattern of the relevant symbols, over all others.
 
 Scalar read-out: one direction of the head, whose proven range is the answer. MLP: units whose
 columns of W_1 are equal in every bit form a ridge h(l) of one direction l. At each pattern
@@ -19,8 +19,9 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from capax.attention import ClsMLP, ClsScalar
+from capax.boolean.functions import all_patterns
 from capax.compiler.proof.enclosed import Enclosed, exactly
-from capax.compiler.proof.linear_fractional import HeadProblems, all_patterns, head_range
+from capax.compiler.proof.linear_fractional import HeadProblems, head_range
 from capax.compiler.proof.ridge import Ridge, ridge
 from capax.compiler.proof.tables import HeadTables, Model
 from capax.errors import require
@@ -39,7 +40,7 @@ class Hidden:
 
 
 def output_range(model: Model, tables: HeadTables, support: Sequence[int]) -> tuple[Rows, Rows]:
-    """(lower, upper) bound of the output for each of the 2^s patterns, over all inputs with it."""
+    """(lower, upper) bound of the output for each of the M^s patterns, over all inputs with it."""
     if isinstance(model, ClsScalar):
         found = head_range(tables, support, scalar_direction(model))
         return found.low[:, 0], found.high[:, 0]
@@ -66,7 +67,7 @@ def hidden_units(model: ClsMLP) -> Hidden:
 
 
 def _mlp_range(hidden: Hidden, tables: HeadTables, support: Sequence[int]) -> tuple[Rows, Rows]:
-    rows, g = 1 << len(support), len(hidden.ridges)
+    rows, g = tables.alphabet ** len(support), len(hidden.ridges)
     if not g:
         return np.full(rows, hidden.b_2), np.full(rows, hidden.b_2)
     problems = HeadProblems.of(tables, support, hidden.columns)
@@ -128,7 +129,7 @@ def _joined_range(
     with np.errstate(over="ignore", invalid="ignore"):
         direction = slope[where] @ exactly(hidden.columns.T)  # [rows, k]
         constant = offset[where] @ exactly(np.ones(len(hidden.ridges)))
-        shown = all_patterns(len(support))[where]
+        shown = all_patterns(len(support), tables.alphabet)[where]
         turned = Enclosed(direction.mid.T, direction.rad.T)
         problems = HeadProblems.of(tables, support, turned, shown)
         each = np.arange(len(where))

@@ -11,7 +11,8 @@ norms makes it vacuous in practice: the number is given, and called so.
 
 *occam*: a network compiled here is described by its function, since the compiler is fixed in
 advance: Elias gamma of s+1, the positions in ceil(log2 C(T, s)) bits, one bit for the kind, then s
-signs and s+1 levels (symmetric in literals) or the 2^s bits of the table (ours).
+signs and s+1 levels (symmetric in literals; of more than two symbols: after M bits that say which
+symbols are on) or the M^s bits of the table (ours).
 
 *occam_integer_model*: conjunctions as a one-layer table model with integer logits and values.
 """
@@ -26,11 +27,13 @@ from capax.attention import (
     BagOfVectors,
     ClsMLP,
     ClsScalar,
+    DeterministicPositions,
     IncoherentCodes,
     OrthonormalBag,
     TrainablePositions,
 )
 from capax.boolean import SparseFunction
+from capax.boolean.symbol_classes import on_classes, symbol_classes
 from capax.capacity.bound import Bound
 from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.certificates.occam import conjunction_model, elias_gamma_bits, occam_bound
@@ -55,7 +58,10 @@ def description_bits(f: SparseFunction) -> int:
     """Length of the prefix-free description of a Boolean function on T bits."""
     assert f.T is not None
     positions = (math.comb(f.T, f.s) - 1).bit_length()
-    content = 2 * f.s + 1 if literal_form(f) is not None else 1 << f.s
+    classes = symbol_classes(f)
+    g, told = on_classes(f, classes), 0 if f.alphabet == 2 else f.alphabet
+    symmetric = g.alphabet == 2 and literal_form(g) is not None
+    content = told + 2 * f.s + 1 if symmetric else f.table.size
     return elias_gamma_bits(f.s + 1) + positions + 1 + content
 
 
@@ -120,7 +126,7 @@ def absorbed(model: Model) -> Absorbed:
     code, W_V = model.encoding, _double(model.W_V)
     if isinstance(code, TrainablePositions):
         vectors = np.concatenate([_double(code.P), _double(code.E), _double(code.v_CLS)[None]])
-        inputs = Inputs(B_X=math.sqrt(2.0), B_z=1.0, r_X=math.sqrt(1.5))
+        inputs = _two_hot_inputs(len(code.E))
     elif isinstance(code, BagOfVectors):
         vectors = np.concatenate([_double(code.V), _double(code.v_CLS)[None]])
         inputs = Inputs(B_X=1.0, B_z=1.0)
@@ -145,8 +151,9 @@ def _fixed_inputs(model: Model) -> Inputs:
     code = model.encoding
     if isinstance(code, OrthonormalBag):
         return Inputs(B_X=1.0, B_z=1.0)
-    if not isinstance(code, IncoherentCodes):
-        return Inputs(B_X=math.sqrt(2.0), B_z=1.0, r_X=math.sqrt(1.5))
+    if isinstance(code, DeterministicPositions):
+        return _two_hot_inputs(code.alphabet)
+    assert isinstance(code, IncoherentCodes), "trainable vectors are absorbed"
     codes = _double(code.codes)
     square = (codes**2).sum(axis=1)
     P, E = codes[: code.T], codes[code.T : code.T + 2]
@@ -155,10 +162,15 @@ def _fixed_inputs(model: Model) -> Inputs:
     return Inputs(B_X=longest, B_z=math.sqrt(float(square[-1])))
 
 
+def _two_hot_inputs(M: int) -> Inputs:
+    """Tokens E_b + P_t: sqrt 2 long, within sqrt(2 - 1/M) of the mean of the M symbols."""
+    return Inputs(B_X=math.sqrt(2.0), B_z=1.0, r_X=math.sqrt(2 - 1 / M))
+
+
 def _norm_route(model: Model, tables: HeadTables, margin: float) -> Bound:
     scalar = isinstance(model, ClsScalar)
     cls = _scalar_class(model, tables) if scalar else _mlp_class(model, tables)
-    sample = Sample(REFERENCE_SAMPLES, tables.T, alphabet=2)
+    sample = Sample(REFERENCE_SAMPLES, tables.T, alphabet=tables.alphabet)
     return realizable_bound(cls, sample, margin, DELTA, separated=True, target=TARGET_ERROR)
 
 
@@ -211,4 +223,4 @@ def _double(M: Any) -> Float[np.ndarray, "..."]:
 
 
 def _is_conjunction(f: SparseFunction) -> bool:
-    return bool(f.table[-1] == 1 and f.table.sum() == 1)
+    return f.alphabet == 2 and bool(f.table[-1] == 1 and f.table.sum() == 1)

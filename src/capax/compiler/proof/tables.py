@@ -1,4 +1,4 @@
-"""A one-head [CLS] model as tables: what each (position, bit) adds to numerator and normaliser.
+"""A one-head [CLS] model as tables: what each (position, symbol) adds to numerator and normaliser.
 
 The query is the same for every input, so a token enters the softmax through its logit g[t, b] and
 its value n[t, b] only: u = sum_t e^{g[t,b_t]} n[t,b_t] / sum_t e^{g[t,b_t]}, [CLS] included. The
@@ -17,6 +17,7 @@ from capax.attention import (
     BagOfVectors,
     ClsMLP,
     ClsScalar,
+    DeterministicPositions,
     Encoding,
     IncoherentCodes,
     OrthonormalBag,
@@ -54,6 +55,11 @@ class HeadTables:
         return self.logits.mid.shape[-2]
 
     @property
+    def alphabet(self) -> int:
+        """Number of symbols a token can be."""
+        return self.logits.mid.shape[-1]
+
+    @property
     def k(self) -> int:
         """Width of a value."""
         return self.cls_value.mid.shape[-1]
@@ -67,7 +73,7 @@ class HeadTables:
         tokens = self.logits - mu[..., None, None]
         return tokens.exp(), (self.cls_logit - mu).exp()
 
-    def masses(self) -> tuple[Float[np.ndarray, "T 2"], float]:
+    def masses(self) -> tuple[Float[np.ndarray, "T A"], float]:
         """The same of one head in plain float64, for searches that prove nothing."""
         top = max(float(self.logits.mid.max()), float(self.cls_logit.mid))
         return np.exp(self.logits.mid - top), float(np.exp(self.cls_logit.mid - top))
@@ -102,7 +108,7 @@ def head_tables(model: Model) -> HeadTables:
     return HeadTables(logits[:, :, 0], values, cls_logit[0], cls_value)
 
 
-def score_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2"], float]:
+def score_sizes(model: Model) -> tuple[Float[np.ndarray, "T A"], float]:
     """|x_CLS| |W_Q| |W_K|^T |x_t| by token and bit, and of [CLS]: the sizes that were added up."""
     _, query = token_sizes(model.encoding, np.abs(_double(model.W_Q)))
     scale = attention_scale(model.W_Q.shape[1], model.scale)
@@ -111,14 +117,14 @@ def score_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2"], float]:
     return sizes[:, :, 0], float(cls[0])
 
 
-def value_sizes(model: Model) -> tuple[Float[np.ndarray, "T 2 k"], Float[np.ndarray, " k"]]:
+def value_sizes(model: Model) -> tuple[Float[np.ndarray, "T A k"], Float[np.ndarray, " k"]]:
     """|x_t| |W_V| by token and bit, and of [CLS]."""
     return token_sizes(model.encoding, np.abs(_double(model.W_V)))
 
 
 def token_sizes(
     code: Encoding, W: Float[np.ndarray, "d k"]
-) -> tuple[Float[np.ndarray, "T 2 k"], Float[np.ndarray, " k"]]:
+) -> tuple[Float[np.ndarray, "T A k"], Float[np.ndarray, " k"]]:
     """|x_t| W for nonnegative W, rounded up."""
     positive = jax.tree.map(np.abs, code, is_leaf=lambda leaf: leaf is None)
     images, cls = token_images(positive, exactly(W))
@@ -132,7 +138,7 @@ def _scale(model: Model) -> Enclosed:
 
 
 def token_images(code: Encoding, W: Enclosed) -> tuple[Enclosed, Enclosed]:
-    """x_t W [T, 2, k] for both values of bit t, and v_CLS W [k], with their errors.
+    """x_t W [T, A, k] for every symbol at t, and v_CLS W [k], with their errors.
 
     x_t = P_t + E_b, or b v_t in a bag, so that the image of a token is made of images: the tokens
     themselves, T x d numbers, are never formed.
@@ -146,6 +152,14 @@ def token_images(code: Encoding, W: Enclosed) -> tuple[Enclosed, Enclosed]:
         return _summed(P, E), exactly(code.v_CLS) @ W
     rows = exactly(code.codes) @ W if isinstance(code, IncoherentCodes) else W
     return _summed(rows[: code.T], rows[code.T : -1]), rows[-1]
+
+
+def alphabet_of(model: Model) -> int:
+    """The number of symbols that the encoding has vectors for; two in a bag or in codes."""
+    code = model.encoding
+    if isinstance(code, TrainablePositions):
+        return len(code.E)
+    return code.alphabet if isinstance(code, DeterministicPositions) else 2
 
 
 def readout_output(model: Model, u: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
@@ -164,8 +178,8 @@ def _switched(V: Enclosed) -> Enclosed:
 
 
 def _summed(P: Enclosed, E: Enclosed) -> Enclosed:
-    """P_t + E_b for b = 0 and 1."""
-    return P[:, None] + E[None, :2]
+    """P_t + E_b for every symbol b."""
+    return P[:, None] + E[None]
 
 
 def _double(M: Any) -> Float[np.ndarray, "..."]:

@@ -1,8 +1,8 @@
 """Between which numbers worst-case error and margin lie: proved from outside and from inside.
 
-From outside: the enclosed output on every input (T <= 16), or its proven range at every pattern.
-From inside: an actual input, evaluated with its rounding error; for long contexts an adversary
-looks for one at every pattern of the relevant bits.
+From outside: the enclosed output on every input (M^T <= 2^16), or its proven range at every
+pattern. From inside: an actual input, evaluated with its rounding error; for long contexts an
+adversary looks for one at every pattern of the relevant bits.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from jaxtyping import Float, Integer
 
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
+from capax.boolean.functions import all_patterns
 from capax.compiler.proof.adversary import attack
 from capax.compiler.proof.certificate import error_from_range, targets
 from capax.compiler.proof.evaluation import output_bounds
@@ -51,20 +52,22 @@ class WorstCase:
 def worst_case(model: Model, tables: HeadTables, f: SparseFunction) -> WorstCase:
     """The two-sided answer for one network and one function."""
     units = 1 if isinstance(model, ClsScalar) else model.b_1.size
-    short = tables.T <= EXHAUSTIVE_T and units << tables.T <= EXHAUSTIVE_SIZE
+    short = tables.alphabet**tables.T <= 1 << EXHAUSTIVE_T
+    short = short and units * tables.alphabet**tables.T <= EXHAUSTIVE_SIZE
     return _exhaustive(model, tables, f) if short else _by_range(model, tables, f)
 
 
 def _exhaustive(model: Model, tables: HeadTables, f: SparseFunction) -> WorstCase:
-    bits = np.arange(1 << tables.T)[:, None] >> np.arange(tables.T) & 1
+    bits = all_patterns(tables.T, tables.alphabet)
     below, above = output_bounds(model, tables, bits)
-    rows = rows_of(bits, f.support)
-    low, high = np.full(1 << f.s, np.inf), np.full(1 << f.s, -np.inf)
+    rows = rows_of(bits, f)
+    low, high = np.full(f.table.size, np.inf), np.full(f.table.size, -np.inf)
     np.minimum.at(low, rows, below)
     np.maximum.at(high, rows, above)
     ends = output_range(model, tables, f.support)  # as well: both are proved, the sharper counts
     ends = np.fmax(low, ends[0]), np.fmin(high, ends[1])
-    method = f"every one of the 2^{tables.T} inputs, and the proven range of the output"
+    inputs = f"{tables.alphabet}^{tables.T}"
+    method = f"every one of the {inputs} inputs, and the proven range of the output"
     return _two_sided(method, model, f, ends, bits, (below, above))
 
 
@@ -95,7 +98,7 @@ def _two_sided(
     signed = isinstance(model, ClsScalar)
     low, high = (np.where(np.isnan(e), s * np.inf, e) for e, s in zip(ends, (-1, 1), strict=True))
     error, margin = error_from_range(f, low, high, signed=signed)
-    rows = rows_of(bits, f.support)
+    rows = rows_of(bits, f)
     below, above = outputs
     wanted = targets(f, signed=signed)[rows]
     away = np.nan_to_num(np.maximum(np.maximum(below - wanted, wanted - above), 0.0), nan=0.0)
@@ -109,6 +112,6 @@ def _two_sided(
     return WorstCase(method, low, high, least, error, margin, nearest, bits[worst])
 
 
-def rows_of(bits: Integer[np.ndarray, "n T"], support: tuple[int, ...]) -> np.ndarray:
+def rows_of(bits: Integer[np.ndarray, "n T"], f: SparseFunction) -> np.ndarray:
     """The row of the truth table that each input shows."""
-    return sum((bits[:, t] << i for i, t in enumerate(support)), np.zeros(len(bits), np.int64))
+    return bits[:, list(f.support)] @ f.alphabet ** np.arange(f.s)

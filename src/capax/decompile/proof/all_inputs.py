@@ -45,7 +45,8 @@ class AllInputs:
     side over all inputs (negative: the gap that is open). `found_margin`: the smallest that a
     search met (None: no search). Both are about real arithmetic on the stored weights; `as_run` is
     the largest distance between the number that the model gave when it was run and the real one,
-    on 64 inputs (None: not measured): a measurement, no bound. `proved_share`: probability under
+    on 64 inputs (None: not measured): a measurement, no bound. `counterexample`: the positions that
+    are 1 in it (with more than two symbols: its T symbols). `proved_share`: probability under
     the data distribution of the inputs on which the formula is proved. `ones`: for the largest such
     interval, the formula is proved for every pattern and all fillers with so many ones;
     `ones_share` its probability.
@@ -77,6 +78,8 @@ def on_all_inputs(
     known = model.model
     if isinstance(known, Transformer):
         reason = why_not(known.spec)
+        if reason is None and known.spec.alphabet > 2:
+            reason = "the enclosure of trained models is written for bits"
         if reason is None:
             return _one_layer(model, known, f, rng, p, cells)
         return _unknown(f"not provable here: {reason}")
@@ -105,7 +108,7 @@ def _compiled(
     margins = np.where(ones, low - oracle.threshold, oracle.threshold - high)
     method = "certified range of the head"
     if (margins > 0).all():
-        every = (0, oracle.T - f.s)
+        every = (0, oracle.T - f.s) if f.alphabet == 2 else None
         return AllInputs("proved", float(margins.min()), None, None, 1.0, every, 1.0, method)
     targets = np.where(ones, 1.0, 0.0 if isinstance(model, ClsMLP) else -1.0)
     worst = attack(
@@ -113,7 +116,8 @@ def _compiled(
         rows=[int(margins.argmin())], seed=int(rng.integers(1 << 31)),
     )  # fmt: skip
     wrong = bool(oracle(worst.bits[None].astype(np.uint8))[0]) != bool(f(worst.bits) > 0.5)
-    found = tuple(int(t) for t in np.flatnonzero(worst.bits)) if wrong else None
+    shown = np.flatnonzero(worst.bits) if f.alphabet == 2 else worst.bits
+    found = tuple(int(t) for t in shown) if wrong else None
     status: Status = "refuted" if wrong else "open"
     return AllInputs(status, float(margins.min()), None, found, 0.0, None, 0.0, method)
 

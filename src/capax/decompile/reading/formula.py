@@ -6,21 +6,30 @@ counts what a reader has to read: literals, bits of a table or of a symmetric fu
 a negation around the whole. Of equally short ones the first in this order is taken.
 """
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capax.boolean.functions import SparseFunction
+from capax.boolean.functions import SparseFunction, all_patterns
 from capax.boolean.parser import MAX_LENGTH, parse
+from capax.boolean.row_sets import COMPARISONS
+from capax.boolean.symbol_classes import on_classes, symbol_classes
 from capax.decompile.reading.sum_of_products import Sum, minimal_sum, xor_normal_form
 from capax.errors import require
+
+MAX_PRODUCT_LITERALS = 64
+"""A sum of products of equalities with more of them says less than a table."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A text that parses to the function; `kind`: constant, literal, and, or, maj, thr, parity,
-    symmetric, sum of products, xor of products or table. `minimal`: proved shortest of its kind."""
+    """A text that parses to the function.
+
+    `kind`: constant, literal, and, or, maj, thr, parity, symmetric, sum of products, xor of
+    products, comparison or table. `minimal`: proved shortest of its kind.
+    """
 
     text: str
     kind: str
@@ -32,10 +41,11 @@ def shortest_formula(f: SparseFunction) -> Formula:
     """The shortest formula of a Boolean function. Raises `InputError` for a real-valued one."""
     require(f.is_boolean, "function", "a Boolean function", f)
     f = f.relevant()
-    fitting = [c for c in _candidates(f) if len(c.text) <= MAX_LENGTH]
+    found = _candidates(f) if f.alphabet == 2 else _symbol_candidates(f)
+    fitting = [c for c in found if len(c.text) <= MAX_LENGTH]
     best = min(fitting, key=lambda formula: formula.length)
-    again = parse(best.text, f.T)
-    assert _same(again, f), f"{best.text} does not read back as {f}"
+    again = parse(best.text, f.T, alphabet=f.alphabet)
+    assert again == f.in_order(), f"{best.text} does not read back as {f}"
     return best
 
 
@@ -45,8 +55,59 @@ def _candidates(f: SparseFunction) -> Iterator[Formula]:
         return
     yield from _named(f)
     yield from _sums(f)
+    yield _table(f)
+
+
+def _table(f: SparseFunction) -> Formula:
     number = hex(sum(1 << row for row in np.flatnonzero(f.table).tolist()))
-    yield Formula(f"table({number}; {_list(f, 0)})", "table", f.s + f.table.size)
+    return Formula(f"table({number}; {_list(f, 0)})", "table", f.s + f.table.size)
+
+
+def _symbol_candidates(f: SparseFunction) -> Iterator[Formula]:
+    """With more than two symbols: a constant, conditions on classes of symbols, or a comparison."""
+    if f.s == 0:
+        yield Formula(str(int(f.table[0])), "constant", 1)
+        return
+    classes = symbol_classes(f)
+    if max(classes) == 1:
+        g = on_classes(f, classes)
+        best = min(_candidates(g), key=lambda formula: formula.length)
+        yield replace(best, text=_in_symbols(best.text, classes), length=2 * best.length)
+    if f.s == 2:
+        x, y = (f"x{t}" for t in f.support)
+        for sign in COMPARISONS:
+            text = f"{x} {sign} {y}"
+            if parse(text, f.T, alphabet=f.alphabet) == f.in_order():
+                yield Formula(text, "comparison", 2)
+    yield from _symbol_products(f)
+    yield _table(f)
+
+
+def _in_symbols(text: str, classes: tuple[int, ...]) -> str:
+    """A formula of bits with the condition "its symbol is of class 1" for every variable."""
+    on = [c for c, k in enumerate(classes) if k == 1]
+    off = [c for c, k in enumerate(classes) if k == 0]
+    one = f"(\\g<0> == {on[0]})" if len(on) == 1 else f"(\\g<0> != {off[0]})"
+    if len(on) > 1 and len(off) > 1:
+        one = "(" + " | ".join(f"\\g<0> == {c}" for c in on) + ")"
+    return re.sub(r"x[0-9]+", one, text)
+
+
+def _symbol_products(f: SparseFunction) -> Iterator[Formula]:
+    """The patterns where f is 1, or where it is 0, one product of equalities each."""
+    patterns = all_patterns(f.s, f.alphabet)
+    for value, sign in ((1.0, ""), (0.0, "~")):
+        rows = patterns[f.table == value]
+        if len(rows) * f.s > MAX_PRODUCT_LITERALS:
+            continue
+        text = " | ".join(_equalities(f, row) for row in rows.tolist())
+        text = f"{sign}({text})" if sign else text
+        length = 2 * len(rows) * f.s + len(sign)
+        yield Formula(text, "sum of products", length, minimal=False)
+
+
+def _equalities(f: SparseFunction, row: list[int]) -> str:
+    return " & ".join(f"x{t} == {c}" for t, c in zip(f.support, row, strict=True))
 
 
 def _named(f: SparseFunction) -> Iterator[Formula]:
@@ -122,13 +183,3 @@ def _literal(f: SparseFunction, i: int, *, negated: bool) -> str:
 
 def _list(f: SparseFunction, flips: int) -> str:
     return ", ".join(_literal(f, i, negated=bool(flips >> i & 1)) for i in range(f.s))
-
-
-def _same(g: SparseFunction, f: SparseFunction) -> bool:
-    """The same function, whatever the order of the variables."""
-    order = [f.support.index(x) for x in g.support] if set(g.support) == set(f.support) else []
-    if len(order) != f.s:
-        return False
-    rows = np.arange(f.table.size)
-    moved = sum(((rows >> i & 1) << j for i, j in enumerate(order)), np.zeros_like(rows))
-    return bool((g.table == f.table[moved]).all())

@@ -13,11 +13,12 @@ What may be missed (ours). Let I be the bits found and Inf_i = P[flipping bit i 
     P[f(x) != f(x') | x_I = x'_I] = 2 E Var(f | x_I) >= 2 E Var(f | all bits but i)
                                   = 2 p (1 - p) Inf_i,       i not in I,
 
-because conditioning on more leaves less variance. N agreeing pairs hence miss a bit of influence
-theta with probability at most (1 - 2 p (1 - p) theta)^N; stage j of the search has the share
-delta / (j (j + 1)) of delta, since every stage may be the last. That is a statement about the bits
-found. A bit that is left out of the formula afterwards enters with its own influence, measured on
-fresh inputs: its upper binomial limit (`missed`).
+because conditioning on more leaves less variance (with M symbols, all equally likely, 2 p (1 - p)
+becomes 1 - 1/M, and a flip is a change to another symbol at random). N agreeing pairs hence miss a
+bit of influence theta with probability at most (1 - 2 p (1 - p) theta)^N; stage j of the search has
+the share delta / (j (j + 1)) of delta, since every stage may be the last. That is a statement about
+the bits found. A bit that is left out of the formula afterwards enters with its own influence,
+measured on fresh inputs: its upper binomial limit (`missed`).
 """
 
 import math
@@ -107,7 +108,8 @@ def find_candidates(
             found = set(_strongest(model, rng, p, sorted(found), limit))
             break
     share = delta / (stage * (stage + 1))
-    theta = -math.expm1(math.log(share) / checked) / (2 * p * (1 - p))
+    differs = 2 * p * (1 - p) if model.alphabet == 2 else 1 - 1 / model.alphabet
+    theta = -math.expm1(math.log(share) / checked) / differs
     return Candidates(tuple(sorted(found)), checked, differing, min(1.0, theta), delta, complete)
 
 
@@ -131,7 +133,7 @@ def _one_stage(
     A small sample first: where bits are left to find, it mostly finds them.
     """
     for size in (min(FIRST_PAIRS, pairs), pairs):
-        x, y = _pairs(rng, size, model.T, p, known)
+        x, y = _pairs(model, rng, size, p, known)
         at_x, at_y = model(x), model(y)
         differ = np.flatnonzero(at_x != at_y)
         if len(differ):
@@ -141,9 +143,9 @@ def _one_stage(
 
 
 def _pairs(
-    rng: np.random.Generator, n: int, T: int, p: float, known: list[int]
+    model: Oracle, rng: np.random.Generator, n: int, p: float, known: list[int]
 ) -> tuple[UInt8[np.ndarray, "n T"], UInt8[np.ndarray, "n T"]]:
-    x, y = random_bits(rng, n, T, p), random_bits(rng, n, T, p)
+    x, y = random_inputs(model, rng, n, p), random_inputs(model, rng, n, p)
     y[:, known] = x[:, known]
     return x, y
 
@@ -177,14 +179,31 @@ def influences(
     model: Oracle, rng: np.random.Generator, bits: tuple[int, ...], *, p: float, n: int
 ) -> tuple[Influence, ...]:
     """For each bit, how many of n random inputs change the decision when it is flipped."""
-    x = random_bits(rng, n, model.T, p)
+    x = random_inputs(model, rng, n, p)
     base = model(x)
     found = []
     for bit in bits:
         flipped = x.copy()
-        flipped[:, bit] ^= 1
+        if model.alphabet == 2:
+            flipped[:, bit] ^= 1
+        else:
+            flipped[:, bit] = _another(rng, x[:, bit], model.alphabet)
         found.append(Influence(bit, int((model(flipped) != base).sum()), n))
     return tuple(found)
+
+
+def _another(rng: np.random.Generator, symbols: np.ndarray, M: int) -> np.ndarray:
+    """Another symbol for each, at random."""
+    return ((symbols.astype(np.int64) + rng.integers(1, M, len(symbols))) % M).astype(np.uint8)
+
+
+def random_inputs(
+    model: Oracle, rng: np.random.Generator, n: int, p: float
+) -> UInt8[np.ndarray, "n T"]:
+    """n inputs of a model: Bernoulli(p) bits, or symbols that are all equally likely."""
+    if model.alphabet == 2:
+        return random_bits(rng, n, model.T, p)
+    return rng.integers(0, model.alphabet, (n, model.T), dtype=np.uint8)
 
 
 def random_bits(rng: np.random.Generator, n: int, T: int, p: float) -> UInt8[np.ndarray, "n T"]:

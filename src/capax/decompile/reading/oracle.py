@@ -1,9 +1,9 @@
-"""Anything that turns bits into a number, asked in batches and counted.
+"""Anything that turns bits, or symbols, into a number, asked in batches and counted.
 
-An oracle knows the input length T, the threshold above which a number means 1, and how many inputs
-it has been asked about; everything else is found by asking. Capax models run in JAX, the
-one-layer ones on their collapse; PyTorch modules and scikit-learn estimators are recognised by what
-they offer, so that neither library is imported here.
+An oracle knows the input length T, the alphabet, the threshold above which a number means 1, and
+how many inputs it has been asked about; everything else is found by asking. Capax models run in
+JAX, the one-layer ones on their collapse; PyTorch modules and scikit-learn estimators are
+recognised by what they offer, so that neither library is imported here.
 """
 
 import functools
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
+from capax.boolean.functions import most_positions
 from capax.errors import InputError, require
 
 BATCH = 4096
@@ -33,6 +34,7 @@ class Oracle:
     kind: str
     model: Any = None
     padded: bool = False
+    alphabet: int = 2
     queries: int = field(default=0)
 
     def values(self, X: UInt8[np.ndarray, "n T"]) -> Float[np.ndarray, " n"]:
@@ -64,12 +66,14 @@ class Oracle:
         return found
 
 
-def oracle(model: Any, T: int | None = None, threshold: float | None = None) -> Oracle:
+def oracle(
+    model: Any, T: int | None = None, threshold: float | None = None, alphabet: int | None = None
+) -> Oracle:
     """An oracle for a Capax module, a PyTorch module, a scikit-learn estimator or a callable.
 
     A callable takes bits [n, T] (uint8) and gives n numbers. `T` is needed where the model does not
-    tell it; `threshold` defaults to the model's own: 0, or 1/2 for compiled MLP networks and for
-    class labels.
+    tell it; `alphabet` = number of symbols (the model's own, else 2); `threshold` defaults to the
+    model's own: 0, or 1/2 for compiled MLP networks and for class labels.
     """
     made = _capax(model) or _estimator(model) or _torch(model) or _callable(model)
     numbers, length, usual, kind = made
@@ -84,7 +88,27 @@ def oracle(model: Any, T: int | None = None, threshold: float | None = None) -> 
     limit = usual if threshold is None else float(threshold)
     require(np.isfinite(limit), "threshold", "a finite number", threshold)
     jitted = type(model).__module__.startswith("capax.")
-    return Oracle(numbers, int(known), limit, kind, model, padded=jitted and kind in JITTED)
+    padded = jitted and kind in JITTED
+    return Oracle(numbers, int(known), limit, kind, model, padded, _symbols(model, alphabet))
+
+
+def _symbols(model: Any, alphabet: int | None) -> int:
+    """The alphabet of a model: what it says, which must not contradict what is asked for."""
+    from capax.attention.readout import ClsMLP, ClsScalar
+    from capax.attention.transformer import Transformer
+
+    known = None
+    if isinstance(model, Transformer):
+        known = model.spec.alphabet
+    if isinstance(model, ClsScalar | ClsMLP):
+        from capax.compiler.proof.tables import alphabet_of
+
+        known = alphabet_of(model)
+    fits = alphabet in (None, known) or known is None
+    require(fits, "alphabet", f"{known}, the symbols the model was made for", alphabet)
+    found = known or alphabet or 2
+    most_positions(found)  # raises for anything that is no alphabet
+    return found
 
 
 def same_again(

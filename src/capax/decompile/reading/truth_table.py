@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from capax.boolean.functions import SparseFunction
-from capax.decompile.reading.influence import random_bits
+from capax.boolean.functions import SparseFunction, all_patterns
+from capax.decompile.reading.influence import random_inputs
 from capax.decompile.reading.oracle import CELLS, Oracle
 
 
 @dataclass(frozen=True)
 class TruthTable:
-    """The majority decision at each of the 2^s patterns of `support`, row sum_i x_i 2^i.
+    """The majority decision at each of the M^s patterns of `support`, row sum_i x_i M^i.
 
     `ones[row]` of `fillers` random fillers gave the decision 1.
     """
@@ -26,6 +26,7 @@ class TruthTable:
     ones: Int[np.ndarray, " rows"]
     fillers: int
     T: int
+    alphabet: int = 2
 
     @property
     def values(self) -> Bool[np.ndarray, " rows"]:
@@ -48,42 +49,49 @@ class TruthTable:
     @property
     def function(self) -> SparseFunction:
         """The majority as a function on the bits that matter to it."""
-        return SparseFunction(self.support, self.values.astype(np.float64), self.T).relevant()
+        return self._of(self.support, self.values).relevant()
+
+    def _of(self, support: tuple[int, ...], truth: np.ndarray) -> SparseFunction:
+        table = truth.astype(np.float64)
+        return SparseFunction(support, table, self.T, alphabet=self.alphabet)
+
+    def _rows_on(self, support: tuple[int, ...]) -> np.ndarray:
+        """For each row, the row of a table on some of the bits."""
+        shown = all_patterns(len(self.support), self.alphabet)
+        kept = shown[:, [self.support.index(bit) for bit in support]]
+        return kept @ self.alphabet ** np.arange(len(support))
 
     def majority_on(self, support: tuple[int, ...], p: float) -> SparseFunction:
         """The majority on fewer bits, those left out being Bernoulli(p)."""
-        rows = np.arange(len(self.ones))
         left = [i for i, bit in enumerate(self.support) if bit not in support]
-        ones = sum(((rows >> i & 1 for i in left)), np.zeros_like(rows))
-        weight = p**ones * (1 - p) ** (len(left) - ones)
-        target = np.zeros(len(rows), np.int64)
-        for i, bit in enumerate(support):
-            target |= (rows >> self.support.index(bit) & 1) << i
-        share = np.bincount(target, weights=weight * self.ones, minlength=1 << len(support))
-        return SparseFunction(support, (2 * share > self.fillers).astype(np.float64), self.T)
+        shown = all_patterns(len(self.support), self.alphabet)[:, left]
+        if self.alphabet == 2:
+            weight = np.where(shown == 1, p, 1 - p).prod(axis=1)
+        else:
+            weight = np.full(len(shown), float(self.alphabet) ** -len(left))
+        size = self.alphabet ** len(support)
+        target = self._rows_on(support)
+        share = np.bincount(target, weights=weight * self.ones, minlength=size)
+        return self._of(support, 2 * share > self.fillers)
 
     def projected(self, support: tuple[int, ...]) -> "TruthTable":
         """The table on fewer bits; the bits left out count as fillers."""
-        rows, n = np.arange(len(self.ones)), self.fillers
-        target = np.zeros(len(rows), np.int64)
-        for i, bit in enumerate(support):
-            target |= (rows >> self.support.index(bit) & 1) << i
-        ones = np.bincount(target, weights=self.ones, minlength=1 << len(support))
-        merged = n << (len(self.support) - len(support))
-        return TruthTable(support, ones.astype(np.int64), merged, self.T)
+        size = self.alphabet ** len(support)
+        ones = np.bincount(self._rows_on(support), weights=self.ones, minlength=size)
+        merged = self.fillers * (len(self.ones) // size)
+        return TruthTable(support, ones.astype(np.int64), merged, self.T, self.alphabet)
 
 
 def read_table(
     model: Oracle, rng: np.random.Generator, support: tuple[int, ...], *, p: float, fillers: int
 ) -> TruthTable:
     """Ask about every pattern of `support` with `fillers` random fillers each."""
-    patterns = np.arange(1 << len(support))
-    bits = (patterns[:, None] >> np.arange(len(support)) & 1).astype(np.uint8)
+    patterns = all_patterns(len(support), model.alphabet).astype(np.uint8)
     ones = np.zeros(len(patterns), np.int64)
     block = max(1, CELLS // (model.T * fillers))
     for start in range(0, len(patterns), block):
-        part = bits[start : start + block]
-        X = random_bits(rng, len(part) * fillers, model.T, p)
+        part = patterns[start : start + block]
+        X = random_inputs(model, rng, len(part) * fillers, p)
         X[:, list(support)] = np.repeat(part, fillers, axis=0)
         ones[start : start + block] = model(X).reshape(len(part), fillers).sum(axis=1)
-    return TruthTable(support, ones, fillers, model.T)
+    return TruthTable(support, ones, fillers, model.T, model.alphabet)

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from capax.boolean import SparseFunction
+from capax.boolean.functions import only_bits
 from capax.compiler import Compiled, compile
 from capax.compiler.proof.certificate import LABELS
 from capax.figures.style import Palette, save, styled
@@ -28,6 +29,7 @@ def save_compiled_figure(path: Path | str, compiled: Compiled, *, dark: bool = F
 def draw_compiled_function(compiled: Compiled, *, dark: bool = False) -> Figure:
     """The three panels as one Matplotlib figure."""
     f = compiled.certificate.sparse_function
+    only_bits(f)
     rows = _patterns(f.s)
     with styled(dark, formulas=True) as palette:
         figure = Figure(figsize=(15, 1.8 + 0.3 * max(8, len(rows))), layout="constrained")
