@@ -1,5 +1,7 @@
 """Dropout: masks, the network against PyTorch with the same masks, and whole runs."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -77,21 +79,26 @@ def test_the_rate_is_exact_not_a_multiple_of_1_in_256():
 
 
 def test_masks_differ_by_run_step_example_and_use_and_by_nothing_else():
-    places = jnp.arange(9, dtype=jnp.int32)
-    one = np.asarray(masks_of().columns(EMBEDDING, 0.5, jnp.int32(3), places, 64))
-    assert np.array_equal(
-        one[2:5], masks_of().columns(EMBEDDING, 0.5, jnp.int32(3), places[2:5], 64)
-    )
+    @plain_jit
+    def made(masks, example, places):
+        both = [masks.columns(kind, 0.5, example, places, 64) for kind in (EMBEDDING, OUTPUT)]
+        return *both, masks.heads(0.5, example, 40, 19), masks.heads_at(0.5, 39, 4, 19)
+
+    def numbers(masks=masks_of(), example=3, first=0):
+        places = jnp.arange(first, first + 9, dtype=jnp.int32)
+        return [np.asarray(x) for x in made(masks, jnp.int32(example), places)]
+
+    one, output, whole, last = numbers()
+    np.testing.assert_array_equal(one[2:], numbers(first=2)[0][:7])
+    np.testing.assert_array_equal(whole[:, 39], last[3])
     others = [
-        masks_of(step=5).columns(EMBEDDING, 0.5, jnp.int32(3), places, 64),
-        masks_of(key=(123, 457)).columns(EMBEDDING, 0.5, jnp.int32(3), places, 64),
-        masks_of().columns(EMBEDDING, 0.5, jnp.int32(4), places, 64),
-        masks_of().columns(OUTPUT, 0.5, jnp.int32(3), places, 64),
+        numbers(masks_of(step=5))[0],
+        numbers(masks_of(key=(123, 457)))[0],
+        numbers(example=4)[0],
+        output,
     ]
     for other in others:
-        assert 0.4 < (one == np.asarray(other)).mean() < 0.6
-    whole = np.asarray(masks_of().heads(0.5, jnp.int32(1), 40, 19))
-    np.testing.assert_array_equal(whole[:, 39], masks_of().heads_at(0.5, 39, 3, 19)[1])
+        assert 0.4 < (one == other).mean() < 0.6
 
 
 # ---------------------------------------------------------------- against PyTorch
@@ -103,18 +110,15 @@ def arrays(seed=0):
     return bits, rng.integers(0, 2, ROWS).astype(np.float64)
 
 
-def network(seed=1, layer_norm=True):
+@functools.cache
+def network(layer_norm=True):
     """Parameters away from their special initial values, in float64."""
     spec = TransformerSpec(T=T, d=D, heads=HEADS, mlp_width=7, layer_norm=layer_norm)
     path = CollapsedPath(spec, trained=Parametrisation(True, False, True))
-    params = path.init(jax.random.key(seed))
-    leaves, tree = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-    leaves = [
-        (x + 0.4 * jax.random.normal(key, x.shape, x.dtype)).astype(jnp.float64)
-        for x, key in zip(leaves, keys, strict=True)
-    ]
-    return path, jax.tree.unflatten(tree, leaves)
+    rng = np.random.default_rng(1)
+    params = plain_jit(path.init)(jax.random.key(1))
+    moved = jax.tree.map(lambda x: np.asarray(x) + 0.4 * rng.normal(size=x.shape), params)
+    return path, jax.tree.map(jnp.asarray, moved)
 
 
 def torch_masks(dropout, masks):
@@ -183,6 +187,18 @@ class TorchBlock:
         return torch.stack([x @ p["w_0"], x @ p["w"]], 1)
 
 
+def change_of(rule, weight_decay, gradient, params):
+    """What one step of an optimiser at lr = 0.1 adds to the parameters."""
+    update = transformation(rule, 0.1, weight_decay, 1.0)
+
+    @plain_jit
+    def change(gradient, params):
+        return update.update(gradient, update.init(params), params)[0]
+
+    with jax.numpy_dtype_promotion("standard"):
+        return change(gradient, params)
+
+
 def leaf_of(params, name):
     """The array of ours that PyTorch's parameter is, in PyTorch's order of axes."""
     if name in ("w_0", "cls_position"):
@@ -247,9 +263,7 @@ def test_logits_gradients_and_steps_are_those_of_pytorch(dropout, layer_norm):
         grads = {name: tensor.grad.clone() for name, tensor in theirs.p.items()}
         assert torch.nn.utils.clip_grad_norm_(theirs.p.values(), 0.05) > 0.05
         optimiser.step()
-        update = transformation(ours_rule, 0.1, 0.3, 1.0)
-        with jax.numpy_dtype_promotion("standard"):
-            change, _ = update.update(gradient, update.init(params), params)
+        change = change_of(ours_rule, 0.3, gradient, params)
         for name, tensor in theirs.p.items():
             moved = (tensor.detach() - before[name]).numpy()
             np.testing.assert_allclose(leaf_of(change, name), moved, atol=1e-5, err_msg=name)
@@ -348,18 +362,20 @@ def test_restarts_have_other_masks_and_evaluation_has_none(trial_of, one_by_one)
     path, params = network()
     bits = jnp.asarray(arrays()[0])
     X = one_hot(bits, 2, jnp.float64)
-    still = dropped_logits(path.network(params), bits, masks_of(), DropoutSpec())
-    np.testing.assert_allclose(still, path.logits(params, X), atol=1e-9)
+
+    @plain_jit
+    def both(params):
+        still = dropped_logits(path.network(params), bits, masks_of(), DropoutSpec())
+        return still, path.logits(params, X)
+
+    np.testing.assert_allclose(*both(params), atol=1e-9)
 
 
 def test_which_parameters_decay():
     _, params = network()
     for which, moves in (("all", True), ("weights", False)):
         rule = OptimiserSpec(name="adamw", decayed=which)
-        update = transformation(rule, 0.1, 0.5, 1.0)
-        with jax.numpy_dtype_promotion("standard"):
-            zeros = jax.tree.map(jnp.zeros_like, params)
-            change, _ = update.update(zeros, update.init(params), params)
+        change = change_of(rule, 0.5, jax.tree.map(np.zeros_like, params), params)
         for name in ("W_Q", "W_out", "w"):
             new, old = getattr(change.network, name), getattr(params.network, name)
             np.testing.assert_allclose(new, -0.05 * old, rtol=1e-6)

@@ -5,6 +5,7 @@ all tests of BigCrush; the usual ten leave a margin that dropout does not need.
 """
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, UInt32
 
 ROUNDS = 7
@@ -31,10 +32,6 @@ def philox(counter: Words, key: tuple[Array, Array], rounds: int = ROUNDS) -> Wo
 
 
 def _product(x: Array, by: int) -> tuple[Array, Array]:
-    """High and low word of a 64-bit product, from four products of half words."""
-    half, high_by, low_by = jnp.uint32(0xFFFF), jnp.uint32(by >> 16), jnp.uint32(by & 0xFFFF)
-    high, low = x >> 16, x & half
-    first, second, third = low * low_by, low * high_by, high * low_by
-    middle = (first >> 16) + (second & half) + (third & half)
-    top = high * high_by + (second >> 16) + (third >> 16) + (middle >> 16)
-    return top, x * jnp.uint32(by)
+    """High and low word of a 64-bit product."""
+    word = jnp.uint32(by)
+    return lax.mulhi(x, word), x * word
