@@ -3,29 +3,32 @@
     python benchmarks/mutants.py --count 400 --workers 2 --keep out/mutants
     python benchmarks/mutants.py --modules capacity/network --count 60
     python benchmarks/mutants.py --modules analysis/laws.py --count 0     # all mutants of a file
+    python benchmarks/mutants.py --again --whole                # plant the survivors once more
 
 Each mutant is one fault (`mutation_operators.py`) in a copy of the sources. The tests of its layer
-that execute its line run first, quickest first; a mutant that outlives them meets the rest of their
-test files, which may share a fixture, and with `--whole` all tests of the layer. It is killed when
-a test fails or the tests take five times their usual time, otherwise it survived. Results are lines
-of JSON in the folder `--keep`; a second call goes on where the first one ended.
+that execute its line run first, the quick ones first; a mutant that outlives them meets the rest of
+their test files, which may share a fixture, and with `--whole` all tests of the layer. It is killed
+when a test fails or the tests take five times their usual time, otherwise it survived. Results are
+lines of JSON in the folder `--keep`; a second call goes on where the first one ended, also where
+`--minutes` ended it. Harmless survivors stand with their reasons in `harmless_mutants.json`.
 """
 
 import argparse
+import hashlib
 import json
 import multiprocessing
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mutation_operators import Mutant, mutants
-from mutation_runs import Round, begin, mapped, outcome
+from mutation_runs import IMPORTED, Round, begin, mapped, outcome, share_compiled
 
 ROOT = Path(__file__).parents[1]
 MODULES = ("capacity", "compiler/proof", "decompile/proof", "decompile/bounds", "analysis",
@@ -40,30 +43,47 @@ def main() -> int:
     chosen = sample(asked.modules, asked.count, asked.seed)
     results = asked.keep / "results.jsonl"
     known = _known(results)
-    waiting = [mutant for mutant in chosen if mutant.name not in known]
+    waiting = [m for m in chosen if m.key not in known or (asked.again and _survived(known[m.key]))]
     print(f"{len(chosen)} mutants, {len(chosen) - len(waiting)} known", flush=True)
     if waiting:
         top = Path(tempfile.mkdtemp(prefix="capax-mutants-"))
         try:
-            _run(waiting, asked, _copies(top, asked.workers), results, known)
+            _run(waiting, asked, top, results, known)
         finally:
             shutil.rmtree(top, ignore_errors=True)
-    return report([known[mutant.name] for mutant in chosen], asked.share)
+    done = [known[mutant.key] for mutant in chosen if mutant.key in known]
+    return report(done, _harmless(), asked.share)
 
 
-def _run(waiting: list[Mutant], asked: Any, copies: Any, results: Path, known: Any) -> None:
+def _run(waiting: list[Mutant], asked: Any, top: Path, results: Path, known: Any) -> None:
+    copies = _copies(top, asked.workers)
+    end = time.time() + 60 * asked.minutes
     context = multiprocessing.get_context("fork")
     with (
-        context.Pool(asked.workers, begin, (copies, asked.longest)) as pool,
+        context.Pool(asked.workers, begin, (copies, asked.warm, asked.longest, end)) as pool,
         results.open("a") as file,
     ):
         maps = _maps(sorted({tests_of(mutant.path) for mutant in waiting}), pool)
+        share_compiled(top)
         jobs = [(m, list(_rounds(m, maps[tests_of(m.path)], asked.whole))) for m in waiting]
         for done, said in enumerate(pool.imap_unordered(outcome, jobs, 1), 1):
-            known[said["name"]] = said
+            if said is None:
+                continue  # the time is over
+            known[said["key"]] = said
             file.write(json.dumps(said) + "\n")
             file.flush()
             print(f"{done}/{len(jobs)} {said['outcome']}: {said['name']}", flush=True)
+
+
+def _survived(said: dict[str, Any]) -> bool:
+    return said["outcome"] == "survived"
+
+
+def _harmless() -> dict[str, str]:
+    """Reasons by key, of survivors that were read and found equivalent or harmless."""
+    file = Path(__file__).with_name("harmless_mutants.json")
+    listed = json.loads(file.read_text()) if file.exists() else []
+    return {entry["key"]: entry["reason"] for entry in listed}
 
 
 def sample(modules: list[str], count: int, seed: int) -> list[Mutant]:
@@ -76,7 +96,7 @@ def sample(modules: list[str], count: int, seed: int) -> list[Mutant]:
         found = []
         for path in sorted(top.rglob("*.py")) if top.is_dir() else [top]:
             found += mutants(path.relative_to(ROOT).as_posix(), path.read_text())
-        queues.append(_in_turn(found, random.Random(f"{seed} {module}")))
+        queues.append(_in_turn(found, seed))
     if count == 0:
         return [mutant for queue in queues for mutant in queue]
     chosen: list[Mutant] = []
@@ -85,9 +105,12 @@ def sample(modules: list[str], count: int, seed: int) -> list[Mutant]:
     return chosen[:count]
 
 
-def _in_turn(found: list[Mutant], chance: random.Random) -> list[Mutant]:
-    """In random order, but so that the last ones, which are drawn first, are of all operators."""
-    chance.shuffle(found)
+def _in_turn(found: list[Mutant], seed: int) -> list[Mutant]:
+    """In random order, but so that the last ones, which are drawn first, are of all operators.
+
+    The order is that of hashes of a mutant's own text: a change elsewhere does not change it.
+    """
+    found.sort(key=lambda m: hashlib.sha256(f"{seed} {m.key}".encode()).hexdigest())
     numbers: Counter[str] = Counter()
     ranks = {}
     for mutant in found:
@@ -103,7 +126,7 @@ def tests_of(path: str) -> str:
 
 def _known(results: Path) -> dict[str, dict[str, Any]]:
     lines = results.read_text().splitlines() if results.exists() else []
-    return {entry["name"]: entry for entry in map(json.loads, lines)}
+    return {entry["key"]: entry for entry in map(json.loads, lines)}
 
 
 def _copies(top: Path, number: int) -> Any:
@@ -166,22 +189,37 @@ def _rounds(mutant: Mutant, tests: dict[str, Any], whole: bool) -> Iterator[Roun
     rest = set(seconds) - near - beside if whole or not near else set()
     for group in (near, beside, rest):
         if group:
-            yield sorted(group, key=seconds.__getitem__), sum(map(seconds.__getitem__, group))
+            yield _quickest_first(group, seconds), sum(map(seconds.__getitem__, group))
 
 
-def report(outcomes: list[dict[str, Any]], share: float) -> int:
-    """The table by module and by operator, then every survivor; 1 where too few were killed."""
+def _quickest_first(tests: set[str], seconds: dict[str, float]) -> list[str]:
+    """File by file, because tests of a file share fixtures: the file with the quickest first."""
+    files = defaultdict(list)
+    for test in sorted(tests, key=seconds.__getitem__):
+        files[test.partition("::")[0]].append(test)
+    return [test for group in files.values() for test in group]
+
+
+def report(outcomes: list[dict[str, Any]], harmless: dict[str, str], share: float) -> int:
+    """The table by module and by operator, then every survivor with the reason why it may.
+
+    1 where fewer than `share` were killed, or a survivor has no reason.
+    """
     for title, key in (("module", _module), ("operator", lambda o: o["operator"])):
         print(f"\n{title:<28} mutants  killed   share")
         for name, group in _groups(outcomes, key):
-            killed = sum(o["outcome"] == "killed" for o in group)
-            print(f"{name:<28} {len(group):7d} {killed:7d} {killed / len(group):7.0%}")
-    survivors = [o for o in outcomes if o["outcome"] == "survived"]
+            killed = sum(not _survived(o) for o in group)
+            print(f"{name:<28} {len(group):7d} {killed:7d} {killed / len(group):7.1%}")
+    survivors = sorted(filter(_survived, outcomes), key=lambda o: o["name"])
+    open_ones = [said for said in survivors if said["key"] not in harmless]
     killed = 1 - len(survivors) / max(len(outcomes), 1)
-    print(f"\n{len(outcomes)} mutants, {len(survivors)} survived, {killed:.1%} killed")
-    for said in sorted(survivors, key=lambda o: o["name"]):
-        print(f"survived: {said['name']}")
-    return int(killed < share)
+    print(f"\n{len(outcomes)} mutants, {killed:.1%} killed, {len(survivors)} survived, "
+          f"{len(open_ones)} of them without a reason")  # fmt: skip
+    for said in survivors:
+        print(f"survived: {said['name']} [{said['key']}]")
+        if said["key"] in harmless:
+            print(f"    {harmless[said['key']]}")
+    return int(killed < share or bool(open_ones))
 
 
 def _module(said: dict[str, Any]) -> str:
@@ -208,6 +246,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--longest", type=float, default=900.0, help="seconds for a test file without a fault"
     )
+    parser.add_argument("--minutes", type=float, default=1e6, help="then no mutant is begun")
+    parser.add_argument("--again", action="store_true", help="plant known survivors once more")
+    parser.add_argument("--warm", nargs="+", default=IMPORTED, help="modules imported beforehand")
     parser.add_argument("--share", type=float, default=0.9, help="share that must be killed")
     return parser.parse_args()
 

@@ -5,16 +5,35 @@ does not survive: outward rounding dropped, a slack or a union-bound term droppe
 not divided, a factor or a `+ 1` lost, a maximum for a sum, swapped ends of an interval, a strict
 comparison for a weak one, an argument ignored, a validation skipped.
 
-Text that people read is left alone: strings, annotations, docstrings and functions that only print.
+Four kinds of places are left out, because a fault there cannot make a number wrong:
+- text that people read: strings, annotations, docstrings, exceptions, functions that return text,
+  keyword arguments that carry text;
+- limits on work, sizes of blocks and waiting times (`EFFORT`): by design no result depends on them;
+- the order of two arguments of a symmetric function (`SYMMETRIC`);
+- truth values that switch an option on or off: keyword arguments and defaults of fields. The
+  operator "argument ignored" already drops such arguments.
 """
 
 import ast
 import copy
+import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-SPOKEN = ("__repr__", "__str__", "_repr_", "text", "sentence", "latex", "table", "describe", "html",
-          "summary", "explain", "title", "label", "words", "lines")  # fmt: skip
+TEXT = {"latex", "text", "symbol", "statement", "source", "description", "help", "title", "label",
+        "note", "notes", "words", "message", "reason", "doc", "what", "why", "unit"}  # fmt: skip
+OPTIONS = {"exist_ok", "parents", "missing_ok", "sort_keys", "allow_nan", "indent", "repr",
+           "compare", "default_factory", "encoding", "errors", "daemon", "copy",
+           "stacklevel"}  # fmt: skip
+EFFORT = re.compile(
+    "max|most|batch|block|chunk|patience|tick|glance|timeout|seconds|longest|entries|numbers|wave"
+    "|few|sorted|draws|resamples|pilot|rounds|steps|zooms|start|limit|wait|cache|at_once",
+    re.IGNORECASE,
+)
+SYMMETRIC = {"max", "min", "maximum", "minimum", "logaddexp", "hypot", "gcd", "add", "multiply",
+             "array_equal", "union", "dot", "vdot", "isclose", "allclose"}  # fmt: skip
 OTHER_NAME = {
     "max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "amax": "amin",
     "amin": "amax", "ceil": "floor", "floor": "ceil", "sum": "max", "fsum": "max", "any": "all",
@@ -22,7 +41,8 @@ OTHER_NAME = {
     "isf": "ppf", "cumsum": "asarray", "argmax": "argmin", "argmin": "argmax",
 }  # fmt: skip
 ROUNDING = {"nextafter", "up", "down", "outward", "round_up", "round_down", "rounded_up",
-            "rounded_down", "widened", "abs", "sqrt", "log1p", "expm1"}  # fmt: skip
+            "rounded_down", "widened", "digits_up", "digits_down"}  # fmt: skip
+FUNCTIONS = {"abs", "sqrt", "log1p", "expm1"}
 COMPARISON = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
               ast.NotEq: ast.Eq}  # fmt: skip
 
@@ -38,6 +58,7 @@ class Mutant:
     end: int
     before: str
     after: str
+    key: str  # of the texts alone: it stays when lines above come or go
 
     def applied(self, source: str) -> str:
         """The source with the fault in it."""
@@ -59,13 +80,20 @@ def mutants(path: str, source: str) -> list[Mutant]:
         return offsets[line - 1] + len(text.encode()[:column].decode())
 
     found: dict[tuple[int, int, str], Mutant] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
     for node in _calculating(ast.parse(source)):
         for operator, after in _faults(node):
             start = offset(node.lineno, node.col_offset)
             end = offset(node.end_lineno, node.end_col_offset)
-            mutant = Mutant(path, node.lineno, operator, start, end, source[start:end], after)
-            if mutant.after != mutant.before and _parses(mutant.applied(source)):
-                found.setdefault((start, end, after), mutant)
+            before, line = source[start:end], source.splitlines()[node.lineno - 1].strip()
+            if after == before or (start, end, after) in found:
+                continue
+            texts = (path, operator, line, before, after)
+            seen[texts] += 1
+            key = hashlib.sha256("\0".join((*texts, str(seen[texts]))).encode()).hexdigest()[:16]
+            mutant = Mutant(path, node.lineno, operator, start, end, before, after, key)
+            if _parses(mutant.applied(source)):
+                found[start, end, after] = mutant
     return list(found.values())
 
 
@@ -85,23 +113,48 @@ def _parses(source: str) -> bool:
 
 
 def _calculating(tree: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that take part in a calculation: no annotations, no strings, nothing that speaks."""
+    """Nodes that take part in a calculation: no annotations, no text, no limits on work."""
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr):
-                continue
-            named = getattr(child, "name", "")
-            if isinstance(child, ast.FunctionDef) and any(word in named for word in SPOKEN):
-                continue
-            if isinstance(child, ast.AnnAssign) and child.value is None:
-                continue
-            if isinstance(child, ast.Raise):
+            if not isinstance(child, ast.AST) or _left_out(tree, child):
                 continue
             if hasattr(child, "lineno"):
                 yield child
             yield from _calculating(child)
+
+
+def _left_out(parent: ast.AST, child: ast.AST) -> bool:
+    """Whether no number depends on this node (the module's text gives the kinds)."""
+    if isinstance(child, ast.JoinedStr | ast.Raise):
+        return True
+    if isinstance(child, ast.FunctionDef):
+        returned = "" if child.returns is None else ast.unparse(child.returns)
+        return returned in ("str", "list[str]") or child.name in ("__repr__", "__str__")
+    if isinstance(child, ast.AnnAssign) and child.value is None:
+        return True
+    if isinstance(child, ast.keyword):
+        return child.arg in TEXT | OPTIONS or _is_effort(child.arg or "", child.value)
+    if isinstance(child, ast.Assign | ast.AnnAssign):
+        target = child.targets[0] if isinstance(child, ast.Assign) else child.target
+        return isinstance(parent, ast.Module | ast.ClassDef) and (
+            _is_effort(ast.unparse(target), child.value)
+        )
+    if isinstance(child, ast.arguments):
+        places = [*child.posonlyargs, *child.args]
+        places = [*places[len(places) - len(child.defaults) :], *child.kwonlyargs]
+        given = zip(places, [*child.defaults, *child.kw_defaults], strict=True)
+        return all(v is None or _is_effort(a.arg, v) or _is_truth(v) for a, v in given)
+    return isinstance(parent, ast.keyword | ast.AnnAssign) and _is_truth(child)
+
+
+def _is_effort(name: str, value: ast.AST) -> bool:
+    return EFFORT.search(name) is not None and isinstance(value, ast.Constant | ast.BinOp)
+
+
+def _is_truth(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
 def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -128,12 +181,21 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
         yield "sign or negation dropped", f"({ast.unparse(node.operand)})"
     elif isinstance(node, ast.Expr) and _is_validation(node.value):
         yield "validation skipped", "pass"
-    elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.ctx, ast.Load):
+    elif _is_pair(node):
         first, second = map(ast.unparse, node.elts)
         yield "swapped ends", f"({second}, {first})"
     elif isinstance(node, ast.IfExp) and not _speaks(node):
         yield "branch alone", f"({ast.unparse(node.body)})"
         yield "branch alone", f"({ast.unparse(node.orelse)})"
+
+
+def _is_pair(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Tuple)
+        and len(node.elts) == 2
+        and isinstance(node.ctx, ast.Load)
+        and not any(_is_text(part) for part in node.elts)
+    )
 
 
 def _of_products_and_sums(node: ast.BinOp) -> Iterator[tuple[str, str]]:
@@ -169,19 +231,32 @@ def _of_calls(node: ast.Call) -> Iterator[tuple[str, str]]:
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     if name in ROUNDING and node.args:
         yield "rounding dropped", f"({ast.unparse(node.args[0])})"
+    if name in FUNCTIONS and node.args:
+        yield "function dropped", f"({ast.unparse(node.args[0])})"
     if isinstance(called, ast.Name) and name in OTHER_NAME:
         changed = copy.copy(node)
         changed.func = ast.Name(OTHER_NAME[name], ast.Load())
         yield _kind_of_name(name), ast.unparse(changed)
-    if len(node.args) == 2 and not node.keywords and name not in ("isinstance", "getattr"):
+    if len(node.args) == 2 and not node.keywords and not _is_symmetric(name, node.args):
         changed = copy.copy(node)
         changed.args = node.args[::-1]
         yield "swapped ends", ast.unparse(changed)
     for keyword in node.keywords:
-        if keyword.arg is not None:
+        if keyword.arg is not None and keyword.arg not in TEXT | OPTIONS:
             changed = copy.copy(node)
             changed.keywords = [other for other in node.keywords if other is not keyword]
             yield "argument ignored", ast.unparse(changed)
+
+
+def _is_symmetric(name: str, arguments: list[ast.expr]) -> bool:
+    """Whether the order means nothing, or the swap only makes a call that must fail."""
+    if name in SYMMETRIC or name in ("isinstance", "issubclass", "getattr", "hasattr"):
+        return True
+    return any(isinstance(a, ast.JoinedStr) or _is_text(a) for a in arguments)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "value", None), str) or getattr(node, "id", "") in TEXT
 
 
 def _kind_of_name(name: str) -> str:

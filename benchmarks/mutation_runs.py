@@ -8,41 +8,42 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pytest
 from mutation_operators import Mutant
 
-IMPORTED = (
-    "jax.numpy equinox optax scipy.stats scipy.optimize scipy.special pydantic hypothesis pytest "
-    "beartype jaxtyping typer rich.table coverage"
-)
+IMPORTED = ("jax.numpy", "equinox", "optax", "scipy.stats", "scipy.optimize", "scipy.special",
+            "pydantic", "hypothesis", "pytest", "beartype", "jaxtyping", "typer", "rich.table",
+            "coverage")  # fmt: skip
 QUIETLY = ("-q", "-n", "0", "--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 PATIENCE = 5.0  # times the usual time of the tests, after which a mutant counts as killed
 START = 30.0  # seconds added for imports and compilation
 
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
-_COPY, _LONGEST = "", 0.0
+_COPY, _LONGEST, _END = "", 0.0, 0.0
 _SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
 
-def begin(copies: Any, longest: float) -> None:
-    """A worker starts: it takes a copy of the repository and imports the libraries.
+def begin(copies: Any, warm: list[str], longest: float, end: float) -> None:
+    """A worker starts: it takes a copy of the repository and imports the libraries `warm`.
 
     longest: seconds for the tests of a file without a fault; a file that takes longer is left out.
+    end: the time after which no mutant is begun, and none is judged.
     """
-    global _COPY, _LONGEST
-    _COPY, _LONGEST = copies.get(), longest
+    global _COPY, _LONGEST, _END
+    _COPY, _LONGEST, _END = copies.get(), longest, end
     os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jax-", dir=_COPY)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{_COPY}/compiled"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    for name in IMPORTED.split():
+    for name in warm:
         __import__(name)
 
 
@@ -52,8 +53,8 @@ def mapped(file: str) -> dict[str, Any]:
     return json.loads(found) if found else {"seconds": {}, "lines": {}, "failing": [file]}
 
 
-def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any]:
-    """Plant the fault and run its tests, round by round, until one fails."""
+def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any] | None:
+    """Plant the fault and run its tests, round by round, until one fails; None: no time left."""
     mutant, rounds = job
     start, file = time.perf_counter(), Path(_COPY) / mutant.path
     original, times = file.read_text(), file.stat()
@@ -64,6 +65,8 @@ def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any]:
     try:
         for tests, usual in rounds:
             killer = killer or _first_failure(tests, usual)
+            if time.time() > _END:
+                return None
     finally:
         file.write_text(original)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -73,7 +76,8 @@ def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any]:
 
 def _first_failure(tests: list[str], usual: float) -> str:
     """The first test that fails; "" where all pass. Tests that do not end count as a failure."""
-    said = _forked(lambda: _run(tests), PATIENCE * usual + START)
+    limit = min(PATIENCE * usual + START, max(_END - time.time(), 0.01))
+    said = _forked(lambda: _run(tests), limit)
     return json.loads(said) if said else "the tests did not end in time"
 
 
@@ -103,23 +107,40 @@ def _answer(work: Callable[[], Any], writing: int, limit: float) -> NoReturn:
         os.dup2(silence, stream)
     os.chdir(_COPY)
     sys.path.insert(0, f"{_COPY}/src")
+    beside = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = f"{_COPY}/src{os.pathsep}{beside}"  # for commands that a test starts
     said = json.dumps(work()).encode()
     while said:
         said = said[os.write(writing, said) :]
     os._exit(0)
 
 
-def _run(tests: list[str]) -> str:
-    import pytest
+def share_compiled(top: Path) -> None:
+    """Programs that were compiled for the maps, of all workers, in one folder for all."""
+    (top / "compiled").mkdir()
+    for program in top.glob("*/compiled/*"):
+        shutil.copy2(program, top / "compiled")
 
-    plugin = _Failures()
-    code = pytest.main([*QUIETLY, "-x", *tests], plugins=[plugin])
-    return next(iter(plugin.names), "" if code == 0 else "pytest could not run the tests")
+
+def _read_compiled() -> None:
+    """From the shared folder only: two writers, or one that is stopped, would leave half a file."""
+    folder = Path(_COPY).parent / "compiled"
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e9"
+    if jax := sys.modules.get("jax"):
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1e9)
+
+
+def _run(tests: list[str]) -> str:
+    _read_compiled()
+    failures = _Failures()
+    code = pytest.main([*QUIETLY, "-x", *tests], plugins=[failures, _Order(tests)])
+    return next(iter(failures.names), "" if code == 0 else "pytest could not run the tests")
 
 
 def _map(file: str) -> dict[str, Any]:
     import coverage
-    import pytest
 
     measured = coverage.Coverage(data_file=None, include=[f"{_COPY}/src/capax/*"])
     timing, failures = _Timing(measured), _Failures()
@@ -147,6 +168,17 @@ class _Failures:
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self.names.append(f"{report.nodeid} (import)")
+
+
+class _Order:
+    """A plugin of pytest that keeps the order in which the tests were named."""
+
+    def __init__(self, tests: list[str]) -> None:
+        self.places = {test: place for place, test in enumerate(tests)}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items.sort(key=lambda item: self.places.get(item.nodeid, len(self.places)))
 
 
 class _Timing:
