@@ -23,7 +23,14 @@ from mutation_operators import Mutant
 IMPORTED = ("jax.numpy", "equinox", "optax", "scipy.stats", "scipy.optimize", "scipy.special",
             "pydantic", "hypothesis", "pytest", "beartype", "jaxtyping", "typer", "rich.table",
             "coverage")  # fmt: skip
-QUIETLY = ("-q", "--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+QUIETLY = (
+    "-q",
+    "--no-header",
+    "-p",
+    "no:benchmark",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+)
 PATIENCE = 5.0  # times the usual time of the tests, after which a mutant counts as killed
 START = 30.0  # seconds added for imports and compilation
 
