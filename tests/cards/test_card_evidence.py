@@ -11,12 +11,15 @@ from capax.cards.measuring.looks import (
     broken_m,
     coarse_answer,
     evidence,
+    look_at,
     open_range,
+    stored_looks,
     usable_range,
 )
-from capax.cards.protocol.plan import REFERENCE, Plan
+from capax.cards.protocol.plan import REFERENCE, TUNING_SEEDS, Plan
 from capax.learners.names import entry_of
 from capax.learners.zoo.version_space import version_space
+from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run
 
 SMALL = {"T": (20,), "accuracies": (1.0,), "validation_size": 512, "references": False}
@@ -186,3 +189,78 @@ def test_the_middle_rate_is_looked_at_first_at_every_m():
     assert [rate for rate, _ in first[:3]] == [1e-3] * 3
     assert first[0][1] > first[1][1] > first[2][1]
     assert first[3][0] == 3e-3
+
+
+def test_a_question_goes_on_where_some_trials_fail_and_ends_where_most_do():
+    """More than 24 trials with trouble: a third of all is no reason to give up, most of them is."""
+    plan = Plan(T=(11,), m_high=64, max_trials=32, accuracies=(1.0,), precision=1.0001)
+    question, _ = asked(plan, lambda t: "a crash" if t.index % 3 == 2 else float(t.m >= 20))
+    assert question.finished and len(question.scores) - len(evidence(question.scores)) > 24
+
+    def broken_in_the_middle(trial):  # works at both ends, where m* is not
+        return "a crash" if 10 < trial.m < 60 else float(trial.m >= 60)
+
+    question, trials = asked(plan, broken_in_the_middle)
+    assert question.note == NO_ANSWER and not question.finished
+    assert 24 < len(trials) < 64
+
+
+def test_what_a_store_remembers_is_what_was_heard(tmp_path):
+    """Trials with two restarts, with a reason of their own, and with a run that failed."""
+    plan = Plan(T=(11,), m_high=64)
+    tree = entry_of("tree")
+    question = CardQuestion(plan, tree, "and3", 11)
+    question.begin()
+    made = [question.take() for _ in range(4)]
+    heard = {}
+    with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment((tree,))) as store:
+        for trial, (reason, troubles) in zip(
+            made, [("", ("", "")), ("", ("a crash", "")), ("no data", ()), ("", ("",))], strict=True
+        ):
+            runs = tuple(
+                Run(f"{trial.trial_id}{i}", i, "failed", None, 3, 0.1, {},
+                    {"validation_accuracy": [0.5 + 0.1 * i, 0.4]}, "plain", why)
+                for i, why in enumerate(troubles)
+            )  # fmt: skip
+            outcome = Outcome(trial, False, runs, reason)
+            store.add(outcome)
+            heard[trial.m, trial.index] = look_at(outcome)
+        assert stored_looks(store, question.name, 11) == heard
+    assert [look.trouble for look in heard.values()] == [False, True, True, False]
+    assert [look.accuracy for look in heard.values()] == [0.6, 0.6, 0.0, 0.5]
+
+
+def test_tuning_trials_that_are_known_are_not_asked_again():
+    plan = Plan(T=(11,), tuning_trials=3)
+    mlp = entry_of("mlp")
+    whole = CardQuestion(plan, mlp, "and3", 11)
+    whole.begin()
+    wanted = [(t.panel, t.m, t.index) for t in whole._waiting]
+    known = {rate: {} for rate in plan.rates}
+    for trial in whole._waiting:
+        if trial.index == TUNING_SEEDS:
+            known[trial.spec.optimiser.lr][trial.m, trial.index] = BestLook(0.5, 1)
+    rest = CardQuestion(plan, mlp, "and3", 11, None, known)
+    rest.begin()
+    left = [(t.panel, t.m, t.index) for t in rest._waiting]
+    assert left == [trial for trial in wanted if trial[2] > TUNING_SEEDS] and len(left) < len(
+        wanted
+    )
+
+
+def test_the_most_trials_of_a_question():
+    """Four scouts per rate and tuning seed, the first search, and what two accuracies may add."""
+    plan = Plan(T=(11,), max_trials=40, more_trials=12, tuning_trials=2)
+    question = CardQuestion(plan, entry_of("mlp"), "and3", 11)
+    most = 4 * 2 * len(plan.rates) + 40 + 2 * 12
+    assert (question.most_trials, question.num_done, question.num_running) == (most, 0, 0)
+    trial = question.take()
+    assert question.num_running == 1
+    question.record(outcome(trial, 0.5))
+    assert (question.most_trials, question.num_done, question.num_running) == (most, 1, 0)
+    assert question.panel_of(trial).optimiser == {"lr": trial.spec.optimiser.lr}
+    plain = CardQuestion(plan, entry_of("tree"), "and3", 11)
+    assert plain.most_trials == 3 * 40 + 2 * 12
+    assert plain.panel_of(plain.take()).optimiser == {}
+    plain.record(outcome(plain._family.trial(plain.at(None), 11, 64, 7), 1.0))
+    assert (plain.num_done, plain.num_solved) == (1, 1)

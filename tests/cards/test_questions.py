@@ -127,6 +127,7 @@ def test_rates_are_chosen_by_accuracy_then_by_steps_then_from_the_middle():
     assert chosen_rate({1e-3: looks((0.8, 100)), 1e-2: good}) == 1e-2
     assert chosen_rate({1e-4: good, 1e-3: good, 1e-2: better}) == 1e-2
     assert chosen_rate({1e-4: good, 1e-3: good, 1e-2: good}) == 1e-3
+    assert chosen_rate({1e-4: looks((0.9004, 900)), 1e-3: good, 1e-2: better}) == 1e-4
     assert chosen_rate({None: good}) is None
     trial = Trial("p", 11, 8, 0, "id", None)
     assert look_at(outcome(trial, 0.5, 0.8)) == BestLook(0.8, 2)
@@ -226,6 +227,16 @@ def test_what_is_slow_comes_last_but_first_where_the_whole_set_is_wanted(plan, o
     with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment(entries)) as store:
         jobs = card_jobs(plan, entries, store)
     assert [T for T, _ in groupby(job.T for job in jobs)] == order
+
+
+def test_learners_outside_the_engine_come_first(tmp_path):
+    """Their one job starts at once, before every job of the engine: also short ones on a grid."""
+    entries = (entry_of("mlp"), entry_of("lstm"), entry_of("tree"))
+    plan = Plan(T=(11, 200), targets=("and3", "xor2"))
+    with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment(entries)) as store:
+        jobs = card_jobs(plan, entries, store)
+    assert [job.panel.family for job in jobs].index("tree") == 0
+    assert [job.travels for job in jobs] == [False] + [True] * (len(jobs) - 1)
 
 
 def test_memorised_runs_end_early_where_there_are_steps_unless_told_otherwise():
