@@ -13,9 +13,9 @@ from capax.audit.heads.capacity_share import Counted, capacity_shares
 from capax.audit.heads.distance import waves_of
 from capax.audit.heads.folding import factors
 from capax.audit.heads.head_sizes import head_sizes
-from capax.audit.heads.random_start import Start, random_sizes, ratio
+from capax.audit.heads.random_start import Start, _drawn, _median, _sizes, random_sizes, ratio
 from capax.audit.heads.rows import _counted
-from capax.audit.layouts.attention_layer import Attention, Norm, Rotary
+from capax.audit.layouts.attention_layer import Attention, DistanceVectors, Norm, Rotary
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head
@@ -91,6 +91,54 @@ def test_random_start_is_the_closed_form(kind):
     assert found["stable_rank"] < k
 
 
+def test_the_start_has_the_sizes_of_the_families_own_code():
+    """T5: 1/sqrt(d k), 1/sqrt(d), 1/sqrt(d), 1/sqrt(H k); PyTorch: Xavier's limit of the stacked
+    [3 d, d] and 1/sqrt(d); GPT-2 divides its last matrix by sqrt(2 layers)."""
+    d, k, H = 16, 9, 4
+    assert _sizes(Start("t5", 3.0, "", 5), "T5", d, k, H) == pytest.approx(
+        (3 / 12, 3 / 4, 3 / 4, 3 / 6), rel=1e-15
+    )
+    inside = math.sqrt(6 / (3 * d + d))
+    assert _sizes(Start("torch", 1.0, "", 5), "torch.nn", d, k, H) == pytest.approx(
+        (inside, inside, inside, 1 / 4), rel=1e-15
+    )
+    normal = Start("normal", 0.5, "", 8)
+    assert _sizes(normal, "GPT-2", d, k, H) == (0.5, 0.5, 0.5, 0.125)
+    assert _sizes(normal, "BERT", d, k, H) == (0.5,) * 4
+
+
+@pytest.mark.parametrize(("kind", "group", "heads"), [("t5", 1, 6), ("torch", 2, 6), ("t5", 7, 7)])
+def test_a_drawn_layer_has_the_shape_of_its_template_and_nothing_learned(kind, group, heads):
+    d, k, H = 64, 25, 2 * group
+    rng = np.random.default_rng(0)
+    template = Attention(
+        0, rng.normal(size=(H, d, k)), *(rng.normal(size=(2, 2, d, k))),
+        rng.normal(size=(H, k, d)), 0.2, Norm("rms", 9 + rng.normal(size=d)), b_Q=np.ones((H, k)),
+        distance_bias=np.ones((H, 50)), q_gain=np.full(k, 3.0), k_gain=np.full(k, 3.0),
+        distance_vectors=DistanceVectors(np.ones((99, k))),
+    )  # fmt: skip
+    start = Start(kind, 2.0, "", 3)
+    drawn = _drawn(template, start, "x")
+    shapes = [drawn.W_Q.shape, drawn.W_K.shape, drawn.W_V.shape, drawn.W_O.shape]
+    G = heads // group
+    assert shapes == [(heads, d, k), (G, d, k), (G, d, k), (heads, k, d)]
+    spread = 1 / math.sqrt(3) if kind == "torch" else 1.0  # of a uniform number in [-1, 1]
+    matrices = (drawn.W_Q, drawn.W_K, drawn.W_V, drawn.W_O)
+    for W, size in zip(matrices, _sizes(start, "x", d, k, H), strict=True):
+        assert W.std() == pytest.approx(size * spread, rel=0.04)
+        assert (np.abs(W).max() <= size) == (kind == "torch")
+    assert drawn.distance_bias.std() == pytest.approx(2 / math.sqrt(d), rel=0.1)
+    assert drawn.distance_vectors.vectors.std() == pytest.approx(2.0, rel=0.05)
+    for gain in (drawn.norm.gain, drawn.q_gain, drawn.k_gain):
+        assert (gain == 1).all()
+    assert drawn.b_Q is None and drawn.key_norm is None
+
+
+def test_a_median_leaves_out_what_is_not_known():
+    assert _median([3.0, None, 1.0, 2.0]) == 2.0
+    assert _median([None, None]) is None
+
+
 def test_heads_permuted_give_rows_permuted():
     whole, order = attention(), [2, 0, 3, 1]
     moved = dataclasses.replace(
@@ -131,8 +179,6 @@ def counted(head, h, **changes):
 
 def test_shares_are_those_of_corollary_4_5():
     """The closed form of `capacity` for the same heads, piece by piece."""
-    from capax.audit.heads.capacity_share import NUM_SEQUENCES
-
     head, T = attention(), 50
     shares = capacity_shares([counted(head, h) for h in range(4)], T)
     alone = []
@@ -142,8 +188,29 @@ def test_shares_are_those_of_corollary_4_5():
         vo = MatrixNorms(sizes.W_VO_2, sizes.W_VO_2, sizes.W_VO_21, math.inf)
         B = math.sqrt(D + 1)
         cls = multi_head([ResidualHead(qk, vo)], d=D, inputs=Inputs(B_X=B, B_z=B), full=True)
-        alone.append(math.exp(cls.log_C(Sample(NUM_SEQUENCES, T)) / 3))
+        alone.append(math.exp(cls.log_C(Sample(10**6, T)) / 3))
     np.testing.assert_allclose(shares, np.array(alone) / sum(alone), rtol=2e-3)
+
+
+def test_heads_of_size_zero_have_no_share():
+    zero = np.zeros((1, D, K))
+    none = attention(H=1, G=1, W_Q=zero, W_K=zero, W_V=zero, W_O=zero.transpose(0, 2, 1))
+    assert capacity_shares([counted(none, 0)], 50) == [0.0]
+    both = [counted(none, 0, group=("", 1, 0)), counted(attention(), 0)]
+    assert capacity_shares(both, None) == [0.0, 1.0]
+
+
+def test_norms_do_not_know_the_sign_of_the_scale():
+    one, other = head_sizes(attention(scale=0.5), 1), head_sizes(attention(scale=-0.5), 1)
+    assert one == other and one.W_QK_F > 0
+
+
+def test_a_rotation_that_is_not_known_is_refused():
+    X = np.ones((5, 4))
+    theta = np.ones(2)
+    for rotary in (Rotary(2), Rotary(2, ((4, theta),)), Rotary(2, ((9, theta),), factor=None)):
+        with pytest.raises(InputError, match="rotary positions: wanted frequencies"):
+            turned(X, rotary)
 
 
 def test_shares_sum_to_one_and_a_shared_layer_is_counted_once():
@@ -196,11 +263,9 @@ def test_ratios_need_both_numbers():
 
 def test_factored_shares_are_the_sum_of_their_four_pieces():
     """(alpha^2 C)^(1/3) of every factor, written out; the key and value of a group once."""
-    from capax.audit.heads.capacity_share import NUM_SEQUENCES
-
     head, T, B = attention(H=4, G=2), 50, math.sqrt(D + 1)
     sizes = [head_sizes(head, h) for h in range(4)]
-    rows = NUM_SEQUENCES * T
+    rows = 10**6 * T
     log_k, log_d = (2 * math.log(128 * n * rows + 1) for n in (K, D))
 
     def piece(alpha, norm, length, log):

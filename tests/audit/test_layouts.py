@@ -16,6 +16,7 @@ from capax.audit.auditing import audit
 from capax.audit.heads.attend import attention_weights, head_output
 from capax.audit.heads.folding import factors, softmax_keys
 from capax.audit.heads.head_sizes import head_sizes
+from capax.audit.heads.random_start import start_of
 from capax.audit.layouts.attention_layer import Attention, Norm
 from capax.audit.layouts.facts import Options, Settings
 from capax.audit.layouts.rope import rotary
@@ -142,6 +143,22 @@ def test_a_layer_too_few_is_caught(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config | {"n_layer": 3}))
     with pytest.raises(InputError, match="wanted 3 attention layers, as its configuration says"):
         recognise(open_checkpoint(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("written", "size", "where"),
+    [(0.05, 0.05, "initializer_range"), (0, 0.02, "usual"), (-1, 0.02, "usual"),
+     (None, 0.02, "usual")],
+)  # fmt: skip
+def test_the_random_start_has_the_size_that_the_file_states(written, size, where, tmp_path):
+    tiny_models.build("gpt2").save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"initializer_range": written}))
+    start = start_of(recognise(open_checkpoint(tmp_path)))
+    assert (start.kind, start.size, start.num_layers) == ("normal", size, 2)
+    assert where in start.text
+    asked = start_of(recognise(open_checkpoint(tmp_path), Options(init_std=0.3)))
+    assert (asked.kind, asked.size, asked.num_layers) == ("normal", 0.3, 1)
 
 
 def test_no_input_found_by_gradient_ascent_exceeds_the_radius(saved):

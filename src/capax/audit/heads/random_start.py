@@ -41,7 +41,7 @@ def start_of(recognised: Recognised) -> Start:
     if kind == "torch":
         return Start(kind, 1.0, "uniform, as torch.nn.MultiheadAttention starts", layers)
     size = settings.number("initial size", key, default=math.nan)
-    known = math.isfinite(size) and size > 0
+    known = size > 0  # NaN is not
     where = f"{settings.origin}: {key}" if known else "usual for the family; the file does not say"
     size = size if known else usual
     name = "T5's own sizes, factor" if kind == "t5" else "normal, size"
