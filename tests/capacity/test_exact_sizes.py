@@ -55,6 +55,13 @@ def test_levels_of_a_row_norm_are_counted(rho):
         assert found == levels or abs(tie - round(tie)) < 1e-6
 
 
+def test_a_ratio_just_above_a_power_needs_one_more_level():
+    """M = (8 + 2^-49)^2 > 2^6, so L = 1 + 7; its float64 logarithm is that of 2^6."""
+    ratio = math.nextafter(8.0, 9.0)
+    assert 2 * math.log(ratio) / math.log(2) == 6.0
+    assert num_levels(math.log(ratio), 2.0) == 8
+
+
 def test_scalar_head_by_hand():
     """c = 50 and L_sigma = 3: every factor of the three pieces is seen."""
     sample, inputs = Sample(m=17, T=5), Inputs(B_X=2.0, B_z=1.3, r_X=1.5)

@@ -196,6 +196,22 @@ def test_the_remainder_counts_the_fixed_tokens():
     assert high[0, 0] - low[0, 0] < 1.5 * float(np.ptp(u))
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_remainder_counts_doubt_at_both_ends(sign):
+    """|sum of the moves| <= 10 + 3 + 1/2, 1/D in [1/2, 1]: the rest is at most 13.5/4."""
+    big = np.full((1, 1, 2, 1), 1e6)
+    one = np.zeros(1, int)
+    tables = layer(np.zeros((1, 1, 2)), big, np.zeros(1), np.zeros((1, 1)))
+    sets = HeadSets(tables, Cells.at((), one, one, one + 1))
+    sets.__dict__["centre"] = np.zeros((1, 1, 1))
+    sets.__dict__["denominators"] = np.array([[1.0]]), np.array([[2.0]])
+    moves = Enclosed(np.full((1, 1, 1, 2, 1), sign * 10.0), np.full((1, 1, 1, 2, 1), 3.0))
+    fixed = Enclosed(np.zeros((1, 1, 1)), np.full((1, 1, 1), 0.5))
+    factor, rest = sets._reciprocals(moves, fixed)
+    assert factor[0, 0] == 0.75
+    assert 13.5 / 4 <= rest[0, 0, 0] <= 13.5 / 4 * 1.0001
+
+
 def test_ones_of_fixed_positions_count_among_the_fillers():
     """s = 2, T = 7: an unproved cell with one fixed one and 0 or 1 free ones shows 1 or 2 ones."""
     zeros = np.zeros(2, int)

@@ -134,6 +134,16 @@ def test_exp_of_an_interval_holds_both_ends():
     assert wide >= 2 * 2.0**-53 * abs(difference)
 
 
+def test_an_exponent_that_its_error_swallows_is_held():
+    """x + 600 rounds to 600, and e^600 is too small by more than the error of exp."""
+    x = 0.99 * 2.0**-44
+    assert 600.0 + x == 600.0
+    low, high = exp_bounds(np.array([x, -x]), np.array([600.0, 600.0]))
+    with mpmath.workdps(60):
+        top = mpmath.exp(mpmath.mpf(600) + mpmath.mpf(x))
+        assert mpmath.mpf(float(high[0])) >= top and mpmath.mpf(float(low[1])) <= 1 / top
+
+
 def test_an_exact_sum_stays_exact_and_a_rational_is_enclosed():
     total = exactly([1.0, 0.1]) + exactly([2.0, 0.2])
     assert total.rad[0] == 0 and total.low[0] == total.high[0] == 3.0
