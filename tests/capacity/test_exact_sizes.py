@@ -56,10 +56,10 @@ def test_levels_of_a_row_norm_are_counted(rho):
 
 
 def test_a_ratio_just_above_a_power_needs_one_more_level():
-    """M = (8 + 2^-49)^2 > 2^6, so L = 1 + 7; its float64 logarithm is that of 2^6."""
-    ratio = math.nextafter(8.0, 9.0)
-    assert 2 * math.log(ratio) / math.log(2) == 6.0
-    assert num_levels(math.log(ratio), 2.0) == 8
+    """M = (2^20 + 2^-32)^2 > 2^40, so L = 1 + 41; its float64 logarithm is that of 2^40."""
+    ratio = math.nextafter(2.0**20, math.inf)
+    assert 2 * math.log(ratio) / math.log(2) == 40.0
+    assert num_levels(math.log(ratio), 2.0) == 42
 
 
 def test_scalar_head_by_hand():
@@ -89,6 +89,16 @@ def test_linear_read_out_by_hand():
     assert loss == 0 and complexity > 0.1
     assert bound.value == pytest.approx(loss + complexity + confidence, rel=1e-9)
     assert bound.value >= loss + complexity + confidence
+
+
+def test_the_bound_of_a_linear_read_out_is_not_below_the_sum_of_its_terms():
+    rng = np.random.default_rng(2)
+    for m in range(20, 60):
+        Z, w = rng.normal(size=(m, 3)), rng.normal(size=3)
+        signs = np.where(Z @ w + rng.normal(size=m) > 0, 1.0, -1.0)
+        bound = linear_readout_bound(Z, w, signs, 0.05)
+        exact = sum(Fraction(term.value) for term in bound.terms)
+        assert exact <= Fraction(bound.value) <= exact * Fraction(1 + 1e-12)
 
 
 def test_the_rademacher_complexity_of_one_direction_is_attained():

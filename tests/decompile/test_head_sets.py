@@ -196,6 +196,26 @@ def test_the_remainder_counts_the_fixed_tokens():
     assert high[0, 0] - low[0, 0] < 1.5 * float(np.ptp(u))
 
 
+@pytest.mark.parametrize(("H", "k", "F"), [(1, 1, 3), (3, 40, 1)])
+def test_the_doubt_of_sums_is_not_below_its_formula(H, k, F):
+    """gamma_{Hk+1} for a term, 8 gamma_{2F+4} for sums of 2F of them, times the length of the
+    moves: libraries add up in blocks and stay far below it, so it is held against the formula."""
+
+    def exact_gamma(n):
+        return Fraction(n, 2**53) / (1 - Fraction(n, 2**53))
+
+    moves = np.zeros((1, H, k, F, 2))
+    moves[0, 0, 0, :, 1] = 3.0  # each move has length 3
+    ends, rest = exactly(np.zeros((1, H * k))), np.zeros((1, H * k))
+    found = Fraction(float(_LinearForm.of(exactly(moves), ends, rest).doubt[0]))
+    exact = (exact_gamma(H * k + 1) + 8 * exact_gamma(2 * F + 4)) * 3 * F
+    assert exact <= found <= exact * Fraction(1 + 1e-5)
+    doubtful = Enclosed(moves, np.full_like(moves, 0.125))
+    more = Fraction(float(_LinearForm.of(doubtful, ends, rest).doubt[0])) - found
+    length = F * Fraction(1, 8) * Fraction(np.sqrt(H * k))
+    assert length * Fraction(1 - 1e-12) <= more <= length * Fraction(1 + 1e-5)
+
+
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_remainder_counts_doubt_at_both_ends(sign):
     """|sum of the moves| <= 10 + 3 + 1/2, 1/D in [1/2, 1]: the rest is at most 13.5/4."""

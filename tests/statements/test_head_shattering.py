@@ -1,6 +1,7 @@
 """Proposition 4.4: margins against the forward pass, in more digits, and what fails."""
 
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -113,3 +114,24 @@ def test_a_dropped_rounding_would_be_seen(monkeypatch):
     )  # fmt: skip
     plain = margins_by_forward_pass(8, 3.0).min()
     assert honest <= plain < shatter(8, 3.0).margin
+
+
+@pytest.mark.parametrize("P", [2, 8, 64])
+def test_what_float64_loses_is_taken_off(P):
+    """Half the tokens weigh 1 together with P/2 weights of 2^-54 each, which a running sum loses:
+    they lead by what is lost. Random weights and ties, too, against exact fractions."""
+    from capax.statements.head_shattering import _cleared
+
+    T, rng = 64, np.random.default_rng(0)
+    lost = np.zeros(T)
+    lost[[0, P // 2]] = 1.0
+    lost[P // 2 + 1 : P] = 2.0**-54
+    tied = np.tile(rng.random(P // 2), 2 * T // P)
+    for weights in (lost, tied, rng.random(T), np.geomspace(1.0, 1e-30, T)):
+        exact = [Fraction(float(w)) for w in weights]
+        for s, found in enumerate(_cleared(weights, weights, P)):
+            bits = [(((t + s) % P) < P // 2) == (s < P // 2) for t in range(T)]
+            lead = sum(w if bit else -w for w, bit in zip(exact, bits, strict=True))
+            truth = lead / (2 * sum(exact)) if found > 0 else lead
+            assert Fraction(float(found)) <= truth
+            assert abs(Fraction(float(found)) - truth) < 1e-11

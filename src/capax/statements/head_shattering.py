@@ -140,23 +140,26 @@ def _cleared(low: np.ndarray, high: np.ndarray, P: int) -> Float[np.ndarray, " P
     """By how much the output of head s clears 1/2 on the input of period P, rounded down.
 
     With O = sum of weights on tokens whose bit is that of s, and D the rest: (O - D)/(2 (O + D)).
+
+    Rounding, in units of u (O + D): sums over the T/P tokens of a place T/P, twice; two half sums
+    P + 1 each; the total P; two subtractions and a quotient 3. Together at most 3 T + 7, and one
+    term gamma_{4 T + 8} (O + D), subtracted before the quotient, covers all of it.
     """
     T = len(low)
-    error = gamma(2 * T + 8)
-    least = low.reshape(-1, P).sum(0) * (1 - error)
-    most = high.reshape(-1, P).sum(0) * (1 + error)
-    total = float(most.sum()) * (1 + error)
-    own, other = _half_sums(least), _half_sums(most)
+    own, other = (_half_sums(ends.reshape(-1, P).sum(0)) for ends in (low, high))
+    total = float(high.sum())
     s = np.arange(P)
     start = np.where(s < P // 2, 0, P // 2)  # where the tokens with the bit of s begin
-    same = own[(start - s) % P] - error * total
-    rest = other[(start + P // 2 - s) % P] + error * total
-    difference = same - rest
-    return np.where(difference > 0, difference / (2 * total) * (1 - error), difference)
+    difference = own[(start - s) % P] - other[(start + P // 2 - s) % P]
+    difference = difference - gamma(4 * T + 8) * total
+    return np.where(difference > 0, difference / (2 * total), difference)
 
 
 def _half_sums(weights: Float[np.ndarray, " P"]) -> Float[np.ndarray, " P"]:
-    """Sums over the P/2 positions j, j + 1, ... on the circle; off by gamma_2P of the total."""
+    """Sums over the P/2 positions j, j + 1, ... on the circle; off by (P + 1) u times the total.
+
+    Each is P/2 additions to a running sum of at most twice the total, and one subtraction.
+    """
     P = len(weights)
     sums = np.concatenate([[0.0], np.cumsum(np.concatenate([weights, weights]))])
     return sums[P // 2 : P // 2 + P] - sums[:P]
