@@ -274,6 +274,17 @@ def test_a_law_that_the_trials_leave_open_has_open_ends():
         assert parameter.low is None and parameter.high is None
 
 
+@pytest.mark.parametrize("known", [10, 1000])
+def test_a_law_that_one_end_leaves_open_has_open_ends(known):
+    """m* is known at one T; at the others every trial fails or all pass, so it may lie anywhere
+    above or below the m tried."""
+    sharp = Counts(SIZES, (0, 0, 0, 10, 20, 20, 20, 20), (20,) * 8)
+    elsewhere = Counts(SIZES, ((0,) if known == 10 else (20,)) * 8, (20,) * 8)
+    found = positions([(T, sharp if known == T else elsewhere) for T in (10, 300, 1000)])
+    for parameter in fit_law("log", found).parameters:
+        assert parameter.low is None and parameter.high is None
+
+
 def made_up(**p_power):
     """Fits of which only the p-values against the power law matter."""
     c = Parameter("c", 0.5, 0.3, 0.7)

@@ -1,6 +1,7 @@
 """The score radius where it is attained, term by term, and where float64 alone would miss it."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -171,12 +172,13 @@ def test_what_float64_loses_is_added():
     W_Q[0, :2], W_K[0, :2] = (1, -1), (1, 1 + lost)
     assert radius(head(W_Q, W_K)) >= SCALE * D * lost
     assert radius(head(W_Q, W_K)) < 1e-4  # sqrt(unit roundoff) of the factors, not more
-    tiny = 2.0**-60
-    W_Q[0], b_K = (1, tiny, -1, tiny), np.ones(K)
-    assert radius(head(W_Q, None, None, b_K)) >= SCALE * R * 2 * tiny
-    assert radius(head(None, W_Q, b_K)) >= SCALE * R * 2 * tiny
-    vectors = DistanceVectors(np.ones((1, K)))
-    assert radius(head(W_Q, distance_vectors=vectors)) >= SCALE * R * 2 * tiny
+    tiny, b_K, vectors = 2.0**-60, np.ones(K), DistanceVectors(np.ones((1, K)))
+    for order in itertools.permutations((1, tiny, -1, tiny)):  # one loses both, however it is added
+        W_Q[0] = order
+        assert radius(head(W_Q, None, None, b_K)) >= SCALE * R * 2 * tiny
+        assert radius(head(None, W_Q, b_K)) >= SCALE * R * 2 * tiny
+        assert radius(head(W_Q, distance_vectors=vectors)) >= SCALE * R * 2 * tiny
+        assert radius(head(None, None, W_Q[0], b_K)) >= SCALE * 2 * tiny
     rotary = Rotary.plain(np.zeros(1))
     wide = np.array([[1.0, 2.0**-27, 0, 0], [1.0, -(2.0**-27), 0, 0]])  # 1 + 2^-54 is lost
     W = np.vstack([wide, np.zeros((D - 2, K))])

@@ -236,6 +236,16 @@ def test_best_learner_lazy_equals_direct_simulation():
     assert abs(lazy.identification - np.mean(inverse)) < slack
 
 
+def test_what_a_cut_count_leaves_out_grows_with_the_guesses():
+    """Without examples all 165 placements are left: counted to 20, the chance of three guesses is
+    3/20 instead of 3/165, and `truncation` allows for it."""
+    found = best_learner(AND3, 11, 0, 0.5, draws=2, limit=20, guesses=3, key=KEY)
+    assert found.identification == found.truncation == pytest.approx(3 / 20)
+    whole = best_learner(AND3, 11, 0, 0.5, draws=2, limit=166, guesses=3, key=KEY)
+    assert whole.identification == pytest.approx(3 / 165) and whole.truncation == 0
+    assert (whole.one_left, whole.identification_error, whole.draws) == (0, 0, 2)
+
+
 def test_best_learner_of_parity_and_majority():
     found = best_learner(MAJ3, 10, 8, 0.5, draws=30, key=KEY)
     assert 0.0 < found.one_left < 1.0 and found.truncation == 0.0
@@ -306,6 +316,10 @@ def test_expected_consistent_juntas_against_enumeration(formula, p):
         (lambda: best_learner(AND3, 9, 4, 0.0, key=KEY), InputError, "0 < p < 1"),
         (lambda: best_learner(AND3, 9, -4, 0.5, key=KEY), InputError, "m: wanted"),
         (lambda: best_learner(AND3, 9, 4, 0.5, limit=1, key=KEY), InputError, "limit"),
+        (lambda: best_learner(AND3, 9, 4, 0.5, guesses=51, key=KEY), InputError, "guesses"),
+        (lambda: best_learner(AND3, 9, 4, 0.5, guesses=0, key=KEY), InputError, "guesses"),
+        (lambda: best_learner(AND3, 9, 4, 0.5, draws=1, key=KEY), InputError, "draws"),
+        (lambda: best_learner(AND3, 2, 4, 0.5, key=KEY), InputError, "T"),
         (
             lambda: expected_wrong_survivors(parse("x0&(x1|x2|x3|x4|x5|x6)"), 9, 4, 0.5),
             InfeasibleError,

@@ -1,5 +1,6 @@
 """The store: whole trials or nothing, one writer, and plain words when something is wrong."""
 
+import fcntl
 import json
 import os
 import sqlite3
@@ -13,6 +14,7 @@ from capax.errors import InputError
 from capax.sweep.known_families import family_of
 from capax.sweep.simulated import SimulatedLearner
 from capax.sweep.spec import build_experiment
+from capax.sweep.storage import lock
 from capax.sweep.storage.store import Store, StoreError
 from capax.sweep.storage.store_identity import difference
 from capax.sweep.trial import Outcome, Run, Trial
@@ -107,6 +109,30 @@ def test_a_store_closes_twice_and_when_it_was_damaged_meanwhile(tmp_path, experi
     path.write_bytes(b"not a database any more" * 500)
     store.close()
     assert not path.with_name("s.sqlite.lock").exists()
+
+
+def test_a_lock_whose_file_goes_in_the_race_is_taken_again(tmp_path, monkeypatch):
+    """The other process removes the file between our open and our lock: what we hold then keeps
+    nobody out, because the next one makes a file of its own."""
+    store = tmp_path / "s.sqlite"
+    path, taken = tmp_path / "s.sqlite.lock", []
+    real = fcntl.flock
+
+    def race(handle, how):
+        if not taken:
+            path.unlink()
+        taken.append(handle)
+        return real(handle, how)
+
+    monkeypatch.setattr(lock.fcntl, "flock", race)
+    held = lock.Lock(store)
+    assert len(taken) == 2 and path.read_text() == f"{os.getpid()}\n"
+    with pytest.raises(InputError, match=rf"another process \(pid {os.getpid()}\) is writing"):
+        lock.Lock(store)
+    held.release()
+    held.release()  # harmless when repeated
+    assert not path.exists()
+    lock.Lock(store).release()
 
 
 def test_a_lock_left_by_a_dead_process_does_not_hold(tmp_path, experiment):
