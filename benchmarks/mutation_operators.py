@@ -6,8 +6,8 @@ not divided, a factor or a `+ 1` lost, a maximum for a sum, swapped ends of an i
 comparison for a weak one, an argument ignored, a validation skipped.
 
 Four kinds of places are left out, because a fault there cannot make a number wrong:
-- text that people read: strings, annotations, docstrings, exceptions, functions that return text,
-  keyword arguments that carry text;
+- text that people read: strings, annotations, docstrings, exceptions, functions that return text
+  and calls of such functions (`TELLING`), keyword arguments that carry text;
 - limits on work, sizes of blocks and waiting times (`EFFORT`): by design no result depends on them;
 - the order of two arguments of a symmetric function (`SYMMETRIC`);
 - truth values that switch an option on or off: keyword arguments and defaults of fields. The
@@ -32,6 +32,7 @@ EFFORT = re.compile(
     "|few|sorted|draws|resamples|pilot|rounds|steps|zooms|start|limit|wait|cache|at_once",
     re.IGNORECASE,
 )
+TELLING = {"one_line", "shown", "counted", "number", "print", "echo", "warn"}
 SYMMETRIC = {"max", "min", "maximum", "minimum", "logaddexp", "hypot", "gcd", "add", "multiply",
              "array_equal", "union", "dot", "vdot", "isclose", "allclose"}  # fmt: skip
 OTHER_NAME = {
@@ -141,15 +142,26 @@ def _left_out(parent: ast.AST, child: ast.AST) -> bool:
         return isinstance(parent, ast.Module | ast.ClassDef) and (
             _is_effort(ast.unparse(target), child.value)
         )
-    if isinstance(child, ast.arguments):
-        places = [*child.posonlyargs, *child.args]
-        places = [*places[len(places) - len(child.defaults) :], *child.kwonlyargs]
-        given = zip(places, [*child.defaults, *child.kw_defaults], strict=True)
-        return all(v is None or _is_effort(a.arg, v) or _is_truth(v) for a, v in given)
+    if isinstance(parent, ast.arguments):
+        return _is_truth(child) or any(_is_effort(n, v) and v is child for n, v in _given(parent))
+    if isinstance(child, ast.Call):
+        return _name_of(child.func) in TELLING
     return isinstance(parent, ast.keyword | ast.AnnAssign) and _is_truth(child)
 
 
-def _is_effort(name: str, value: ast.AST) -> bool:
+def _given(arguments: ast.arguments) -> Iterator[tuple[str, ast.AST | None]]:
+    """Names of arguments with their defaults."""
+    places = [*arguments.posonlyargs, *arguments.args]
+    places = [*places[len(places) - len(arguments.defaults) :], *arguments.kwonlyargs]
+    values = [*arguments.defaults, *arguments.kw_defaults]
+    return ((place.arg, value) for place, value in zip(places, values, strict=True))
+
+
+def _name_of(called: ast.AST) -> str:
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
+def _is_effort(name: str, value: ast.AST | None) -> bool:
     return EFFORT.search(name) is not None and isinstance(value, ast.Constant | ast.BinOp)
 
 
@@ -227,8 +239,7 @@ def _of_constants(node: ast.Constant) -> Iterator[tuple[str, str]]:
 
 
 def _of_calls(node: ast.Call) -> Iterator[tuple[str, str]]:
-    called = node.func
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    called, name = node.func, _name_of(node.func)
     if name in ROUNDING and node.args:
         yield "rounding dropped", f"({ast.unparse(node.args[0])})"
     if name in FUNCTIONS and node.args:
@@ -242,7 +253,7 @@ def _of_calls(node: ast.Call) -> Iterator[tuple[str, str]]:
         changed.args = node.args[::-1]
         yield "swapped ends", ast.unparse(changed)
     for keyword in node.keywords:
-        if keyword.arg is not None and keyword.arg not in TEXT | OPTIONS:
+        if keyword.arg is not None and not _left_out(node, keyword):
             changed = copy.copy(node)
             changed.keywords = [other for other in node.keywords if other is not keyword]
             yield "argument ignored", ast.unparse(changed)

@@ -45,9 +45,11 @@ def test_each_operator_plants_its_fault(source, operator, planted):
         "def __repr__(self):\n    return self.low + 1",
         "def told(x) -> str:\n    return x + 1",
         "MAX_STEPS = 100",
-        "def f(x, draws=100, *, quick=False): ...",
+        "def f(x, draws=100, *, quick=False, name=None): ...",
         "x = math.hypot(a, b)",
         "x = Term(latex=a)",
+        "x = connect(a, timeout=30.0)",
+        "x = one_line(a, 60)",
     ],
 )
 def test_places_without_numbers_are_left_alone(source):

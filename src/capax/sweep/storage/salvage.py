@@ -130,7 +130,7 @@ def _counted(connection: sqlite3.Connection, table: str) -> Left:
     numbers = {number for number, _ in _readable(connection, table, columns, problems)}
     known = max(numbers, default=0) if table != "jobs" else 0  # rows of jobs are replaced
     with suppress(*_UNREADABLE):
-        known = max(known if problems else 0, _indexed(connection, table))
+        known = max(known, _indexed(connection, table))
     lost = max(0, known - len(numbers)) if problems else 0
     return Left(table, columns, len(numbers), lost, one_line("; ".join(problems), 120))
 
