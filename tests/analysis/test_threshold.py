@@ -135,6 +135,10 @@ def test_export_round_trip(store, tmp_path, ending):
     assert list(read["run_id"]) == list(runs_frame(store)["run_id"])
     with pytest.raises(InputError, match=r"out: wanted a name ending in .csv or .parquet"):
         export(store, tmp_path / "runs.xlsx")
+    folder = tmp_path / f"folder.{ending}"
+    folder.mkdir()
+    with pytest.raises(InputError, match="wanted a file name, got a folder"):
+        export(store, folder)
 
 
 @pytest.mark.parametrize("plateau", [1.0, 0.9])

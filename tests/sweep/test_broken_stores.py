@@ -89,6 +89,9 @@ BREAKS = {
     "no table": lambda path: changed(path, "PRAGMA foreign_keys = OFF", "DROP TABLE jobs"),
     "no column": lambda path: changed(path, "ALTER TABLE runs RENAME COLUMN steps TO other"),
     "a view": lambda path: changed(path, "CREATE VIEW x AS SELECT * FROM runs"),
+    "a trigger": lambda path: changed(
+        path, "CREATE TRIGGER x AFTER INSERT ON runs BEGIN DELETE FROM trials; END"
+    ),
     "nonsense": lambda path: changed(path, "UPDATE trials SET T = -5 WHERE rowid = 3"),
     "experiment": lambda path: changed(path, "UPDATE meta SET value = '[' WHERE key='experiment'"),
 }
@@ -107,6 +110,35 @@ def test_it_is_named_in_one_line_and_left_as_it_is(store, tmp_path, how):
         assert line.startswith(f"error: {store}: ")
     assert store.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["toy.sqlite", "toy.toml"]
+
+
+@pytest.mark.parametrize("how", ["no table", "nonsense", "a trigger"])
+def test_a_journal_beside_it_hides_no_damage(store, how):
+    """Where a process died while it made the store, it is looked at after it was opened."""
+    BREAKS[how](store)
+    store.with_name("toy.sqlite-journal").touch()
+    with pytest.raises(StoreError, match="damaged store"):
+        Store.create_or_resume(store, build_experiment(FIELDS))
+
+
+def test_deleted_rows_of_a_sound_store_are_not_lost(store):
+    changed(store, "DELETE FROM runs WHERE rowid = 3")
+    assert {left.lost for left in examine(store).tables} == {0}
+
+
+def test_lost_rows_are_counted_by_their_numbers_where_the_index_is_damaged_too(store):
+    """Neither the table nor an index can be read as a whole: the last row still has its number."""
+    whole = len(rows(store, "runs"))
+    with closing(sqlite3.connect(store)) as connection:
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        query = "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = 'runs'"
+        roots = [row[0] for row in connection.execute(query)]
+    zeroed(store, page_of(store, "runs"))
+    for root in roots:
+        zeroed(store, ((root - 1) * size, size))
+    (runs,) = [left for left in examine(store).tables if left.table == "runs"]
+    assert runs.problem and 0 < runs.rows < whole
+    assert runs.rows + runs.lost == whole
 
 
 def test_a_sound_store_is_whole(store, tmp_path):

@@ -16,7 +16,7 @@ from capax.sweep.simulated import SimulatedLearner
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage import lock
 from capax.sweep.storage.store import Store, StoreError
-from capax.sweep.storage.store_identity import difference
+from capax.sweep.storage.store_identity import difference, joined
 from capax.sweep.trial import Outcome, Run, Trial
 
 
@@ -129,10 +129,14 @@ def test_a_lock_whose_file_goes_in_the_race_is_taken_again(tmp_path, monkeypatch
     assert len(taken) == 2 and path.read_text() == f"{os.getpid()}\n"
     with pytest.raises(InputError, match=rf"another process \(pid {os.getpid()}\) is writing"):
         lock.Lock(store)
+    assert path.stat().st_mode & 0o600 == 0o600  # the next one has to open it
     held.release()
-    held.release()  # harmless when repeated
     assert not path.exists()
-    lock.Lock(store).release()
+    other = lock.Lock(store)
+    held.release()  # harmless when repeated: the file is the other one's now
+    assert path.exists()
+    other.release()
+    assert not path.exists()
 
 
 def test_a_lock_left_by_a_dead_process_does_not_hold(tmp_path, experiment):
@@ -163,6 +167,24 @@ def test_a_full_disk_loses_nothing(tmp_path, experiment):
         for outcome in written[kept:]:
             store.add(outcome)
         assert len(store.known("threshold", 7)) == 200
+
+
+def test_what_trains_elsewhere_is_written_down(tmp_path, experiment):
+    with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as store:
+        store.device = "8 x H200"
+        store.add(outcomes(experiment, 1)[0])
+        (session,) = store.select("SELECT started, versions FROM sessions")
+    assert json.loads(session["versions"])["device"] == "8 x H200"
+    assert session["started"].startswith("20")
+
+
+def test_values_of_T_that_are_known_stay_and_are_named_once(experiment):
+    (panel,) = experiment.panels
+    known = {panel.name: {panel.T[0], 997}}
+    assert joined(experiment, experiment, known).panels[0].T == (*panel.T, 997)
+    other = experiment.model_copy(update={"panels": (panel.model_copy(update={"name": "other"}),)})
+    assert [p.name for p in joined(experiment, other, known).panels] == ["other", panel.name]
+    assert [p.name for p in joined(experiment, other, {}).panels] == ["other"]
 
 
 def test_an_edited_spec_is_refused_and_named(tmp_path, experiment):
