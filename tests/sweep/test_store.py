@@ -179,12 +179,14 @@ def test_what_trains_elsewhere_is_written_down(tmp_path, experiment):
 
 
 def test_values_of_T_that_are_known_stay_and_are_named_once(experiment):
-    (panel,) = experiment.panels
+    panel = experiment.panels[0]
     known = {panel.name: {panel.T[0], 997}}
-    assert joined(experiment, experiment, known).panels[0].T == (*panel.T, 997)
+    kept = joined(experiment, experiment, known).panels[0]
+    assert kept.T == (*panel.T, 997)
+    one = experiment.model_copy(update={"panels": (panel,)})
     other = experiment.model_copy(update={"panels": (panel.model_copy(update={"name": "other"}),)})
-    assert [p.name for p in joined(experiment, other, known).panels] == ["other", panel.name]
-    assert [p.name for p in joined(experiment, other, {}).panels] == ["other"]
+    assert [p.name for p in joined(one, other, known).panels] == ["other", panel.name]
+    assert [p.name for p in joined(one, other, {}).panels] == ["other"]
 
 
 def test_an_edited_spec_is_refused_and_named(tmp_path, experiment):
