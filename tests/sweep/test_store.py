@@ -182,7 +182,7 @@ def test_values_of_T_that_are_known_stay_and_are_named_once(experiment):
     panel = experiment.panels[0]
     known = {panel.name: {panel.T[0], 997}}
     kept = joined(experiment, experiment, known).panels[0]
-    assert kept.T == (*panel.T, 997)
+    assert list(kept.T) == [*panel.T, 997]
     one = experiment.model_copy(update={"panels": (panel,)})
     other = experiment.model_copy(update={"panels": (panel.model_copy(update={"name": "other"}),)})
     assert [p.name for p in joined(one, other, known).panels] == ["other", panel.name]
