@@ -12,7 +12,7 @@ from fuzzing.samples import good_files
 from fuzzing.seams import seams
 
 CASES = {"formula": 20, "experiment": 30, "weights": 7, "points": 40, "data": 5, "store": 10,
-         "command": 25}  # fmt: skip
+         "command": 25, "checkpoint": 25, "special": 15, "card": 15}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,7 +3,17 @@
 from collections.abc import Callable
 from random import Random
 
-from fuzzing import commands, experiments, formulas, stores, tables, weights
+from fuzzing import (
+    cards,
+    checkpoints,
+    commands,
+    experiments,
+    formulas,
+    special_files,
+    stores,
+    tables,
+    weights,
+)
 from fuzzing.case import Case
 
 KINDS: dict[str, tuple[Callable[[Random], Case], int]] = {
@@ -14,6 +24,9 @@ KINDS: dict[str, tuple[Callable[[Random], Case], int]] = {
     "data": (tables.data_case, 10),
     "store": (stores.case, 10),
     "command": (commands.case, 10),
+    "checkpoint": (checkpoints.case, 15),
+    "special": (special_files.case, 5),
+    "card": (cards.case, 10),
 }
 
 

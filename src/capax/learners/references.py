@@ -27,12 +27,19 @@ def load(text: str) -> Any:
     module, name = _parts(text)
     found: Any = _from_file(Path(module)) if module.endswith(".py") else _from_name(module)
     for part in name.split("."):
-        if not hasattr(found, part):
-            here = [n for n in vars(found) if not n.startswith("_")] if _is_module(found) else []
-            known = f"; it has {', '.join(here[:8])}" if here else ""
-            raise InputError(f"learner: {module} has no {part!r}{known}")
-        found = getattr(found, part)
+        found = _attribute(found, part, module)
     return found
+
+
+def _attribute(found: Any, part: str, module: str) -> Any:
+    try:
+        return getattr(found, part)
+    except AttributeError:
+        here = [n for n in vars(found) if not n.startswith("_")] if _is_module(found) else []
+        known = f"; it has {', '.join(here[:8])}" if here else ""
+        raise InputError(f"learner: {module} has no {part!r}{known}") from None
+    except Exception as error:  # a module may compute its names, with mistakes of its own
+        raise InputError(f"learner: {user_line(error)}") from None
 
 
 def source_digest(text: str) -> str:
