@@ -9,7 +9,7 @@ import numpy as np
 
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
-from capax.decompile.proof.layer_tables import layer_tables
+from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward
 
 BLOCK = 10_000
@@ -32,11 +32,11 @@ class Guard:
 
 def attack_enclosures(model, task, inputs):
     """(inputs tried, outside, smallest distance from an end), over all cells of one model."""
-    tables, support = layer_tables(model), tuple(sorted(task.target.support))
-    forward, rng = TableForward(model, tables), np.random.default_rng(task.seed)
+    layer, support = one_query_layer(model), tuple(sorted(task.target.support))
+    forward, rng = TableForward(layer), np.random.default_rng(task.seed)
     rows = np.arange(1 << len(support))
     every = Cells.at(support, rows, 0 * rows, 0 * rows + task.T - len(support))
-    found = enclose(model, HeadSets(tables, every))
+    found = enclose(layer, HeadSets(layer.tables, every))
     guard = Guard(forward, found.low, found.high)
     while guard.inputs < 3 * inputs // 4:
         wide = guard.inputs >= inputs // 2
@@ -47,7 +47,7 @@ def attack_enclosures(model, task, inputs):
         for row in rows:
             for sign in (-1.0, 1.0):
                 climb(guard, task, support, row, sign, rng)
-    small = small_cells(model, tables, task, support, rng)
+    small = small_cells(layer, task, support, rng)
     return guard.inputs + small[0], guard.outside + small[1], min(guard.nearest, small[2])
 
 
@@ -74,9 +74,9 @@ def climb(guard, task, support, row, sign, rng, steps=30):
         sums, now = moved[best], sign * z[best]
 
 
-def small_cells(model, tables, task, support, rng):
+def small_cells(layer, task, support, rng):
     """The same for random cells with fixed fillers and an interval of ones."""
-    forward, inputs, outside, nearest = TableForward(model, tables), 0, 0, np.inf
+    forward, inputs, outside, nearest = TableForward(layer), 0, 0, np.inf
     for _ in range(SMALL_CELLS):
         free = np.delete(np.arange(task.T), support)
         fixed = (*support, *rng.choice(free, rng.integers(0, 6), replace=False).tolist())
@@ -84,7 +84,7 @@ def small_cells(model, tables, task, support, rng):
         first, last = sorted(rng.integers(0, F + 1, 2).tolist())
         row = int(rng.integers(1 << len(fixed)))
         cell = Cells.at(fixed, np.array([row]), np.array([first]), np.array([last]))
-        found = enclose(model, HeadSets(tables, cell))
+        found = enclose(layer, HeadSets(layer.tables, cell))
         guard = Guard(forward, found.low, found.high)
         ones = rng.integers(first, last + 1, IN_SMALL)
         ones[:2] = first, last

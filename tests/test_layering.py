@@ -35,7 +35,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "speed",
     ),
     "learners": (".",),
-    "decompile": ("reading", "proof", "bounds", "."),
+    "decompile": ("reading", "proof", "modules", "bounds", "."),
     "proving": (".",),
     "sweep": (".", "storage", "running"),
     "analysis": (".",),

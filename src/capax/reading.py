@@ -9,11 +9,12 @@ it has compared it with the file. Only regular files are opened.
 import datetime
 import json
 import math
+import os
 import stat
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from capax.errors import InputError, require
 from capax.foreign import one_line
@@ -38,12 +39,18 @@ def read_limited(path: Path | str, limit: int, what: str = "a file") -> bytes:
     file = existing(path, what)
     check_size(file, limit)
     try:
-        with file.open("rb") as opened:
-            content = opened.read(limit + 1)
+        with opened_at_once(file) as opened:
+            content = opened.read(limit + 1) or b""
     except OSError as error:
         raise InputError(f"{file}: could not be read ({error.strerror or error})") from None
     require(len(content) <= limit, str(file), f"at most {limit / 2**20:.0f} MiB", "more")
     return content
+
+
+def opened_at_once(file: Path) -> IO[bytes]:
+    """`file` for reading, without waiting: some regular files of /proc never end (EAGAIN then)."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(file, flags), "rb")
 
 
 def existing(path: Path | str, what: str = "a file") -> Path:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from capax.attention.transformer import Transformer, assemble, transformer_spec
-from capax.decompile.proof.layer_tables import layer_tables
+from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward
 
 
@@ -28,5 +28,5 @@ def all_inputs(T: int) -> np.ndarray:
 
 def logits_of(model: Transformer, X: np.ndarray) -> np.ndarray:
     """float64 logits from the tables."""
-    forward = TableForward(model, layer_tables(model))
+    forward = TableForward(one_query_layer(model))
     return forward.logits(forward.sums(X.astype(np.int64)))

@@ -16,6 +16,7 @@ from capax.data.examples import Examples, read_examples
 from capax.decompile import decompiling
 from capax.decompile.anatomy import classify, tally
 from capax.decompile.decompiling import Effort, agreement_of, decompile
+from capax.decompile.proof.all_inputs import on_all_inputs
 from capax.decompile.reading.influence import bisect, find_candidates
 from capax.decompile.reading.oracle import oracle
 from capax.errors import InputError
@@ -146,7 +147,27 @@ def test_other_libraries_by_queries_alone():
     tree = sklearn.DecisionTreeClassifier(random_state=0).fit(X, parse("x2 & x7 | x9", 12)(X))
     found = decompile(tree, effort=QUICK)
     assert found.formula.text == "x9 | x2 & x7" or equal(found.function, parse("x2&x7|x9", 12), 12)
-    assert found.all_inputs.status == "open"
+    assert found.all_inputs.status == "proved" and found.all_inputs.asked_all
+
+
+def test_few_bits_are_decided_by_asking_about_all_inputs():
+    """One wrong input among 2^11 is found, and no wrong one is a proof; more bits stay open."""
+    alone = 0b10110101101
+
+    def nearly(X, wrong=True):
+        number = X.astype(np.int64) @ (1 << np.arange(X.shape[1]))
+        return (X[:, 3] ^ ((number == alone) & wrong)) - 0.5
+
+    f = parse("x3", 11)
+    found = on_all_inputs(oracle(nearly, T=11), f, np.random.default_rng(0), p=0.5)
+    assert found.status == "refuted"
+    assert sum(1 << t for t in found.counterexample) == alone
+    right = on_all_inputs(
+        oracle(lambda X: nearly(X, False), T=11), f, np.random.default_rng(0), p=0.5
+    )
+    assert right.status == "proved" and right.asked_all and right.margin == 0.5
+    wide = oracle(lambda X: X[:, 3] - 0.5, T=23)
+    assert on_all_inputs(wide, parse("x3", 23), np.random.default_rng(0), p=0.5).status == "open"
 
 
 def test_torch_modules_are_asked_in_evaluation_mode():
@@ -167,14 +188,12 @@ def test_torch_modules_are_asked_in_evaluation_mode():
 
 
 def test_a_transformer_of_two_layers_is_open():
-    model = random_transformer(0, T=5, layers=2)
+    model = random_transformer(0, T=23, layers=2)
     found = decompile(model, effort=QUICK)
     assert found.all_inputs.status == "open" and "2 layers" in found.all_inputs.method
 
 
 def test_a_counterexample_is_confirmed_and_decides():
-    from capax.decompile.proof.all_inputs import on_all_inputs
-
     model = random_transformer(4, T=9, scale=1.0)
     asked = oracle(model)
     X = np.array([[i >> t & 1 for t in range(9)] for i in range(512)], np.uint8)

@@ -145,12 +145,18 @@ class Decompiled:
 
     def _verdict(self) -> str:
         found = self.all_inputs
+        if found.status == "proved" and found.asked_all:
+            all_of_them = (
+                f"proved: all {self.function.alphabet}^{self.function.T} inputs were asked"
+            )
+            return f"{all_of_them}, smallest margin as run {found.margin:.4g}"
         if found.status == "proved":
             inputs = f"{self.function.alphabet}^{self.function.T}"
             told = f"proved on all {inputs} inputs, margin at least {found.margin:.4g}"
-            if found.as_run is None:
-                return told
-            return f"{told} (real arithmetic; as run, off by up to {found.as_run:.2g} on a sample)"
+            if found.as_run is not None:
+                off = f"as run, off by up to {found.as_run:.2g} on a sample"
+                told = f"{told} (real arithmetic; {off})"
+            return f"{told}; {found.method}" if found.method.startswith("read") else told
         if found.status == "refuted" and found.counterexample is not None:
             more = "..." if len(found.counterexample) > 8 else ""
             if self.function.alphabet == 2:

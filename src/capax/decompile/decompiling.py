@@ -13,6 +13,8 @@ from capax.capacity.certificates.tails import binomial_lower, binomial_upper
 from capax.decompile.bounds.input_law import check_bits, stated_probability
 from capax.decompile.bounds.network_certificate import network_certificate
 from capax.decompile.decompiled import Decompiled, ExactShare
+from capax.decompile.modules.leaf_calls import NotRead
+from capax.decompile.modules.module_reading import read_module
 from capax.decompile.proof.all_inputs import AllInputs, on_all_inputs
 from capax.decompile.reading.formula import shortest_formula
 from capax.decompile.reading.influence import (
@@ -22,7 +24,15 @@ from capax.decompile.reading.influence import (
     missed,
     random_inputs,
 )
-from capax.decompile.reading.oracle import CELLS, Oracle, attention_of, oracle, same_again
+from capax.decompile.reading.oracle import (
+    CELLS,
+    Oracle,
+    attention_of,
+    is_torch_module,
+    oracle,
+    same_again,
+    torch_numbers,
+)
 from capax.decompile.reading.truth_table import TruthTable, read_table
 from capax.errors import require
 
@@ -206,9 +216,23 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
 def _on_all_inputs(
     asked: Oracle, f: SparseFunction, rng: np.random.Generator, p: float, cells: int
 ) -> AllInputs:
-    if cells and f.table.size <= 1 << MAX_PROVED_SUPPORT:
+    """The verdict on all inputs; a PyTorch module is read into the form that is proved first."""
+    if not cells or f.table.size > 1 << MAX_PROVED_SUPPORT:
+        return AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
+    if not is_torch_module(asked.model) or f.alphabet > 2:
         return on_all_inputs(asked, f, rng, p=p, cells=cells)
-    return AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
+    try:
+        reading = read_module(asked.model, _flat_numbers, asked.T)
+    except NotRead as reason:
+        why = f"asked by queries alone: {reason}"
+        return on_all_inputs(asked, f, rng, p=p, cells=cells, reason=why)
+    return on_all_inputs(asked, f, rng, p=p, cells=cells, reading=reading)
+
+
+def _flat_numbers(module: Any) -> Any:
+    """Bits -> n numbers of a PyTorch module."""
+    numbers = torch_numbers(module)
+    return lambda X: np.asarray(numbers(X), np.float64).reshape(len(X))
 
 
 def _agreement(

@@ -32,7 +32,7 @@ from capax.compiler.proof.linear_fractional import all_patterns
 from capax.compiler.proof.tables import HeadTables, readout_output
 from capax.compiler.weights_file import is_compiled_file, load_compiled
 from capax.decompile.proof.counterexample import search
-from capax.decompile.proof.layer_tables import layer_tables
+from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward
 from capax.errors import require
 from capax.files import write_atomically
@@ -193,7 +193,7 @@ def _searched(model: Transformer, f: SparseFunction) -> list[Known]:
     known: list[Known] = [("unknown", None, None)] * (1 << f.s)
     if model.spec.layers > 1:
         return known
-    forward = TableForward(model, layer_tables(model))
+    forward = TableForward(one_query_layer(model))
     found = search(forward, f, np.random.default_rng(0), threshold=model.threshold, p=0.5)
     row = int(found.bits[list(f.support)] @ (1 << np.arange(f.s)))
     above = float(forward.logits(forward.sums(found.bits[None]))[0]) - model.threshold

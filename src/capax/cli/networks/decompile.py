@@ -9,6 +9,7 @@ from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import HoldoutFile, Looks, PriorFile, PriorSize
 from capax.errors import InputError, require
+from capax.foreign import one_line
 
 if TYPE_CHECKING:
     from capax.capacity.certificates.evidence import Evidence
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
 
 
 ModelFile = Annotated[
-    Path, typer.Argument(help="A Capax .safetensors file, or a store with --run.")
+    Path,
+    typer.Argument(
+        help="A Capax .safetensors file, a store with --run, or a PyTorch file with --module."
+    ),
+]
+Builder = Annotated[
+    str | None,
+    typer.Option("--module", help="What builds the PyTorch module of the file: file.py:name."),
+]
+NumberOfBits = Annotated[
+    int | None, typer.Option("-T", "--T", help="Number of input bits of a PyTorch module.")
 ]
 RunId = Annotated[
     str | None, typer.Option(help="Run id (or its beginning) of a store with kept models.")
@@ -51,6 +62,8 @@ QuestionSeed = Annotated[int, typer.Option(min=0, help="Seed of the questions th
 def decompile_command(
     model: ModelFile,
     run: RunId = None,
+    builder: Builder = None,
+    T: NumberOfBits = None,
     data: TrainingFile = None,
     holdout: HoldoutFile = None,
     looks: Looks = 1,
@@ -68,11 +81,14 @@ def decompile_command(
 ) -> None:
     """Read the formula off a trained network: which bits, which function, proved or refuted.
 
-    One-layer models are proved on all 2^T inputs, or a counterexample is searched for; others are
-    asked. With training data every route gives a bound on the network's error at its share of
-    delta; data that does not state its task needs --p.
+    One-layer models, PyTorch's among them, are proved on all 2^T inputs, or a counterexample is
+    searched for; others are asked, about all inputs where T is at most 22. With training data every
+    route gives a bound on the network's error at its share of delta; data that does not state its
+    task needs --p.
 
     Example: `capax decompile model.safetensors --data train.npz`
+
+    Example: `capax decompile net.pt --module net.py:Net -T 20`
     """
     check_destinations(out, lens, picture=explain)
     from capax.reading import existing
@@ -83,15 +99,13 @@ def decompile_command(
             existing(path, what)
     from capax.decompile.decompiling import Effort, decompile
 
-    module, spec = _loaded(model, run)
+    module, spec = _loaded(model, run, builder, T)
     evidence = _evidence(spec, data, holdout, looks, prior, prior_size)
     if p is None and data is None:
         task = _task(spec)
         p = None if task is None else task.probability
-    found = decompile(
-        module, evidence, p=p, delta=delta, effort=Effort(max_support=max_support, cells=cells),
-        seed=seed,
-    )  # fmt: skip
+    effort = Effort(max_support=max_support, cells=cells)
+    found = decompile(module, evidence, T=T, p=p, delta=delta, effort=effort, seed=seed)
     payload = found.to_json()
     if out is not None:
         payload["out"] = str(_compiled(found, out))
@@ -102,8 +116,12 @@ def decompile_command(
     emit(payload, json, lambda console: _render(console, found, payload))
 
 
-def _loaded(path: Path, run: str | None) -> tuple[Any, Any]:
+def _loaded(path: Path, run: str | None, builder: str | None, T: int | None) -> tuple[Any, Any]:
     """The module, and the specification it was trained by where the file or the store has one."""
+    from capax.audit.reading.opening import TORCH
+
+    if builder is not None or path.suffix in TORCH:
+        return _from_torch(path, builder, T), None
     if run is not None or path.suffix in (".sqlite", ".db"):
         return _from_store(path, run)
     import jax
@@ -113,6 +131,21 @@ def _loaded(path: Path, run: str | None) -> tuple[Any, Any]:
     with jax.enable_x64(True):
         module, metadata = load(path)
     return module, metadata.get("spec")
+
+
+def _from_torch(path: Path, builder: str | None, T: int | None) -> Any:
+    """The module that `builder` makes, with the tensors of the file; no pickle is run."""
+    from capax.audit.reading.opening import open_checkpoint
+    from capax.decompile.modules.state_files import module_with
+
+    tensors = open_checkpoint(path).tensors
+    if builder is None:
+        first = ", ".join(one_line(name, 60) for name in list(tensors)[:2])
+        raise InputError(
+            f"{path.name}: has the weights of a PyTorch module ({first}, ...), not its code; "
+            "name what builds the module: --module file.py:name -T 20"
+        )
+    return module_with(builder, {name: found.load() for name, found in tensors.items()}, T)
 
 
 def _from_store(path: Path, run: str | None) -> tuple[Any, Any]:

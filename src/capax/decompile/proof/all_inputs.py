@@ -4,11 +4,13 @@ One-layer Transformers: the logit is enclosed over every pattern of the support 
 (`enclosure`); a cell whose enclosure does not decide is cut (`branching`). What remains undecided
 at the end is open, and the probability of what was proved is exact: the number of ones among
 fillers is binomial. A search for a counterexample runs first; what it finds is
-confirmed on the model. Compiled networks: the certified range of their head. Everything else can
-only be queried, and stays open.
+confirmed on the model. PyTorch modules of the same form are read first (`decompile.modules`), and
+proved alike. Compiled networks: the certified range of their head. What is still open, and every
+other model, is decided by asking about all inputs where these are at most 2^22; else it stays open.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -25,7 +27,8 @@ from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import head_tables, readout_output
 from capax.decompile.proof.branching import branch
 from capax.decompile.proof.counterexample import search
-from capax.decompile.proof.layer_tables import layer_tables
+from capax.decompile.proof.one_query_layer import one_query_layer
+from capax.decompile.proof.query_cases import LayerReading, QueryCase, restricted, with_bit
 from capax.decompile.proof.table_forward import TableForward
 from capax.decompile.reading.influence import random_bits
 from capax.decompile.reading.oracle import Oracle
@@ -35,6 +38,9 @@ Status = Literal["proved", "refuted", "open"]
 CELLS = 512
 SAMPLED = 63
 """Inputs on which the model is run beside its tables."""
+ENUMERATED = 22
+"""Where no proof decides, up to 2^22 inputs are all asked about."""
+Run = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ class AllInputs:
     are 1 in it (with more than two symbols: its T symbols). `proved_share`: probability under
     the data distribution of the inputs on which the formula is proved. `ones`: for the largest such
     interval, the formula is proved for every pattern and all fillers with so many ones;
-    `ones_share` its probability.
+    `ones_share` its probability. `asked_all`: the model was asked about all 2^T inputs, and both
+    margins are those of its numbers as it gave them.
     """
 
     status: Status
@@ -61,6 +68,7 @@ class AllInputs:
     ones_share: float
     method: str
     as_run: float | None = None
+    asked_all: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -69,23 +77,73 @@ class AllInputs:
 
 
 def on_all_inputs(
-    model: Oracle, f: SparseFunction, rng: np.random.Generator, *, p: float, cells: int = CELLS
+    model: Oracle,
+    f: SparseFunction,
+    rng: np.random.Generator,
+    *,
+    p: float,
+    cells: int = CELLS,
+    reading: LayerReading | None = None,
+    reason: str = "asked by queries alone",
 ) -> AllInputs:
     """Prove, refute or leave open that `model` decides as f on all 2^T inputs.
 
     cells: how many cells of inputs are enclosed at most, where a refuted formula gets a quarter.
+    reading: a PyTorch module in the form that is proved; reason: why there is none.
     """
+    found = _proved(model, f, rng, p, cells, reading, reason)
+    if found.status == "open" and f.alphabet**model.T <= 1 << ENUMERATED:
+        return enumerated(model, f, found)
+    return found
+
+
+def _proved(
+    model: Oracle,
+    f: SparseFunction,
+    rng: np.random.Generator,
+    p: float,
+    cells: int,
+    reading: LayerReading | None,
+    reason: str,
+) -> AllInputs:
+    """What the enclosures say, where the model has a form that they know."""
     known = model.model
+    if reading is not None:
+        return _read_module(model, reading, f, rng, p, cells)
     if isinstance(known, Transformer):
-        reason = why_not(known.spec)
-        if reason is None and known.spec.alphabet > 2:
-            reason = "the enclosure of trained models is written for bits"
-        if reason is None:
-            return _one_layer(model, known, f, rng, p, cells)
-        return _unknown(f"not provable here: {reason}")
+        why = why_not(known.spec)
+        if why is None and known.spec.alphabet > 2:
+            why = "the enclosure of trained models is written for bits"
+        if why is not None:
+            return _unknown(f"not provable here: {why}")
+        forward = TableForward(one_query_layer(known))
+        return _one_layer(model, forward, lambda X: _run(known, X), f, rng, p, cells)
     if isinstance(known, ClsScalar | ClsMLP) and _is_table_model(known):
         return _compiled(model, known, f, rng)
-    return _unknown("asked by queries alone")
+    return _unknown(reason)
+
+
+def enumerated(model: Oracle, f: SparseFunction, found: AllInputs) -> AllInputs:
+    """Ask about all inputs, in the order of the numbers they stand for, up to the first that
+    differs. The margin is that of the numbers as the model gave them."""
+    T, A, block = model.T, f.alphabet, 1 << 16
+    least = np.inf
+    for start in range(0, A**T, block):
+        rows = np.arange(start, min(start + block, A**T))
+        X = (rows[:, None] // A ** np.arange(T) % A).astype(np.uint8)
+        values = _numbers(model, X)
+        if values is None:
+            return replace(found, method=f"{found.method}; a number among them is NaN")
+        wrong = np.flatnonzero((values > model.threshold) != (f(X) > 0.5))
+        if len(wrong):
+            first = X[wrong[0]] if A > 2 else np.flatnonzero(X[wrong[0]])
+            method = f"{start + int(wrong[0]) + 1} of {A}^{T} inputs asked"
+            shown = tuple(int(t) for t in first)
+            return replace(found, status="refuted", counterexample=shown, method=method)
+        least = min(least, float(np.abs(values - model.threshold).min()))
+    every = (0, T - f.s) if A == 2 else None
+    method = f"all {A}^{T} inputs asked"
+    return AllInputs("proved", least, least, None, 1.0, every, 1.0, method, asked_all=True)
 
 
 def _unknown(method: str) -> AllInputs:
@@ -124,26 +182,84 @@ def _compiled(
 
 def _one_layer(
     oracle: Oracle,
-    model: Transformer,
+    forward: TableForward,
+    run: Run,
     f: SparseFunction,
     rng: np.random.Generator,
     p: float,
     cells: int,
 ) -> AllInputs:
     with np.errstate(all="ignore"):  # numbers that overflow decide nothing: the verdict is open
-        return _searched_and_enclosed(oracle, model, f, rng, p, cells)
+        return _searched_and_enclosed(oracle, forward, run, f, rng, p, cells)
 
 
-def _searched_and_enclosed(
+def _read_module(
     oracle: Oracle,
-    model: Transformer,
+    reading: LayerReading,
     f: SparseFunction,
     rng: np.random.Generator,
     p: float,
     cells: int,
 ) -> AllInputs:
-    tables = layer_tables(model)
-    forward = TableForward(model, tables)
+    """A module whose query is a bit: proved for each of its values, and the verdicts joined."""
+    found = [
+        _one_layer(
+            _with_query(oracle, reading, case), TableForward(case.layer),
+            lambda X, case=case: reading.as_logits(oracle.values(with_bit(X, case))),
+            restricted(f, case), rng, p, max(1, cells // len(reading.cases)),
+        )
+        for case in reading.cases
+    ]  # fmt: skip
+    told = f"{reading.told}; "
+    if len(found) == 1:
+        return replace(found[0], method=told + found[0].method)
+    worst = min(found, key=lambda one: (one.status != "refuted", one.margin or -np.inf))
+    proved = all(one.status == "proved" for one in found)
+    wrong = [
+        _ones(one.counterexample, case)
+        for one, case in zip(found, reading.cases, strict=True)
+        if one.counterexample is not None
+    ]
+    share = p * found[1].proved_share + (1 - p) * found[0].proved_share
+    return replace(
+        worst,
+        status="proved" if proved else "refuted" if wrong else "open",
+        counterexample=wrong[0] if wrong else None,
+        proved_share=1.0 if proved else float(share),
+        ones=(0, oracle.T - f.s) if proved else None,
+        ones_share=1.0 if proved else 0.0,
+        method=told + "; ".join(f"bit {c.bit}: {one.method}" for c, one in
+                                zip(reading.cases, found, strict=True)),
+        as_run=max(one.as_run or 0.0 for one in found) if proved else None,
+    )  # fmt: skip
+
+
+def _with_query(oracle: Oracle, reading: LayerReading, case: QueryCase) -> Oracle:
+    """The model at a fixed value of its query bit, as logits."""
+    threshold = reading.logit_threshold(oracle.threshold)
+    T = oracle.T - (case.position is not None)
+    return Oracle(
+        lambda X: reading.as_logits(oracle.values(with_bit(X, case))), T, threshold, oracle.kind
+    )
+
+
+def _ones(bits: tuple[int, ...] | None, case: QueryCase) -> tuple[int, ...]:
+    """The ones of an input of T - 1 bits, as those of the whole input."""
+    at = case.position
+    assert bits is not None and at is not None
+    moved = [t + (t >= at) for t in bits] + ([at] if case.bit else [])
+    return tuple(sorted(moved))
+
+
+def _searched_and_enclosed(
+    oracle: Oracle,
+    forward: TableForward,
+    run: Run,
+    f: SparseFunction,
+    rng: np.random.Generator,
+    p: float,
+    cells: int,
+) -> AllInputs:
     found = search(forward, f, rng, threshold=oracle.threshold, p=p)
     wrong = None
     if found.margin < 0:
@@ -151,28 +267,31 @@ def _searched_and_enclosed(
         if given is not None and (given[0] > oracle.threshold) != (f(found.bits) > 0.5):
             wrong = tuple(int(t) for t in np.flatnonzero(found.bits))
     most = cells // 4 if wrong else cells
-    leaves = branch(model, tables, f, threshold=oracle.threshold, p=p, most=most)
+    leaves = branch(forward.layer, f, threshold=oracle.threshold, p=p, most=most)
     ones, ones_share = leaves.proved_ones(p)
     status: Status = "refuted" if wrong is not None else "open"
     if (leaves.margins > 0).all():
         status = "proved"
+    as_run = None
+    if status == "proved":
+        as_run = _distance_as_run(forward, run, found.bits, rng.spawn(1)[0], p)
     return AllInputs(
         status, float(leaves.margins.min()), _finite(found.margin), wrong, leaves.proved_share(p),
         ones, ones_share, f"{leaves.enclosed} cells enclosed, {found.inputs} inputs searched",
-        _distance_as_run(forward, found.bits, rng.spawn(1)[0], p) if status == "proved" else None,
+        as_run,
     )  # fmt: skip
 
 
 def _distance_as_run(
-    forward: TableForward, worst: np.ndarray, rng: np.random.Generator, p: float
+    forward: TableForward, run: Run, worst: np.ndarray, rng: np.random.Generator, p: float
 ) -> float | None:
     """Largest |number as run - real number| on the worst input found and on random ones.
 
     The model runs token by token as it is, not on its tables, which know no key bias.
     """
     X = np.concatenate([worst[None], random_bits(rng, SAMPLED, forward.tables.T, p)])
-    given = np.asarray(_run(forward.model, X.astype(np.int32)), np.float64)
-    return _finite(np.abs(given - forward.logits(forward.sums(X))).max())
+    given = np.asarray(run(X.astype(np.int32)), np.float64)
+    return _finite(np.abs(given - forward.numbers(X)).max())
 
 
 @eqx.filter_jit

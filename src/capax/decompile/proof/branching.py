@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capax.attention.transformer import Transformer
 from capax.boolean.functions import SparseFunction
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
-from capax.decompile.proof.layer_tables import LayerTables
+from capax.decompile.proof.one_query_layer import OneQueryLayer
 from capax.rounding import TINY
 
 NUMBERS = 1 << 21
@@ -106,8 +105,7 @@ class _Cell:
 
 
 def branch(
-    model: Transformer,
-    tables: LayerTables,
+    layer: OneQueryLayer,
     f: SparseFunction,
     *,
     threshold: float = 0.0,
@@ -115,13 +113,13 @@ def branch(
     most: int = 1024,
 ) -> Leaves:
     """Cells that cover all inputs, with certified margins; at most about `most` are enclosed."""
-    T = tables.T
+    T = layer.tables.T
     todo = [_Cell(f.support, row, 0, T - f.s) for row in range(1 << f.s)]
     done: list[_Cell] = []
     waiting: list[_Cell] = []
     enclosed, budget = 0, max(most, 3 << f.s)
     while todo:
-        for cell in _enclosed(model, tables, f, todo, threshold):
+        for cell in _enclosed(layer, f, todo, threshold):
             decided = cell.margin > 0 or cell.place == NOWHERE
             (done if decided else waiting).append(cell)
         enclosed += len(todo)
@@ -148,34 +146,33 @@ def _leaves(cells: list[_Cell], f: SparseFunction, T: int, enclosed: int) -> Lea
 
 
 def _enclosed(
-    model: Transformer,
-    tables: LayerTables,
+    layer: OneQueryLayer,
     f: SparseFunction,
     cells: list[_Cell],
     threshold: float,
 ) -> list[_Cell]:
     """The cells with their margins and places, in groups with equally many fixed positions."""
-    width = 2 * tables.T * max(len(tables.W_O.mid), model.spec.mlp_width)
+    tables = layer.tables
+    width = 2 * tables.T * max(len(tables.W_O.mid), len(layer.b_in))
     size = max(1, NUMBERS // width)
     found: list[_Cell] = []
     for number in sorted({len(cell.fixed) for cell in cells}):
         alike = [cell for cell in cells if len(cell.fixed) == number]
         for start in range(0, len(alike), size):
-            found += _group(model, tables, f, alike[start : start + size], threshold)
+            found += _group(layer, f, alike[start : start + size], threshold)
     return found
 
 
 def _group(
-    model: Transformer,
-    tables: LayerTables,
+    layer: OneQueryLayer,
     f: SparseFunction,
     cells: list[_Cell],
     threshold: float,
 ) -> list[_Cell]:
     fixed = np.array([c.fixed for c in cells], np.int64).reshape(len(cells), -1)
     rows, first, last = np.array([(c.row, c.first, c.last) for c in cells]).T
-    sets = HeadSets(tables, Cells(fixed, rows, first, last))
-    found = enclose(model, sets)
+    sets = HeadSets(layer.tables, Cells(fixed, rows, first, last))
+    found = enclose(layer, sets)
     ones = f.table[rows & ((1 << f.s) - 1)] > 0.5
     margins = np.where(ones, found.low - threshold, threshold - found.high)
     places = _best_cuts(sets)

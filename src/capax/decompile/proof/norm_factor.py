@@ -94,19 +94,21 @@ class NormFactor:
     box: Box
 
 
-def norm_factor(c0: np.ndarray, basis: np.ndarray, ranges: LinearRanges) -> NormFactor:
+def norm_factor(
+    c0: np.ndarray, basis: np.ndarray, ranges: LinearRanges, epsilon: Enclosed = EPSILON
+) -> NormFactor:
     """The factor around c0 [R, d], from ranges of linear functions; see the derivation above."""
     share = one_over(c0.shape[1])
     box = Box.of(basis, c0, ranges)
     square = (exactly(c0) * exactly(c0)).sum(1)  # |c0|^2
     along = _along(c0, square, ranges)
     V0 = square * share
-    r0 = (V0 + EPSILON).inverse_root()
+    r0 = (V0 + epsilon).inverse_root()
     slope = exactly(np.array(-0.5)) * r0 * r0 * r0  # phi'(V0)
     r1 = exactly(np.array(2.0)) * slope * share
     change = _change(along, box.spread, share)
     least = np.minimum(_least_variance(along, square, box, share), V0.low)
-    highest = inverse_root_between(*(np.maximum(least, 0.0) + EPSILON.low,) * 2)  # r <= this
+    highest = inverse_root_between(*(np.maximum(least, 0.0) + epsilon.low,) * 2)  # r <= this
     taylor = _three_eighths_power_five(highest) * change.size**2 * UP + TINY
     other = (highest - r0 - r1 * along).high
     lower = (slope * exactly(box.spread) * share).low

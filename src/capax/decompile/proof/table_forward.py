@@ -9,17 +9,21 @@ from functools import cached_property
 
 import numpy as np
 
-from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
-from capax.attention.transformer import Transformer
-from capax.decompile.proof.layer_tables import LayerTables
+from capax.decompile.proof.layer_tables import LayerTables, NormWeights
+from capax.decompile.proof.one_query_layer import OneQueryLayer
+from capax.decompile.proof.relaxation import gelu, gelu_tanh
 
 
 @dataclass(frozen=True)
 class TableForward:
     """Sums over tokens [n, H, k + 1] (weighted values, then weights), and logits from them."""
 
-    model: Transformer
-    tables: LayerTables
+    layer: OneQueryLayer
+
+    @property
+    def tables(self) -> LayerTables:
+        """The tables of the heads."""
+        return self.layer.tables
 
     @cached_property
     def contributions(self) -> np.ndarray:
@@ -46,27 +50,39 @@ class TableForward:
 
     def logits(self, sums: np.ndarray) -> np.ndarray:
         """The logits from the sums [n, H, k + 1]."""
+        layer = self.layer
         heads = sums[..., :-1] / sums[..., -1:]
-        block = self.model.blocks[0]
         x = self.tables.base.mid + heads.reshape(len(sums), -1) @ self.tables.W_O.mid
-        hidden = _normed(block.ln2, x) @ np.asarray(block.W_in, np.float64)
-        hidden = _activated(block.activation, hidden + np.asarray(block.b_in, np.float64))
-        x = x + hidden @ np.asarray(block.W_out, np.float64) + np.asarray(block.b_out, np.float64)
-        w = np.asarray(self.model.w, np.float64)
-        return _normed(self.model.ln_final, x) @ w + float(self.model.b)
+        y = _normed(layer.norm, x)
+        hidden = activated(layer.activation, y @ layer.W_in + layer.b_in)
+        kept = {"residual": x, "normed": y, "nothing": 0.0}[layer.kept]
+        z = _normed(layer.final, kept + hidden @ layer.W_out + layer.b_out)
+        if layer.pooler is not None:
+            z = activated(layer.pooler.activation, z @ layer.pooler.W + layer.pooler.b)
+        return z @ layer.w.mid + float(layer.b.mid)
+
+    def numbers(self, X: np.ndarray) -> np.ndarray:
+        """The logits of inputs X [n, T]."""
+        return self.logits(self.sums(X))
 
 
-def _normed(ln: LayerNorm | None, x: np.ndarray) -> np.ndarray:
+def _normed(ln: NormWeights | None, x: np.ndarray) -> np.ndarray:
     if ln is None:
         return x
     c = x - x.mean(1, keepdims=True)
-    r = 1 / np.sqrt((c * c).mean(1, keepdims=True) + LAYER_NORM_EPSILON)
-    return c * r * np.asarray(ln.gain, np.float64) + np.asarray(ln.bias, np.float64)
+    r = 1 / np.sqrt((c * c).mean(1, keepdims=True) + ln.epsilon)
+    return c * r * ln.gain + ln.bias
 
 
-def _activated(name: str, h: np.ndarray) -> np.ndarray:
-    if name == "gelu":
-        from scipy.special import erf
+_PLAIN = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "identity": lambda x: x,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+}
 
-        return 0.5 * h * (1.0 + erf(h * np.sqrt(0.5)))
-    return {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh, "identity": lambda x: x}[name](h)
+
+def activated(name: str, h: np.ndarray) -> np.ndarray:
+    """sigma(h) in plain float64."""
+    return _PLAIN[name](h)

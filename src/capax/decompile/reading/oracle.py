@@ -242,26 +242,52 @@ def _estimator(model: Any) -> Made | None:
 
 
 def _torch(model: Any) -> Made | None:
-    """A PyTorch module: asked in evaluation mode, without gradients, with floats 0.0 and 1.0."""
-    if not any(base.__module__.startswith("torch.nn") for base in type(model).__mro__):
+    """A PyTorch module, asked in evaluation mode and without gradients."""
+    if not is_torch_module(model):
         return None
+    return torch_numbers(model), None, 0.0, type(model).__name__
+
+
+def is_torch_module(model: Any) -> bool:
+    """Whether `model` is a `torch.nn.Module`; PyTorch is not imported for it."""
+    return any(base.__module__.startswith("torch.nn") for base in type(model).__mro__)
+
+
+def torch_numbers(model: Any) -> Numbers:
+    """Bits -> numbers of a PyTorch module.
+
+    It is given floats 0.0 and 1.0, or whole numbers if it takes no floats. Its answer is a tensor
+    [n] or [n, 1], or [n, 2]: then the second number minus the first; or an object with `logits`, as
+    the models of `transformers` give.
+    """
     import torch
 
-    first = next(iter(model.parameters()), None)
-    dtype = torch.float32 if first is None or not first.is_floating_point() else first.dtype
+    first = next((p for p in model.parameters() if p.is_floating_point()), None)
     device = "cpu" if first is None else first.device
+    kinds = [torch.float32 if first is None else first.dtype, torch.long]
+
+    def answer(X: np.ndarray) -> Any:
+        while True:
+            try:
+                return model(torch.tensor(X, dtype=kinds[0], device=device))
+            except (RuntimeError, TypeError, IndexError):
+                if len(kinds) == 1:
+                    raise
+                kinds.pop(0)
 
     def numbers(X: np.ndarray) -> np.ndarray:
         training = model.training
         model.eval()
         try:
             with torch.no_grad():
-                out = model(torch.tensor(X, dtype=dtype, device=device))
-                return out.detach().cpu().double().numpy()
+                out = answer(X)
+                out = getattr(out, "logits", out)
+                found = out.detach().cpu().double().numpy()
         finally:
             model.train(training)
+        return found[:, 1] - found[:, 0] if found.ndim == 2 and found.shape[1] == 2 else found
 
-    return numbers, None, 0.0, type(model).__name__
+    return numbers
 
 
 def _callable(model: Any) -> Made:

@@ -18,7 +18,9 @@ _CONTROL = "nvidia-cuda-mps-control"
 _PIPE = "CUDA_MPS_PIPE_DIRECTORY"
 _MEMORY = 0.92  # of a GPU, for all processes together: every one of them has a context besides
 _LEAST = 50  # no part of the memory is smaller than the largest divided by this,
-_SHORT = 500  # or than the part of this T: a model of short inputs has activations that do not shrink
+_SHORT = (
+    500  # or than the part of this T: a model of short inputs has activations that do not shrink
+)
 
 
 @dataclass(frozen=True)

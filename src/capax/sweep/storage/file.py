@@ -8,6 +8,7 @@ from pathlib import Path
 
 from capax.errors import CapaxError
 from capax.foreign import one_line
+from capax.reading import opened_at_once
 from capax.sweep.spec import Experiment
 from capax.sweep.storage.schema import APPLICATION_ID, COLUMNS, NONSENSE, SCHEMA, SCHEMA_VERSION
 from capax.sweep.storage.store_identity import joined
@@ -19,6 +20,8 @@ class StoreError(CapaxError):
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open a store: "ro" to look, which leaves nothing beside the file, or "rwc"."""
+    if path.is_file():
+        _beginning(path)
     with explained(path):
         connection = sqlite3.connect(address(path, mode), uri=True, timeout=30.0)
         connection.row_factory = sqlite3.Row
@@ -42,8 +45,18 @@ def _asks_for_a_log(path: Path) -> bool:
     """
     if path.with_name(f"{path.name}-wal").exists():
         return False
-    with path.open("rb") as file:
-        return file.read(20)[18:] != b"\x01\x01"
+    return _beginning(path)[18:] != b"\x01\x01"
+
+
+def _beginning(path: Path) -> bytes:
+    """The first 20 bytes; a file that would make SQLite wait for them is refused."""
+    with opened_at_once(path) as file:
+        head = file.read(20)
+    if head is None:
+        raise StoreError(
+            f"{path}: wanted a store made by `capax sweep`, got a file that never ends"
+        )
+    return head
 
 
 @contextmanager
