@@ -39,6 +39,24 @@ def test_labels_are_the_function_of_the_hidden_bits(function):
     }
 
 
+def test_symbols_of_a_larger_alphabet():
+    many = {"alphabet": 5, "p": "uniform", "reject_ambiguous": False}
+    spec = small(function="x0 == x1 & x2 >= 3", m=400, **many)
+    task = draw_task(spec)
+    counts = np.bincount(task.X_train.reshape(-1), minlength=5) / task.X_train.size
+    assert np.abs(counts - 0.2).max() < 0.03  # 5.5 standard deviations of 7600 symbols
+    assert np.array_equal(task.y_train, spec.target(task.X_train)) and spec.probability == 0.2
+    assert "alphabet" not in small().model_dump() and spec.model_dump()["alphabet"] == 5
+    assert small(p="uniform").probability == 0.5
+    for wrong, words in (
+        ({"alphabet": 5, "reject_ambiguous": False, "function": "x0 == 1"}, 'p: wanted "uniform"'),
+        ({"alphabet": 5, "p": "uniform", "function": "x0 == 1"}, "reject_ambiguous: wanted false"),
+        ({"alphabet": 1, "p": "uniform"}, "alphabet: wanted"),
+    ):
+        with pytest.raises(InputError, match=words):
+            small(**wrong)
+
+
 def test_order_and_company_do_not_matter():
     specs = [small(seed=seed) for seed in range(6)]
     forwards = [draw_task(spec) for spec in specs]
@@ -112,7 +130,7 @@ def test_rejections_are_counted_and_bounded():
         ({"m": "many"}, "m: .*valid integer.*got 'many'"),
         ({"p": 1.0}, "p: wanted 0 < p < 1"),
         ({"p": float("nan")}, "p: "),
-        ({"p": "half"}, "p: .*'balanced', got 'half'"),
+        ({"p": "half"}, "p: .*'balanced' or 'uniform', got 'half'"),
         ({"function": "0"}, "p: no p in \\(0, 1\\) balances 0"),
         ({"function": "x0 &"}, "formula: wanted .* column 5"),
         ({"function": "x30", "support": "formula"}, "x30: out of range for T = 19"),

@@ -76,6 +76,38 @@ def test_a_run_equals_the_plain_loop(trial_of, hardware, request):
     assert result.runs[0].reason is None
 
 
+@pytest.mark.parametrize(
+    ("hardware", "mode"), [("one_by_one", "online"), ("four_slots", "full_batch")]
+)
+def test_four_symbols_equal_the_plain_loop(trial_of, hardware, mode, request):
+    symbols = {"alphabet": 4, "p": "uniform"}
+    rule = "sum(x0, x1) >= 3"
+    trial = trial_of(
+        2, function=rule, task=symbols, model={"alphabet": 4}, mode=mode, batch_size=23,
+        optimiser={"lr": 1e-3},
+    )  # fmt: skip
+    hardware = request.getfixturevalue(hardware)
+    options = {"early_exit": False, "keep": "final", "full_validation": True}
+    (result,) = train([trial], hardware=hardware, **options)
+    run, task, f = trial.run(0), draw_task(trial.task), trial.task.target
+    assert f.alphabet == 4 and set(np.unique(task.X_train)) == {0, 1, 2, 3}
+    data = jnp.asarray(task.X_train, jnp.int32), jnp.asarray(task.y_train, jnp.float32)
+    key = key_from(run.model_dump(mode="json"), "samples")
+
+    def batch(number):
+        if mode == "full_batch":
+            return data
+        words = jax.random.bits(jax.random.fold_in(key, number), (23, trial.task.T), jnp.uint32)
+        X = np.asarray(words) % 4
+        return jnp.asarray(X, jnp.int32), jnp.asarray(f(X), jnp.float32)
+
+    seen = result.runs[0]
+    np.testing.assert_allclose(seen.evals["loss"], plain_loop(run, batch), rtol=2e-4)
+    z = np.asarray(jax.vmap(seen.parameters)(jnp.asarray(task.X_validation, jnp.int32)))
+    right = float(((z > 0) == (f(task.X_validation) > 0.5)).mean())
+    assert seen.evals["validation_accuracy"][-1] == pytest.approx(right, abs=2e-3)
+
+
 def test_online_training_equals_a_plain_loop_on_the_same_fresh_samples(trial_of, one_by_one):
     trial = trial_of(1, mode="online", batch_size=31, optimiser={"lr": 1e-3})
     (result,) = train([trial], hardware=one_by_one, early_exit=False)

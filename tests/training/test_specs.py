@@ -31,7 +31,7 @@ def test_identity_follows_the_fields(trial_of):
     [
         ({"steps": 45}, "steps: wanted a multiple of eval_every"),
         ({"model": {"T": 12}}, "model.T: wanted task.T = 11"),
-        ({"model": {"alphabet": 3}}, "model.alphabet: wanted 2"),
+        ({"model": {"alphabet": 3}}, "model.alphabet: wanted task.alphabet = 2"),
         ({"task": {"validation_size": 0}}, "validation_size: wanted at least 1"),
         ({"optimiser": {"lr": 0.0}}, "lr:"),
         ({"optimiser": {"learning_rate": 0.1}}, "unknown field"),

@@ -209,7 +209,7 @@ def panel_protocol(panel: Panel, task: TaskSpec) -> Protocol:
 def panel_floor(panel: Panel, T: int) -> Floor | None:
     """The best possible learner's threshold on the panel's task, under the panel's protocol."""
     task = panel_task(panel, T)
-    if task is None:
-        return None
+    if task is None or task.alphabet > 2:
+        return None  # the floors are for bits
     protocol = panel_protocol(panel, task)
     return floor(task.function, T, task.probability, panel_target(panel), protocol=protocol)

@@ -52,6 +52,21 @@ def bernoulli_rows(
     return bits.reshape(num_rows, T)
 
 
+def input_rows(
+    num_rows: int, T: int, p: float, alphabet: int = 2, *, key: Key, stream: int = 0
+) -> UInt8[np.ndarray, "m T"]:
+    """`num_rows` inputs: Bernoulli(p) bits, or symbols of a larger alphabet, equally likely.
+
+    A symbol is floor(word M / 2^32): its chance is 1/M to within 2^-32.
+    """
+    if alphabet == 2:
+        return bernoulli_rows(num_rows, T, p, key=key, stream=stream)
+    check_memory(10 * num_rows * T, f"T: {num_rows} inputs of length {T}")
+    words = WordStream(key=key, stream=stream).next(num_rows * T).astype(np.uint64)
+    symbols = (words * np.uint64(alphabet) >> np.uint64(32)).astype(np.uint8)
+    return symbols.reshape(num_rows, T)
+
+
 def bernoulli_stretch(
     start: int, size: int, p: float, *, key: Key, stream: int = 0
 ) -> UInt8[np.ndarray, " size"]:

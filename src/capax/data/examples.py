@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from capax.array_files import load_npz
-from capax.data.distributions import bernoulli_rows
+from capax.data.distributions import bernoulli_rows, input_rows
 from capax.data.task import TaskSpec, draw_training, labels
 from capax.errors import InputError, inside, require
 from capax.identity import key_words
@@ -80,7 +80,8 @@ def training_examples(task: TaskSpec) -> Examples:
 def fresh_examples(task: TaskSpec, n: int = HELD_OUT) -> Examples:
     """n rows of the task's law, labels with its noise, that no run and no validation has seen."""
     fields = task.model_dump(mode="json")
-    X = bernoulli_rows(n, task.T, task.probability, key=key_words(fields, "hold-out inputs"))
+    key = key_words(fields, "hold-out inputs")
+    X = input_rows(n, task.T, task.probability, task.alphabet, key=key)
     y = labels(task.target, X)
     if task.noise:
         y ^= bernoulli_rows(n, 1, task.noise, key=key_words(fields, "hold-out noise"))[:, 0]

@@ -53,6 +53,11 @@ class FileTask(Spec):
         return self
 
     @property
+    def alphabet(self) -> int:
+        """Files hold bits."""
+        return 2
+
+    @property
     def function(self) -> str:
         """What a learner that asks for the rule is told: nothing."""
         return ""

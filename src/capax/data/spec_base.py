@@ -1,9 +1,9 @@
 """The base of every specification: frozen, no unknown fields, and mistakes told in one line."""
 
 import difflib
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
 from capax.errors import InputError, shown
 from capax.foreign import one_line as shortened
@@ -22,6 +22,22 @@ class Spec(BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise InputError(one_line(error, type(self), fields)) from None
+
+
+class GrownSpec(Spec):
+    """A spec that grew: its later fields are left out of a dump while they have their defaults.
+
+    The hash of a dump is the identity of a run, so results made before there was a choice keep
+    their identity.
+    """
+
+    later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, dump: Any) -> dict[str, Any]:
+        fields, known = dump(self), type(self).model_fields
+        same = {name for name in self.later if getattr(self, name) == known[name].default}
+        return {name: value for name, value in fields.items() if name not in same}
 
 
 def one_line(error: ValidationError, model: type[BaseModel], fields: dict[str, Any]) -> str:

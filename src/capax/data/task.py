@@ -2,7 +2,7 @@
 
     support     I, a uniformly random s-subset of the T positions (or s neighbours, starting
                 anywhere; or fixed; or the formula's own)
-    inputs      x in {0,1}^T, i.i.d. Bernoulli(p) bits
+    inputs      x in {0,1}^T, i.i.d. Bernoulli(p) bits; of a larger alphabet, uniform symbols
     labels      y = f(x_I); training labels are flipped with probability `noise`
     rejection   a training set that leaves more than one placement of f possible is redrawn
 
@@ -25,21 +25,23 @@ from capax.boolean.parser import parse
 from capax.boolean.random_functions import Key, random_support
 from capax.boolean.traits.bias import balancing_probability
 from capax.boolean.traits.single_swaps import has_single_swap
-from capax.data.distributions import bernoulli_rows
+from capax.data.distributions import bernoulli_rows, input_rows
 from capax.data.glance import without_seen_rival
-from capax.data.spec_base import Spec
+from capax.data.spec_base import GrownSpec
 from capax.errors import InfeasibleError, InputError, require
 from capax.identity import key_words
 from capax.machine import check_memory
 
-_DATA_FIELDS = ("function", "T", "m", "p", "support", "noise", "seed")
+_DATA_FIELDS = ("function", "T", "m", "p", "support", "noise", "seed", "alphabet")
 
 
-class TaskSpec(Spec):
+class TaskSpec(GrownSpec):
     """Everything that determines the data of one learning problem, and nothing else.
 
     `function`: formula or shorthand; `T`: input length; `m`: training examples; `p`: P[bit = 1],
-    or "balanced" for the p with P[y = 1] = 1/2 (nearest to 1/2 if there are several); `support`:
+    or "balanced" for the p with P[y = 1] = 1/2 (nearest to 1/2 if there are several), or "uniform"
+    (1/2); `alphabet`: symbols of a token, with more than two p must be "uniform" and
+    `reject_ambiguous` false; `support`:
     "random", "contiguous" (s neighbours, starting anywhere), "formula" (the positions written in
     the formula) or explicit positions; `noise`: chance that a training label is flipped;
     `max_tries`: training sets drawn before giving up.
@@ -50,20 +52,27 @@ class TaskSpec(Spec):
         0.5
     """
 
+    later = ("alphabet",)
+
     function: str = "and3"
     T: int = Field(ge=1, lt=2**31)
     m: int = Field(ge=1, lt=2**31)
-    p: float | Literal["balanced"] = "balanced"
+    p: float | Literal["balanced", "uniform"] = "balanced"
     support: Literal["random", "contiguous", "formula"] | tuple[int, ...] = "random"
     noise: float = Field(default=0.0, ge=0.0, lt=0.5)
     validation_size: int = Field(default=10_000, ge=0, lt=2**31)
     reject_ambiguous: bool = True
     max_tries: int = Field(default=1000, ge=1, lt=2**31)
     seed: int = Field(default=0, ge=0, lt=2**63)
+    alphabet: int = 2
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> "TaskSpec":
-        f = parsed(self.function)
+        f = parsed(self.function, self.alphabet)
+        if self.alphabet > 2:
+            many = f"for an alphabet of {self.alphabet} symbols"
+            require(self.p == "uniform", "p", f'"uniform" {many}', self.p)
+            require(not self.reject_ambiguous, "reject_ambiguous", f"false {many}", True)
         require(f.s <= self.T, "T", f"T >= s = {f.s}", self.T)
         if isinstance(self.support, tuple):
             require(len(self.support) == f.s, "support", f"{f.s} positions", self.support)
@@ -75,7 +84,9 @@ class TaskSpec(Spec):
 
     @property
     def probability(self) -> float:
-        """P[bit = 1], with "balanced" resolved."""
+        """P[bit = 1], with "balanced" resolved; of a larger alphabet, the chance of each symbol."""
+        if self.p == "uniform":
+            return 1 / self.alphabet
         return _balanced(self.function) if self.p == "balanced" else float(self.p)
 
     def training(self) -> "Training":
@@ -85,7 +96,12 @@ class TaskSpec(Spec):
     @property
     def target(self) -> SparseFunction:
         """The function to learn, on this task's support."""
-        return parsed(self.function).on(draw_support(self), self.T)
+        return self.rule.on(draw_support(self), self.T)
+
+    @property
+    def rule(self) -> SparseFunction:
+        """The function to learn, on the positions that its formula names."""
+        return parsed(self.function, self.alphabet)
 
 
 @dataclass(frozen=True)
@@ -120,14 +136,14 @@ def draw_task(spec: TaskSpec) -> Task:
         ((40, 11), (10000, 11), 2)
     """
     training = draw_training(spec)
-    X = validation_inputs(spec.T, spec.probability, spec.validation_size)
-    y = labels(parsed(spec.function).on(training.support, spec.T), X)
+    X = validation_inputs(spec.T, spec.probability, spec.validation_size, spec.alphabet)
+    y = labels(spec.rule.on(training.support, spec.T), X)
     return Task(training.support, training.X, training.y, X, y, training.rejections)
 
 
 def draw_support(spec: TaskSpec) -> tuple[int, ...]:
     """The hidden positions I of `spec` (in the order of f's variables, where that matters)."""
-    f = parsed(spec.function)
+    f = spec.rule
     if isinstance(spec.support, tuple):
         return spec.support
     if spec.support == "formula":
@@ -147,10 +163,10 @@ def draw_training(spec: TaskSpec) -> Training:
     in a row were ambiguous, or when the version space is too large to search.
     """
     check_memory(2 * spec.m * spec.T, f"T: {spec.m} inputs of length {spec.T}")
-    f = parsed(spec.function).on(draw_support(spec), spec.T)
+    f = spec.target
     key = key_words(_data_fields(spec), "train")
     for tries in _candidates(spec, f, key):
-        X = bernoulli_rows(spec.m, spec.T, spec.probability, key=key, stream=tries)
+        X = input_rows(spec.m, spec.T, spec.probability, spec.alphabet, key=key, stream=tries)
         y = labels(f, X)
         if not spec.reject_ambiguous or _is_unambiguous(f, X, y):
             return Training(f.support, X, _with_noise(spec, y), tries)
@@ -173,9 +189,10 @@ def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:
     return not has_single_swap(f, X) and is_unique(f, X, y)
 
 
-def validation_inputs(T: int, p: float, n: int) -> UInt8[np.ndarray, "n T"]:
-    """The pool of n validation inputs shared by every task with this T and p."""
-    return bernoulli_rows(n, T, p, key=key_words({"T": T, "p": p, "n": n}, "validation"))
+def validation_inputs(T: int, p: float, n: int, alphabet: int = 2) -> UInt8[np.ndarray, "n T"]:
+    """The pool of n validation inputs shared by every task with this T, p and alphabet."""
+    fields = {"T": T, "p": p, "n": n} | ({} if alphabet == 2 else {"alphabet": alphabet})
+    return input_rows(n, T, p, alphabet, key=key_words(fields, "validation"))
 
 
 def labels(f: SparseFunction, X: UInt8[np.ndarray, "n T"]) -> UInt8[np.ndarray, " n"]:
@@ -195,9 +212,9 @@ def _data_fields(spec: TaskSpec) -> dict[str, object]:
 
 
 @functools.lru_cache(maxsize=1024)
-def parsed(text: str) -> SparseFunction:
+def parsed(text: str, alphabet: int = 2) -> SparseFunction:
     """The function a text stands for; parsed once."""
-    return parse(text)
+    return parse(text, alphabet=alphabet)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from capax.attention.checkpoint import to_bytes
 from capax.attention.transformer import Transformer
 from capax.data.feasible import smallest_m
 from capax.data.file_task import FileTask
-from capax.errors import InputError, inside
+from capax.errors import InputError, inside, require
 from capax.learners.names import Entry
 from capax.sweep.spec import Panel
 from capax.sweep.tasks import largest_m, task_of
@@ -38,6 +38,7 @@ _WITH_DROPOUT = 128  # the same with dropout, where a model alone keeps many mul
 _PIECE, _GPU_PIECE, _GPU_PIECE_SHORT, _SHORT = 32, 128, 256, 50
 _LANES = 256  # with pieces on a GPU: an idle lane costs next to nothing, a missing one a round
 _PROGRAMS = 3  # programs with pieces that are on a GPU at once, also while one follows another
+_MANY_SYMBOLS = ("transformer", "transformer2")  # families that take more than two symbols
 _SET_BY_THE_SWEEP = {
     "task": ("T", "m", "seed"),
     "model": ("T",),
@@ -64,7 +65,11 @@ class LanesFamily:
         with inside("task."):
             task = task_of(panel, T, m, index)
         with inside("model."):
-            model = self._spec(T=T, **fields)
+            many = task.alphabet > 2
+            fits = not many or panel.family in _MANY_SYMBOLS
+            require(fits, "family", f"one of {_MANY_SYMBOLS} for an alphabet", panel.family)
+            symbols = {"alphabet": task.alphabet} if many else {}
+            model = self._spec(T=T, **fields, **symbols)
         with inside("optimiser."):
             optimiser = OptimiserSpec(**panel.optimiser)
         with inside("training."):

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from capax.data.file_task import FileTask
 from capax.data.spec_base import Spec
-from capax.errors import InputError, inside
+from capax.errors import InputError, inside, require
 from capax.learners.names import Entry
 from capax.sweep.fit_pool import FitPool, check_of, drive
 from capax.sweep.plain_fits import PlainTrial, compare, first_fit, fit_here, outcome_of
@@ -54,6 +54,8 @@ class PlainFamily:
         check_names(panel.training, _FITS, "training (of a learner that is fitted)")
         with inside("task."):
             task = task_of(panel, T, m, index)
+            wanted = f"2 (bits) for {panel.family}"
+            require(task.alphabet == 2, "alphabet", wanted, task.alphabet)
         with inside("optimiser."):
             PlainTrial(learner="", source="", options={}, task=task, **panel.optimiser)
         kept = {k: v for k, v in panel.training.items() if k not in Process.model_fields}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from capax.boolean.consistent.survivors import is_unique
-from capax.data.distributions import bernoulli_rows
+from capax.data.distributions import input_rows
 from capax.data.examples import Examples, fresh_examples, read_examples, training_examples
 from capax.data.file_task import content_of
 from capax.data.task import TaskSpec, labels
@@ -104,7 +104,7 @@ def acceptance(task: TaskSpec, draws: int = ACCEPTANCE_DRAWS) -> tuple[int, int]
     f, key = task.target, key_words(task.model_dump(mode="json"), "acceptance")
     accepted = 0
     for stream in range(draws):
-        X = bernoulli_rows(task.m, task.T, task.probability, key=key, stream=stream)
+        X = input_rows(task.m, task.T, task.probability, task.alphabet, key=key, stream=stream)
         accepted += is_unique(f, X, labels(f, X))
     return accepted, draws
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from capax.attention.checkpoint import load
 from capax.attention.transformer import Transformer
-from capax.boolean.parser import parse
 from capax.data.task import TaskSpec, draw_support, labels, validation_inputs
 from capax.errors import InputError
 from capax.figures.heads.attention_weights import AttentionMap
@@ -46,8 +45,8 @@ def _first(store: Store, panel: str) -> StoredRun | None:
 def _map(store: Store, run: StoredRun) -> AttentionMap:
     task = TaskSpec(**run.spec["task"])
     support = draw_support(task)
-    f = parse(task.function).on(support, task.T)
-    X = validation_inputs(task.T, task.probability, MEASURED)
+    f = task.rule.on(support, task.T)
+    X = validation_inputs(task.T, task.probability, MEASURED, task.alphabet)
     found = head_dependence(stored_model(store, run.run_id), X, labels(f, X), support)
     order = np.argsort(-found.effect, kind="stable")
     layers = 1 + max(layer for layer, _ in found.heads)

@@ -82,4 +82,5 @@ def _array(run: StoredRun, name: str) -> Float[ndarray, " n"]:
 
 
 def _sparsity(spec: dict[str, Any]) -> int:
-    return parse(spec["task"]["function"], spec["task"]["T"]).s
+    task = spec["task"]
+    return parse(task["function"], task["T"], alphabet=task.get("alphabet", 2)).s

@@ -53,7 +53,7 @@ def curve_scaling(curve: ThresholdCurve) -> ThresholdScaling:
     task = panel_task(curve.panel, found[0].T)
     return ThresholdScaling(
         task=describe_task({"task": {"function": task.function}} if task else {}),
-        p=task.probability if task else None,
+        p=task.probability if task and task.alphabet == 2 else None,
         points=tuple(_point(t) for t in found),
         rates=tuple(SuccessRates(t.T, t.counts.m, t.counts.solved, t.counts.total) for t in found),
         laws=_laws(said.scaling, found) if said.scaling else (),

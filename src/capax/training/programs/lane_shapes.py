@@ -14,9 +14,9 @@ _SENT = 1 << 28  # bytes of zeros that are sent to a device; to compile a progra
 KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)
 
 
-def packed_width(T: int) -> int:
-    """Bytes of T bits, eight to a byte."""
-    return -(-T // 8)
+def packed_width(T: int, alphabet: int) -> int:
+    """Bytes of T bits, eight to a byte; a symbol of a larger alphabet takes one."""
+    return -(-T // 8) if alphabet == 2 else T
 
 
 def lane_shape(program: Program) -> Lane:
@@ -29,7 +29,7 @@ def lane_shape(program: Program) -> Lane:
     target = TargetBits(
         shape((s,), jnp.int32),
         shape((s,), jnp.float32),
-        shape((2**s,), jnp.float32),
+        shape((spec.alphabet**s,), jnp.float32),
         shape((), jnp.uint32),
     )
     params, state = jax.eval_shape(partial(start, program.path, program.rule), KEY)

@@ -58,11 +58,11 @@ Step = Callable[[Any, None], tuple[Any, None]]  # of `lax.scan`
 
 
 class TargetBits(NamedTuple):
-    """y = truth[sum_i x[support_i] 2^i]; `relevant` is 0 on padding of the support."""
+    """y = truth[sum_i x[support_i] A^i]; `relevant` is 0 on padding of the support."""
 
     support: Leaf  # int32 [s]
     relevant: Leaf  # float32 [s]
-    truth: Leaf  # float32 [2^s]
+    truth: Leaf  # float32 [A^s]
     threshold: Leaf  # uint32 []: P[bit = 1] = threshold / 2^32
 
 
@@ -202,7 +202,7 @@ def examine(
     """Number of right answers on the pool and mean attention mass, in blocks of rows; few: in
     small ones, for all lanes are examined together."""
     n, columns = pool.shape
-    T, support = program.path.spec.T, target.support
+    T, A, support = program.path.spec.T, program.path.spec.alphabet, target.support
     if program.labelled:  # the one column that labels are read from is no position
         support = jnp.minimum(support, T - 1)
     rows = min(program.block_rows, n, _FEW if few else n)
@@ -214,17 +214,17 @@ def examine(
     def block(inputs: tuple[Array, Array]) -> tuple[Array, Array]:
         bits, counts = inputs
         values, mass = read(bits[:, :T], support, target.relevant)
-        right = ((values > 0) == (labels(target, bits) > 0.5)) & counts
+        right = ((values > 0) == (labels(target, bits, A) > 0.5)) & counts
         return jnp.sum(right.astype(jnp.int32)), jnp.sum(jnp.where(counts, mass, 0.0))
 
     correct, mass = lax.map(block, (padded.reshape(num_blocks, rows, columns), counted))
     return jnp.sum(correct, dtype=jnp.int32), jnp.sum(mass) / n
 
 
-def labels(target: TargetBits, bits: UInt8[Array, "m T"]) -> Float[Array, "m"]:
+def labels(target: TargetBits, bits: UInt8[Array, "m T"], A: int = 2) -> Float[Array, "m"]:
     """y of each row."""
     chosen = bits[:, target.support].astype(jnp.int32)
-    powers = 2 ** jnp.arange(chosen.shape[1], dtype=jnp.int32)
+    powers = A ** jnp.arange(chosen.shape[1], dtype=jnp.int32)
     return target.truth[jnp.sum(chosen * powers[None, :], axis=1, dtype=jnp.int32)]
 
 
@@ -258,10 +258,10 @@ def _fresh(program: Program, lane: Lane, number: Array) -> Any:
 def _fresh_bits(program: Program, lane: Lane, number: Array) -> Any:
     """A batch of new inputs; it depends on the run's key and the step only."""
     key = jax.random.fold_in(jax.random.wrap_key_data(lane.key, impl="threefry2x32"), number)
-    T = program.path.spec.T
+    T, A = program.path.spec.T, program.path.spec.alphabet
     words = jax.random.bits(key, (program.rows, T), jnp.uint32)
-    bits = (words < lane.target.threshold).astype(jnp.uint8)
-    return bits, labels(lane.target, bits), jnp.ones(program.rows, jnp.float32)
+    bits = (words < lane.target.threshold if A == 2 else words % A).astype(jnp.uint8)
+    return bits, labels(lane.target, bits, A), jnp.ones(program.rows, jnp.float32)
 
 
 def _optimiser(program: Program, lane: Lane) -> optax.GradientTransformation:

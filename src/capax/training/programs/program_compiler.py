@@ -60,11 +60,13 @@ class ProgramCompiler:
         if self.width == 1:
             return None
         lane = lane_shape(self.program)
-        T, rows = self.program.path.spec.T, lane.data.bits.shape[0]
-        bits = jax.ShapeDtypeStruct((rows, packed_width(T)), jnp.uint8)
+        spec, rows = self.program.path.spec, lane.data.bits.shape[0]
+        width = packed_width(spec.T, spec.alphabet)
+        bits = jax.ShapeDtypeStruct((rows, width), jnp.uint8)
         fresh = lane._replace(data=lane.data._replace(bits=bits))
         lanes, fresh = stacked(lane, self.width), stacked(fresh, GROUP)
-        return self._build("write", partial(_write, T), lanes, fresh, _INDEX, donate=(0,))
+        write = partial(_write, spec.T, spec.alphabet)
+        return self._build("write", write, lanes, fresh, _INDEX, donate=(0,))
 
     def examine(self) -> Any:
         """The whole pool."""
@@ -154,10 +156,12 @@ def _into(future: Future[Any], make: Callable[[], Any]) -> None:
         future.set_exception(error)
 
 
-def _write(T: int, lanes: Lane, fresh: Lane, index: Any) -> Lane:
+def _write(T: int, alphabet: int, lanes: Lane, fresh: Lane, index: Any) -> Lane:
     """New runs, their bits unpacked, into slots."""
     packed = fresh.data.bits
-    if packed.shape[1]:  # in online training there are no rows
+    if alphabet > 2:
+        bits = packed
+    elif packed.shape[1]:  # in online training there are no rows
         bits = jnp.unpackbits(packed, axis=2, count=T, bitorder="little")
     else:
         bits = jnp.zeros((len(packed), 0, T), jnp.uint8)

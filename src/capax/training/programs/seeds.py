@@ -14,7 +14,6 @@ from capax.data.task import (
     TaskSpec,
     Training,
     draw_support,
-    parsed,
     validation_inputs,
 )
 from capax.errors import require
@@ -35,7 +34,7 @@ def pool_for(task: TaskSpec | FileTask) -> np.ndarray:
     """The validation inputs; those of a file with their labels in a last column."""
     if isinstance(task, FileTask):
         return task.pool()
-    return validation_inputs(task.T, task.probability, task.validation_size)
+    return validation_inputs(task.T, task.probability, task.validation_size, task.alphabet)
 
 
 def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed:
@@ -61,19 +60,23 @@ def seed_after(spec: RunSpec, training: "Future[Training | None]", program: Prog
     return seed_for(spec, training.result(), program)
 
 
-def unpacked(lane: Lane, T: int) -> Lane:
-    """The lane with its bits one to a byte."""
+def unpacked(lane: Lane, T: int, alphabet: int = 2) -> Lane:
+    """The lane with its bits one to a byte, as larger symbols are anyway."""
+    if alphabet > 2:
+        return lane
     bits = np.unpackbits(lane.data.bits, axis=1, count=T, bitorder="little")
     return lane._replace(data=lane.data._replace(bits=bits))
 
 
 def _padded(training: Training | None, program: Program) -> Data:
     rows = program.rows if program.mode == "full_batch" else 0
-    bits = np.zeros((rows, packed_width(program.path.spec.T)), np.uint8)
+    T, A = program.path.spec.T, program.path.spec.alphabet
+    bits = np.zeros((rows, packed_width(T, A)), np.uint8)
     y, mask = np.zeros(rows, np.float32), np.zeros(rows, np.float32)
     if training is not None:
         m = len(training.y)
-        bits[:m] = np.packbits(training.X, axis=1, bitorder="little")
+        packed = np.packbits(training.X, axis=1, bitorder="little") if A == 2 else training.X
+        bits[:m] = packed
         y[:m], mask[:m] = training.y, 1.0
     return Data(bits, y, mask)
 
@@ -85,11 +88,12 @@ def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> Tar
         truth = np.tile(np.array([0.0, 1.0], np.float32), 2 ** (s - 1))
         return TargetBits(column, np.zeros(s, np.float32), truth, np.uint32(0))
     support = draw_support(task) if training is None else training.support
-    function = parsed(task.function)
+    function = task.rule
     require(function.is_boolean, "function", "a Boolean function", task.function)
     require(len(support) <= s, "function", f"at most {s} relevant bits", task.function)
     padded, relevant = np.zeros(s, np.int32), np.zeros(s, np.float32)
     padded[: len(support)], relevant[: len(support)] = support, 1.0
-    truth = np.tile(function.table, 2 ** (s - len(support))).astype(np.float32)
+    padding = task.alphabet ** (s - len(support))
+    truth = np.tile(function.table, padding).astype(np.float32)
     threshold = np.uint32(word_threshold(task.probability))
     return TargetBits(padded, relevant, truth, threshold)

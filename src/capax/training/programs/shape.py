@@ -64,7 +64,8 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
     path = path_for(trial.model, hardware.platform, _trained(trial))
     rows = padded_rows(trial, max_m, hardware.platform)
     labelled = isinstance(trial.task, FileTask)
-    s = 1 if isinstance(trial.task, FileTask) else trial.task.target.s
+    s = 1 if isinstance(trial.task, FileTask) else trial.task.rule.s
+    least = _MIN_SUPPORT if trial.task.alphabet == 2 else 1  # targets have alphabet^s entries
     whole = trial.mode == "online" or trial.dropout.is_used
     block = 0 if whole else block
     larger: tuple[int, ...] = ()
@@ -78,7 +79,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         path=path,
         rule=rule_of(trial.optimiser),
         rows=rows,
-        s=max(_MIN_SUPPORT, s),
+        s=max(least, s),
         chunk=trial.eval_every,
         mode=trial.mode,
         validation_rows=trial.task.validation_size,

@@ -43,8 +43,9 @@ class Slots:
     def admit(self, seeds: dict[int, Seed]) -> None:
         """Start new runs in the given slots."""
         if self.width == 1:
+            spec = self.program.path.spec
             for lane, key in seeds.values():
-                bits_apart = unpacked(lane, self.program.path.spec.T)
+                bits_apart = unpacked(lane, spec.T, spec.alphabet)
                 lane, key = jax.device_put((bits_apart, key), self.device)
                 params, state = self._run.draw(key)
                 self._lanes = lane._replace(params=params, state=state)

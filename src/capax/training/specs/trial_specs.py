@@ -5,37 +5,21 @@ Everything that changes a result is a field here; everything that only changes s
 `hardware`.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field, SerializeAsAny, model_serializer, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from capax.attention.collapsed import one_layer
 from capax.attention.transformer import TransformerSpec
 from capax.data.file_task import FileTask
-from capax.data.spec_base import Spec
+from capax.data.spec_base import GrownSpec, Spec
 from capax.data.task import TaskSpec
 from capax.errors import require
 from capax.identity import digest
 from capax.training.specs.architecture import Architecture
 
 
-class _WithLaterFields(Spec):
-    """A spec that grew: its later fields are left out of a dump while they have their defaults.
-
-    The hash of a dump is the identity of a run, so results made before there was a choice keep
-    their identity.
-    """
-
-    later: ClassVar[tuple[str, ...]] = ()
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, dump: Any) -> dict[str, Any]:
-        fields, known = dump(self), type(self).model_fields
-        same = {name for name in self.later if getattr(self, name) == known[name].default}
-        return {name: value for name, value in fields.items() if name not in same}
-
-
-class OptimiserSpec(_WithLaterFields):
+class OptimiserSpec(GrownSpec):
     """The update rule: `adamw`, `adam` or `sgd` with momentum, as Optax defines them.
 
     `schedule`: factor on `lr` over the run: constant, linear to 0 or half a cosine to 0, after
@@ -114,7 +98,7 @@ class SuccessRule(Spec):
         return accuracy > self.accuracy or accuracy == 1.0
 
 
-class _RunFields(_WithLaterFields):
+class _RunFields(GrownSpec):
     later = ("dropout", "success", "two_logits", "head_bias", "cls_position")
 
     task: SerializeAsAny[TaskSpec] | FileTask
@@ -133,7 +117,9 @@ class _RunFields(_WithLaterFields):
     @model_validator(mode="after")
     def _fields_fit_together(self):
         require(self.task.T == self.model.T, "model.T", f"task.T = {self.task.T}", self.model.T)
-        require(self.model.alphabet == 2, "model.alphabet", "2 (bits)", self.model.alphabet)
+        symbols = self.task.alphabet
+        fits = self.model.alphabet == symbols
+        require(fits, "model.alphabet", f"task.alphabet = {symbols}", self.model.alphabet)
         wanted = f"a multiple of eval_every = {self.eval_every}"
         require(self.steps % self.eval_every == 0, "steps", wanted, self.steps)
         drawn = isinstance(self.task, TaskSpec) or self.mode == "full_batch"
