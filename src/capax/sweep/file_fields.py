@@ -40,7 +40,7 @@ _MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
     TASK: {
         "function": ("the rule to learn: a formula or a short name", '"maj(x1, x5, x9)"'),
         "alphabet": ("symbols that a token can be; with more than two p must be \"uniform\" and "
-                     "reject_ambiguous false", "4"),
+                     "reject_ambiguous false", "2"),
         "p": ('P(bit = 1); "balanced" makes both labels equally likely', "0.5"),
         "support": ("where the relevant bits are: at random, side by side, as the formula says, or "
                     "a list of positions", "[2, 3, 10]"),
