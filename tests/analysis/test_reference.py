@@ -102,6 +102,16 @@ def test_the_same_experiment_agrees_also_between_its_T(folder, tmp_path):
     assert np.all(band.low <= band.m) and np.all(band.m <= band.high)
 
 
+def test_of_two_references_that_cover_as_much_the_longer_one_is_taken(folder, tmp_path):
+    both = tmp_path / "both"
+    add_reference(invented(tmp_path / "a.sqlite", seed=1, lengths=(100, 400)), "a", folder=both)
+    add_reference(invented(tmp_path / "b.sqlite", seed=2, lengths=(100, 800)), "b", folder=both)
+    add_reference(invented(tmp_path / "c.sqlite", seed=3, lengths=(100, 200)), "c", folder=both)
+    mine = invented(tmp_path / "mine.sqlite", seed=4, lengths=(50, 100))
+    assert curve(mine, both).agreement.reference.name == "b"
+    assert curve(mine, folder).agreement.reference.name == "paper"
+
+
 def test_another_result_differs_and_is_told_where(folder, tmp_path):
     found = curve(invented(tmp_path / "off.sqlite", seed=2, scale=0.7), folder)
     rows = found.agreement.rows

@@ -16,16 +16,13 @@ from typing import Any
 import numpy as np
 
 from capax.analysis.intervals import Interval, agree
+from capax.analysis.protocols import protocol
 from capax.analysis.published import PublishedAgreement, beside_published
 from capax.analysis.reference_stores import Reference, references
 from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import searches_for_threshold, thresholds
-from capax.errors import CapaxError
-from capax.sweep.known_families import family_of
 from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
-
-_NOT_IDENTITY = {"task": ("T", "m", "seed", "max_tries"), "model": ("T",)}
 
 
 @dataclass(frozen=True)
@@ -64,39 +61,25 @@ class ReferenceAgreement:
 def agreement_with(
     panel: Panel, said: Answer, *, folder: Path | None = None, but_not: Path | None = None
 ) -> ReferenceAgreement | None:
-    """Compare with the reference that covers most of our T; `None` where nothing compares.
+    """Compare with the reference that covers most of our T; `None` where nothing compares. Of two
+    that cover as many, the one with longer inputs.
 
     but_not: the store that the thresholds come from, which may be a reference itself.
     """
     lengths = [t.T for t in said.thresholds]
     others = [entry for entry in references(folder) if entry.path != but_not]
     found = [(entry, other) for entry in others if (other := _same(entry, panel))]
-    rows: tuple[Compared, ...] = ()
     chosen, theirs = None, None
-    for entry, other in found:
-        here = _compared(said, other, lengths)
-        if len(here) > len(rows) or chosen is None:
-            chosen, theirs, rows = entry, other, here
+    rows: tuple[Compared, ...] = ()
+    if found:
+        compared = [(entry, other, _compared(said, other, lengths)) for entry, other in found]
+        chosen, theirs, rows = max(compared, key=lambda c: (len(c[2]), c[1].thresholds[-1].T))
     published = _published(panel, said)
     if chosen is None and published is None:
         return None
     words = [_about_reference(chosen, rows)] if chosen else []
     words += [published.verdict] if published else []
     return ReferenceAgreement(chosen, theirs, rows, published, " ".join(words))
-
-
-def protocol(panel: Panel) -> dict[str, Any] | None:
-    """Task, model and protocol with defaults written out; `None` if the settings do not hold up."""
-    try:
-        spec = family_of(panel).trial(panel, panel.T[0], 1, 0).spec.model_dump(mode="json")
-    except (CapaxError, AttributeError):
-        return None
-    for part in ("T", "m", "seed"):
-        spec.pop(part, None)
-    for part, names in _NOT_IDENTITY.items():
-        if isinstance(spec.get(part), dict):
-            spec[part] = {k: v for k, v in spec[part].items() if k not in names}
-    return {"family": panel.family, **spec}
 
 
 def _same(entry: Reference, panel: Panel) -> Answer | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from capax.analysis.agreement import ReferenceAgreement, agreement_with
+from capax.analysis.protocols import protocol_words
 from capax.analysis.summary import Answer, answer, floor_ratio, summarised
 from capax.analysis.threshold import Threshold, searches_for_threshold, thresholds
 from capax.errors import InputError
@@ -44,6 +45,11 @@ class ThresholdCurve:
     agreement: ReferenceAgreement | None
 
     @property
+    def protocol(self) -> str:
+        """How its trials were trained, in a sentence."""
+        return protocol_words(self.panel)
+
+    @property
     def verdict(self) -> str:
         """Everything to be said about the curve, in the order of its weight."""
         parts = [self.answer.verdict, about_floor(self.answer.thresholds)]
@@ -62,6 +68,7 @@ class ThresholdCurve:
             "experiment": self.experiment,
             "scale": self.scale,
             "panel": self.panel.name,
+            "protocol": self.protocol,
             **fields,
             "unfinished": [
                 {"T": job.T, "trials": job.trials, "note": job.note} for job in self.unfinished

@@ -39,7 +39,7 @@ def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = Fals
     """
     require(curves, "curves", "at least one curve", curves)
     with styled(dark) as palette:
-        said = [f"{curve.name}: {curve.data.verdict}" for curve in curves]
+        said = [f"{c.name}: {c.data.protocol} {c.data.verdict}" for c in curves]
         said += [*ratio_lines(curves), *trial_lines(curves)]
         lines = [line for text in said for line in textwrap.wrap(text, _WIDTH)]
         below = 0.25 + 0.165 * len(lines)

@@ -85,7 +85,10 @@ class ReferenceCurve:
 
 @dataclass(frozen=True)
 class ThresholdScaling:
-    """Everything Figure 2 shows; the laws in order of preference, `p` where there are bits."""
+    """Everything Figure 2 shows; the laws in order of preference, `p` where there are bits.
+
+    `protocol`: how the trials were trained, in a sentence.
+    """
 
     task: str
     p: float | None
@@ -97,6 +100,7 @@ class ThresholdScaling:
     status: str = "settled"
     left: str | None = None
     context: Context | None = None
+    protocol: str = ""
 
     def __post_init__(self) -> None:
         require(self.points, "points", "at least one threshold", self.points)
@@ -105,7 +109,7 @@ class ThresholdScaling:
 def draw_threshold_scaling(data: ThresholdScaling, *, dark: bool = False) -> Figure:
     """Figure 2 as a Matplotlib figure."""
     with styled(dark) as palette:
-        words = textwrap.wrap(data.verdict, 125)
+        words = textwrap.wrap(data.verdict, 125) + textwrap.wrap(data.protocol, 125)
         below = 1.0 + LINE * max(0, len(words) - 2)  # inches for the words under the axes
         height = 3.5 + below
         figure = Figure(figsize=(9.4, height))

@@ -62,6 +62,7 @@ def curve_scaling(curve: ThresholdCurve) -> ThresholdScaling:
         status=said.scaling.status if said.scaling else "too few T",
         left=said.scaling.left if said.scaling else None,
         context=context_of(curve.agreement),
+        protocol=curve.protocol,
     )
 
 
