@@ -11,7 +11,9 @@ from capax.analysis.threshold import thresholds
 from capax.analysis.threshold_curves import threshold_curves
 from capax.errors import InputError
 from capax.figures.experiments.reference_band import context_of
+from capax.figures.stored.threshold_records import curve_scaling
 from capax.identity import digest
+from capax.sweep.known_families import check_experiment
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
@@ -24,15 +26,16 @@ def no_floor(monkeypatch):
     monkeypatch.setattr("capax.analysis.threshold.panel_floor", lambda *_: None)
 
 
-def experiment(lengths=LENGTHS, **model):
+def experiment(lengths=LENGTHS, reference="", **model):
     search = {"method": "grid", "m": list(SIZES), "trials": 20}
-    fields = {"name": "figure2", "function": "and3", "T": list(lengths), "search": search}
+    panel = {"T": list(lengths), "search": search, "reference": reference}
+    fields = {"name": "figure2", "function": "and3", "panels": {"threshold": panel}}
     return build_experiment({**fields, "model": {"family": "transformer", "heads": 4, **model}})
 
 
-def invented(path, *, seed, scale=1.0, finished=True, lengths=LENGTHS, **model):
+def invented(path, *, seed, scale=1.0, finished=True, lengths=LENGTHS, reference="", **model):
     """Outcomes drawn with m* = scale (12 + 10 ln T); nothing was trained."""
-    plan, dice = experiment(lengths, **model), np.random.default_rng(seed)
+    plan, dice = experiment(lengths, reference, **model), np.random.default_rng(seed)
     with Store.create_or_resume(path, plan) as store:
         for T in lengths:
             star = scale * (12 + 10 * math.log(T))
@@ -110,6 +113,35 @@ def test_of_two_references_that_cover_as_much_the_longer_one_is_taken(folder, tm
     mine = invented(tmp_path / "mine.sqlite", seed=4, lengths=(50, 100))
     assert curve(mine, both).agreement.reference.name == "b"
     assert curve(mine, folder).agreement.reference.name == "paper"
+
+
+def test_other_T_come_from_the_reference_that_a_panel_names(folder, tmp_path):
+    path = invented(tmp_path / "short.sqlite", seed=2, lengths=(10, 100), reference="paper")
+    said = curve(path, folder)
+    found = said.answer.thresholds
+    assert [(t.T, t.reference) for t in found] == [
+        *((10, ""), (50, "paper"), (100, ""), (200, "paper"), (400, "paper"), (800, "paper")),
+    ]
+    with Store.read(folder / "paper.sqlite") as store:
+        theirs = {t.T: t for t in thresholds(store)}
+    assert all(t.counts == theirs[t.T].counts for t in found if t.reference)
+    assert "The trials at T = 50, 200, 400, 800 are those of the reference paper." in said.verdict
+    assert [row.T for row in said.agreement.rows] == [100]  # not with itself
+    data = curve_scaling(said)
+    assert [rates.T for rates in data.rates] == [10, 100]
+    assert [point.T for point in data.points if point.reference] == [50, 200, 400, 800]
+
+
+def test_what_stands_beside_is_no_part_of_an_experiment():
+    assert experiment().digest == experiment(reference="paper").digest
+    with pytest.raises(InputError, match=r"panels.threshold.reference: .* got 'nobody'"):
+        check_experiment(experiment(reference="nobody"))
+
+
+def test_another_experiment_is_no_reference(folder, tmp_path):
+    path = invented(tmp_path / "w.sqlite", seed=2, lengths=(10,), reference="paper", d=32)
+    with pytest.raises(InputError, match="reference: wanted a reference of the same task"):
+        curve(path, folder)
 
 
 def test_another_result_differs_and_is_told_where(folder, tmp_path):

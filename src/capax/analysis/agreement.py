@@ -8,7 +8,7 @@ The published points are compared where the question is the paper's: a one-layer
 balanced 3-bit ANDs, whatever its training. A difference then says what the training changes.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,15 @@ import numpy as np
 from capax.analysis.intervals import Interval, agree
 from capax.analysis.protocols import protocol
 from capax.analysis.published import PublishedAgreement, beside_published
-from capax.analysis.reference_stores import Reference, references
+from capax.analysis.reference_stores import Reference, reference, references
 from capax.analysis.summary import Answer, answer
-from capax.analysis.threshold import searches_for_threshold, thresholds
+from capax.analysis.threshold import (
+    Threshold,
+    panel_floor,
+    searches_for_threshold,
+    thresholds,
+)
+from capax.errors import InputError
 from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
 
@@ -66,7 +72,7 @@ def agreement_with(
 
     but_not: the store that the thresholds come from, which may be a reference itself.
     """
-    lengths = [t.T for t in said.thresholds]
+    lengths = [t.T for t in said.thresholds if not t.reference]
     others = [entry for entry in references(folder) if entry.path != but_not]
     found = [(entry, other) for entry in others if (other := _same(entry, panel))]
     chosen, theirs = None, None
@@ -80,6 +86,28 @@ def agreement_with(
     words = [_about_reference(chosen, rows)] if chosen else []
     words += [published.verdict] if published else []
     return ReferenceAgreement(chosen, theirs, rows, published, " ".join(words))
+
+
+def from_reference(
+    panel: Panel, own: tuple[Threshold, ...], folder: Path | None = None
+) -> tuple[Threshold, ...]:
+    """Thresholds of the reference that a panel names, at T that have no trials here.
+
+    Raises `InputError` where it is not the same experiment.
+    """
+    if not panel.reference:
+        return ()
+    entry = reference(panel.reference, folder)
+    same = _same(entry, panel)
+    if same is None:
+        wanted = "a reference of the same task, model and protocol"
+        raise InputError(f"reference: wanted {wanted}, got {panel.reference!r}")
+    here = {t.T for t in own}
+    return tuple(
+        replace(t, reference=entry.name, floor=panel_floor(panel, t.T))
+        for t in same.thresholds
+        if t.T not in here
+    )
 
 
 def _same(entry: Reference, panel: Panel) -> Answer | None:

@@ -35,7 +35,8 @@ class Threshold:
     examples. `isotonic` is m* without a model of the curve; `floor` what the best possible learner
     needs (`None` for learners without a task); `counts` the outcomes behind it all, `rising` those
     that count for m*: up to the peak also where a fall is only suspected; `log_width` what the
-    model of the curve says of log(high / low), before its ends were moved.
+    model of the curve says of log(high / low), before its ends were moved; `reference` is the name
+    of the reference whose trials these are, empty for those of the store itself.
 
     Examples:
         >>> import capax, tempfile, pathlib
@@ -61,6 +62,7 @@ class Threshold:
     counts: Counts
     rising: Counts
     log_width: float | None = None
+    reference: str = ""
 
     @property
     def ratio(self) -> float | None:

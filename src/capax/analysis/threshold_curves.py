@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capax.analysis.agreement import ReferenceAgreement, agreement_with
+from capax.analysis.agreement import ReferenceAgreement, agreement_with, from_reference
 from capax.analysis.protocols import protocol_words
 from capax.analysis.summary import Answer, answer, floor_ratio, summarised
 from capax.analysis.threshold import Threshold, searches_for_threshold, thresholds
@@ -29,6 +29,15 @@ def about_floor(found: tuple[Threshold, ...]) -> str:
         f"m* is {ratio:.1f} times the number of the {first.label}; the trials do redraw "
         "ambiguous samples, and for them no floor exists."
     )
+
+
+def about_reference(found: tuple[Threshold, ...]) -> str:
+    """At which T the trials are those of a reference."""
+    lengths = [str(t.T) for t in found if t.reference]
+    if not lengths:
+        return ""
+    name = next(t.reference for t in found if t.reference)
+    return f"The trials at T = {', '.join(lengths)} are those of the reference {name}."
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,8 @@ class ThresholdCurve:
     @property
     def verdict(self) -> str:
         """Everything to be said about the curve, in the order of its weight."""
-        parts = [self.answer.verdict, about_floor(self.answer.thresholds)]
+        found = self.answer.thresholds
+        parts = [self.answer.verdict, about_reference(found), about_floor(found)]
         if self.unfinished:
             parts.append(f"Unfinished: {', '.join(map(str, self.unfinished))}.")
         if self.agreement is not None:
@@ -118,7 +128,9 @@ def threshold_curves(
 def _curve(
     store: Store, stem: str, panel: Panel, name: str, references: Path | None
 ) -> ThresholdCurve:
-    said = answer(thresholds(store, panel.name))
+    own = thresholds(store, panel.name)
+    every = (*own, *from_reference(panel, own, references))
+    said = answer(tuple(sorted(every, key=lambda t: t.T)))
     experiment = store.experiment
     return ThresholdCurve(
         name=name,

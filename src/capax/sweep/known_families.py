@@ -9,6 +9,7 @@ from capax.errors import InputError, require, shown
 from capax.foreign import one_line
 from capax.learners.names import Entry, entry_of, known_names
 from capax.learners.references import is_reference
+from capax.reading import reference_folders
 from capax.sweep.family import Family, Ranged, Stepwise
 from capax.sweep.simulated import SimulatedFamily
 from capax.sweep.spec import SETTINGS, Experiment, Panel, nearest
@@ -75,6 +76,7 @@ def check_experiment(experiment: Experiment) -> None:
     """
     seen: dict[str, str] = {}
     for panel in experiment.panels:
+        _check_reference(panel)
         for T in panel.T:
             try:
                 check_ends(panel)
@@ -88,3 +90,13 @@ def check_experiment(experiment: Experiment) -> None:
                 raise InputError(
                     f"panels.{panel.name}: wanted settings or T of its own, got those of {other}"
                 )
+
+
+def _check_reference(panel: Panel) -> None:
+    """What is named must be there before hours of training, not only when they are looked at."""
+    files = [folder / f"{panel.reference}.sqlite" for folder in reference_folders()]
+    if panel.reference and not any(file.is_file() for file in files):
+        name, got = one_line(panel.name), shown(panel.reference)
+        raise InputError(
+            f"panels.{name}.reference: wanted a name that `capax reference` lists, got {got}"
+        )

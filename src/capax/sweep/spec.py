@@ -46,7 +46,10 @@ from capax.reading import read_toml
 from capax.sweep.axes import SETTING_FIELDS, SETTINGS, place, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
-PANEL_FIELDS = ("T", "search", "keep_parameters", "whole_curves", "stop_memorised", *SETTINGS)
+PANEL_FIELDS = (
+    *("T", "search", "keep_parameters", "whole_curves", "stop_memorised", "reference"),
+    *SETTINGS,
+)
 _SHORT = {"function": "task", "data": "task", "family": "model"}
 """Fields that may stand at the top of a file, and the table they belong to."""
 _FILE_FIELDS = (
@@ -77,6 +80,9 @@ class Panel(Spec):
     `examine_from`: share of the first validation rows from which on a run is judged on all of them;
     below 1 where success at less than 100 % is asked about. `in_pieces`: gradients are summed over
     pieces of the sample, so that one program serves every m.
+
+    `reference`: name of a reference of the same experiment. Its thresholds stand beside those of
+    the panel at T that are not trained here, and laws are fitted to both.
     """
 
     name: str
@@ -87,6 +93,7 @@ class Panel(Spec):
     stop_memorised: bool = False
     examine_from: float = Field(default=1.0, ge=0, le=1)
     in_pieces: bool = False
+    reference: str = ""
     seed: int = Field(default=0, ge=0, lt=10**6)
     task: Table = Field(default_factory=dict)
     model: Table = Field(default_factory=dict)
@@ -116,11 +123,12 @@ class Panel(Spec):
 
     @property
     def identity(self) -> Table:
-        """What a trial is: task, model and protocol. How m is searched, and at which T, is not.
+        """What a trial is: task, model and protocol. How m is searched, at which T, and what stands
+        beside it, is not.
 
         A later field counts where it is not at its default: stores of before keep their identity.
         """
-        fields = self.model_dump(mode="json", exclude={"T", "search"})
+        fields = self.model_dump(mode="json", exclude={"T", "search", "reference"})
         for name in _LATER_FIELDS:
             if fields[name] == type(self).model_fields[name].default:
                 del fields[name]

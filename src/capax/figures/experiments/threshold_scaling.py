@@ -18,6 +18,7 @@ from numpy import ndarray
 
 from capax.analysis.laws import Parameter
 from capax.errors import require
+from capax.figures.experiments.reference_band import COLOR as REFERENCE_COLOR
 from capax.figures.experiments.reference_band import Context, draw_context
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
@@ -35,7 +36,8 @@ LINE = 0.175  # inches from one line of the verdict to the next
 class ThresholdPoint:
     """m*(T) with its interval; `None` where the data leave it open, `status` says what is known.
 
-    `ratio` is m* over what the best learner needs, where both are known.
+    `ratio` is m* over what the best learner needs, where both are known. `reference`: these are
+    trials of a reference.
     """
 
     T: int
@@ -45,6 +47,7 @@ class ThresholdPoint:
     trials: int
     status: str = "closed"
     ratio: float | None = None
+    reference: bool = False
 
 
 @dataclass(frozen=True)
@@ -200,9 +203,10 @@ def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
 
     A T without a number has its bar and arrow only; where no m tried suffices, words stand there.
     """
-    color = palette.series[0]
+    own, others = palette.series[0], palette.series[REFERENCE_COLOR]
     top = axes.get_ylim()[1]
     for point in data.points:
+        color = others if point.reference else own
         low, high = point.low or 0, point.high or max(top, 1.1 * (point.low or 0))
         axes.plot([point.T, point.T], [low, high], color=color, linewidth=1.6, alpha=0.6)
         for open_side, y, marker in ((point.low, low, "v"), (point.high, high, "^")):
@@ -219,16 +223,18 @@ def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
                 fontsize="x-small",
                 color=color,
             )
-    known = {q.T: q.m_star for q in data.points if q.m_star is not None}
-    axes.plot(
-        list(known),
-        list(known.values()),
-        "o",
-        color=color,
-        markersize=5.5,
-        markeredgecolor=palette.background,
-        zorder=4,
-    )
+    for color, reference in ((own, False), (others, True)):
+        shown = [q for q in data.points if q.reference == reference]
+        known = {q.T: q.m_star for q in shown if q.m_star is not None}
+        axes.plot(
+            list(known),
+            list(known.values()),
+            "s" if reference else "o",
+            color=color,
+            markersize=4.5 if reference else 5.5,
+            markeredgecolor=palette.background,
+            zorder=4,
+        )
 
 
 def _draw_laws(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[EndLabel]:
@@ -257,7 +263,7 @@ def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> li
 def _write_verdict(
     figure: Figure, data: ThresholdScaling, words: list[str], top: float, palette: Palette
 ) -> None:
-    trials = sum(point.trials for point in data.points)
+    trials = sum(point.trials for point in data.points if not point.reference)
     how = "Dots: area by trials. Bars and band: 95% intervals."
     if data.context is not None:
         how += " Squares, dotted, diamonds: not from these trials."

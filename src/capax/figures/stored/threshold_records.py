@@ -55,7 +55,11 @@ def curve_scaling(curve: ThresholdCurve) -> ThresholdScaling:
         task=describe_task({"task": {"function": task.function}} if task else {}),
         p=task.probability if task and task.alphabet == 2 else None,
         points=tuple(_point(t) for t in found),
-        rates=tuple(SuccessRates(t.T, t.counts.m, t.counts.solved, t.counts.total) for t in found),
+        rates=tuple(
+            SuccessRates(t.T, t.counts.m, t.counts.solved, t.counts.total)
+            for t in found
+            if not t.reference
+        ),
         laws=_laws(said.scaling, found) if said.scaling else (),
         references=_references(curve.panel, found),
         verdict=curve.verdict,
@@ -67,7 +71,8 @@ def curve_scaling(curve: ThresholdCurve) -> ThresholdScaling:
 
 
 def _point(t: Threshold) -> ThresholdPoint:
-    return ThresholdPoint(t.T, t.m_star, t.low, t.high, t.trials, t.status, t.ratio)
+    known = (t.m_star, t.low, t.high, t.trials, t.status, t.ratio, bool(t.reference))
+    return ThresholdPoint(t.T, *known)
 
 
 def _laws(scaling: Scaling, found: tuple[Threshold, ...]) -> tuple[FittedLaw, ...]:
