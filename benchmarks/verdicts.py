@@ -3,7 +3,7 @@
     python benchmarks/verdicts.py intervals 100     # coverage, closed intervals; grids of m
     python benchmarks/verdicts.py steps 100         # coverage for curves that rise at once
     python benchmarks/verdicts.py laws 50           # wrong verdicts for every law and shape
-    python benchmarks/verdicts.py quick 30          # power of figure2's quick scale
+    python benchmarks/verdicts.py quick 30          # closed intervals and power of the quick scale
     python benchmarks/verdicts.py exponents 1000 0 8  # exponent and verdict, 8 processes
 
 The number is that of simulated sweeps per line; another one behind it, the first seed (0), gives
@@ -20,12 +20,14 @@ import capax.analysis.laws as laws_module
 from capax.analysis.positions import positions
 from capax.analysis.scaling import Scaling, fit_scaling
 from capax.analysis.summary import Answer, answer
-from capax.analysis.threshold import threshold_of
+from capax.analysis.threshold import threshold_of, thresholds
+from capax.reading import existing_store
 from capax.sweep.counts import Counts
 from capax.sweep.search import AdaptiveSearch
 from capax.sweep.shipped import experiment_path
 from capax.sweep.simulated import SimulatedSpec
 from capax.sweep.spec import load_experiment
+from capax.sweep.storage.store import Store
 
 SHAPES = (("logistic", 0.2), ("weibull", 0.3), ("normal", 0.3))
 GRIDS = {
@@ -132,15 +134,24 @@ def searched(search: AdaptiveSearch, T: int, random: np.random.Generator) -> Cou
 
 
 def quick(repeats: int, first: int) -> None:
+    """Closed intervals and verdicts of figure2's quick scale, with the reference beside it."""
     panel = load_experiment(experiment_path("figure2"), "quick").panels[0]
+    with Store.read(existing_store(panel.reference)) as store:
+        beside = [t for t in thresholds(store, floors=False) if t.T not in panel.T]
     out: Counter[str] = Counter()
     for seed in range(first, first + repeats):
         random = np.random.default_rng(seed)
-        curves = [(T, searched(panel.search.at_length(T), T, random)) for T in sorted(panel.T)]
-        found = fit_scaling(positions(curves))
-        out.update(found.ruled_out)
-        out["constant and linear"] += {"constant", "linear"} <= set(found.ruled_out)
-    print(f"ruled out, of {repeats}: {dict(out)}")
+        own = [
+            threshold_of("p", T, searched(panel.search.at_length(T), T, random)) for T in panel.T
+        ]
+        said = answer(tuple(sorted([*own, *beside], key=lambda t: t.T)))
+        assert said.scaling is not None
+        out.update(f"{law} ruled out" for law in said.scaling.ruled_out)
+        out[f"law named: {said.scaling.law}"] += 1
+        out[said.scaling.status] += 1
+        out.update(f"closed at T = {t.T}" for t in own if t.status == "closed")
+        out["all closed"] += all(t.status == "closed" for t in own)
+    print(f"of {repeats}: {dict(out)}")
 
 
 TRUTHS = {

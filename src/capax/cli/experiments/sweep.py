@@ -56,7 +56,7 @@ def sweep(
 
     Killed or interrupted, the same command goes on where it stopped: no run is lost but those in
     flight, none is repeated. Search settings and values of T may change in between; what is known
-    is kept. Shipped experiments: figure2, figure3, figure4, smoke.
+    is kept. Shipped experiments: ablation, figure2, figure3, figure4, smoke.
 
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
