@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capax.cli.networks.compile_continuous import show_continuous
 from capax.cli.networks.compile_paper import show_paper
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
@@ -33,6 +34,13 @@ def compile_command(
         typer.Option(help="Allowed uniform error of the output. Default: exact decisions."),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Length of incoherent codes.")] = None,
+    continuous: Annotated[
+        bool,
+        typer.Option(
+            "--continuous",
+            help="Tokens are numbers in [0, 1]: `max(x1, x5) - 0.5*x9` within --eps (0.01).",
+        ),
+    ] = False,
     method: Annotated[
         str,
         typer.Option(help="ours, or paper: the network of Appendix B, proved and compared."),
@@ -58,6 +66,13 @@ def compile_command(
     """
     from capax.boolean.parser import parse
 
+    if continuous:
+        chosen = {"--family": (family, "auto"), "--encoding": (encoding, "deterministic")}
+        chosen |= {"--method": (method, "ours"), "--alphabet": (alphabet, 2)}
+        asked: dict[str, Any] = {n: v if v != usual else None for n, (v, usual) in chosen.items()}
+        asked |= {"--out": out, "--plot": plot, "--transformer-lens": transformer_lens}
+        show_continuous(formula, T, eps, {**asked, "--dim": dim}, json)
+        return
     parse(formula, alphabet=alphabet)  # a mistake in it is told before the heavy imports
     require(method in ("ours", "paper"), "method", "ours or paper", method)
     if method == "paper":
