@@ -5,9 +5,15 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from capax.errors import InputError
+from capax.html import html_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 UNFINISHED = "unfinished"
 _UNANSWERED = (UNFINISHED, "no answer")
@@ -149,6 +155,48 @@ class Card:
         writer.writeheader()
         writer.writerows({**asdict(row), "note": self.note(row)} for row in self.rows)
         return text.getvalue()
+
+    def frame(self) -> "pd.DataFrame":
+        """The rows as a pandas table, with their notes."""
+        import pandas as pd
+
+        names = [*Row.__dataclass_fields__, "note"]
+        return pd.DataFrame(
+            [{**asdict(row), "note": self.note(row)} for row in self.rows], columns=names
+        )
+
+    def plot(self, **options: Any) -> "Figure":
+        """A Matplotlib figure: examples needed against T, your own learners highlighted.
+
+        options: those of `capax.figures.experiments.card_curves.draw_card` (targets, accuracies,
+        most, dark).
+        """
+        # drawing is a later layer, which cards do without until somebody asks
+        return import_module("capax.figures.experiments.card_curves").draw_card(self, **options)
+
+    def _repr_html_(self) -> str:
+        """A table of each target for notebooks: m* with its interval by learner and T."""
+        parts = []
+        for target in self.target_names:
+            rows = [row for row in self.rows if row.target == target]
+            top = max(row.accuracy for row in rows)
+            lengths = sorted({row.T for row in rows})
+            table = [
+                (name, *(self._cell(self.row(name, target, T, top)) for T in lengths))
+                for name in dict.fromkeys(row.learner for row in rows)
+            ]
+            head = ("learner", *(f"T = {T}" for T in lengths))
+            title = f"{target}: m* at {100 * top:.4g} % accuracy"
+            parts.append(html_table(table, head=head, title=title, notes=self.remarks))
+        return "".join(parts) or html_table([("card", "no rows")])
+
+    def _cell(self, row: Row | None) -> str:
+        if row is None:
+            return ""
+        if row.m_star is None:
+            return self.note(row)
+        low, high = ("open" if end is None else str(end) for end in (row.low, row.high))
+        return f"{row.m_star} [{low}, {high}]"
 
     def joined(self, other: "Card") -> "Card":
         """Both cards in one; where both have a learner, this one counts."""

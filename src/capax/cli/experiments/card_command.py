@@ -35,6 +35,7 @@ def card(
     store: options.CardStores = None,
     html: options.PageFile = None,
     csv: options.TableFile = None,
+    plot: options.PlotFile = None,
     support: options.Support = "random",
     noise: LabelNoise = 0.0,
     m_high: options.MostExamples = 640,
@@ -55,12 +56,12 @@ def card(
     that was chosen, the cost. Intervals and laws are those of the rate shown. Exit code 1 where a
     cell has no answer yet: `--minutes` was too short, or every trial failed with an error.
 
-    Example: `capax card transformer mlp lasso --T 20,50,100 --html card.html`
+    Example: `capax card transformer mlp lasso --T 20,50,100 --html card.html --plot card.png`
 
     Example: `capax card --mine mine.py:build`
     """  # fmt: skip
     check_address(on, address)
-    check_destinations(html, csv)
+    check_destinations(html, csv, picture=plot)
     if reference:
         if not distil:
             _train_reference(learners or (), _only(store), jobs, minutes, as_json)
@@ -73,7 +74,7 @@ def card(
         made = _measured(
             names, _lengths(T), target, _only(store), jobs, minutes, protocol, bool(mine)
         )
-    _written(made, html, csv)
+    _written(made, html, csv, plot)
     emit(made.to_dict(), as_json, lambda console: show_card(console, made))
     _end(made)
 
@@ -184,8 +185,13 @@ def _wanted(store: Path | None) -> Path:
     return store
 
 
-def _written(made: "Card", html: Path | None, csv: Path | None) -> None:
+def _written(made: "Card", html: Path | None, csv: Path | None, plot: Path | None) -> None:
     from capax.files import write_atomically
+
+    if plot is not None and made.rows:
+        from capax.figures.style import save
+
+        note(f"written: {save(made.plot(), plot)}")
 
     if csv is not None:
         write_atomically(csv, lambda file: file.write(made.to_csv().encode()))

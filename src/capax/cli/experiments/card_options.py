@@ -27,6 +27,9 @@ CardStores = Annotated[
     ),
 ]
 PageFile = Annotated[Path | None, typer.Option(help="Write one HTML page.")]
+PlotFile = Annotated[
+    Path | None, typer.Option(help="Draw m* against T: .png, .svg or .pdf; yours stand out.")
+]
 TableFile = Annotated[Path | None, typer.Option(help="Write the rows as CSV.")]
 Support = Annotated[str, typer.Option(help="random or contiguous.")]
 MostExamples = Annotated[int, typer.Option(help="Largest number of examples.")]
