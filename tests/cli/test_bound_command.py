@@ -107,8 +107,11 @@ def test_gpt2_file(gpt2_file, monkeypatch):
 
 def test_pictures(tmp_path):
     fixed, curves, steps = (tmp_path / f"{name}.png" for name in ("fixed", "curves", "steps"))
+    (tmp_path / "mine.csv").write_text("T,m\n100,90\n10,40\n")
     run("--norms", NORMS, "--plot", fixed)
-    payload = json.loads(run("--plot", curves, "--waterfall", steps, "--dark", "--json"))
+    words = ("--plot", curves, "--waterfall", steps, "--curve", tmp_path / "mine.csv")
+    payload = json.loads(run(*words, "--dark", "--json"))
+    assert payload["curves"]["mine"] == {"T": [10, 100], "m": [40.0, 90.0]}
     assert all(path.stat().st_size > 10_000 for path in (fixed, curves, steps))
     assert payload["curves"].keys() >= {"this bound (Corollary 4.5)", "information floor (Fano)"}
 
@@ -165,6 +168,7 @@ BAD = [
     (("--norms", "W_QK=1,v=1", "-d", 0), "d: wanted"),
     (("--norms", "W_QK=1,v=1", "--layers", 0), "layers: wanted"),
     (("--norms", "W_QK=1,v=1", "--plot", "x.gif"), "out: wanted a file name"),
+    (("--norms", "W_QK=1,v=1", "--curve", "c.csv"), "--curve: wanted --plot"),
     ((), "bound: wanted a model file or --norms"),
     (("missing.safetensors",), "missing.safetensors: file not found (wanted a safetensors file)"),
     (("missing.safetensors", "--plot", "x.png"), "--plot: wanted --norms"),

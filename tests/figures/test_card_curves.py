@@ -30,7 +30,7 @@ def test_eight_names_the_own_learner_strong_the_others_faint(card):
     faint = [line for line in axes.lines if line.get_alpha() == 0.35]
     assert len(faint) == len(card.names) - MOST
     strong = max(axes.lines, key=lambda line: line.get_linewidth())
-    assert list(strong.get_xdata())[0] != 20  # beside the others, not on top of them
+    assert strong.get_xdata()[0] != 20  # beside the others, not on top of them
     assert len(texts(card.plot(accuracies=(1.0,), most=3))) == 4
 
 

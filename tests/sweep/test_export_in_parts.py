@@ -37,3 +37,24 @@ def test_a_part_is_all_that_is_held(store):
     sizes = [len(rows) for rows in store.batches("SELECT run_id FROM runs", 7)]
     assert set(sizes[:-1]) == {7}
     assert sum(sizes) == len(frames.runs_frame(store))
+
+
+def test_every_axis_is_a_column_and_on_request_every_setting(tmp_path):
+    panels = {"threshold": {"T": [7], "search": {"method": "grid", "m": [5, 40], "trials": 2}}}
+    axes = {"growth": [1.0, 2.0], "shape": {"wide": {"model": {"spread": 0.4}},
+                                            "narrow": {"model": {"spread": 0.1}}}}  # fmt: skip
+    plan = build_experiment(fields(axes=axes, panels=panels))
+    with Store.create_or_resume(tmp_path / "s.sqlite", plan) as opened:
+        run_sweep(plan, opened)
+        whole = frames.runs_frame(opened)
+        frames.export(opened, tmp_path / "axes.csv")
+        rows = frames.export(opened, tmp_path / "all.parquet", settings=True)
+    table = pd.read_csv(tmp_path / "axes.csv")
+    assert list(table.columns) == [*whole.columns, "growth", "variant"]
+    expected = {(g, v) for g in (1.0, 2.0) for v in ("wide", "narrow")}
+    assert set(zip(table["growth"], table["variant"], strict=True)) == expected
+    everything = pd.read_parquet(tmp_path / "all.parquet")
+    assert rows == len(whole) == len(everything)
+    spread = everything["learner.spread"].astype(float)
+    assert ((spread == 0.4) == (everything["variant"] == "wide")).all()
+    assert list(everything.columns).count("T") == 1

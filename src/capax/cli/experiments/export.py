@@ -18,6 +18,9 @@ def export(
     formulas: Annotated[
         bool, typer.Option("--formulas", help="Add what each kept model computes (decompiled).")
     ] = False,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Add one column for each setting of a run.")
+    ] = False,
     vnnlib: Annotated[
         Path | None, typer.Option(help="Folder for ONNX and VNN-LIB files of a weights file.")
     ] = None,
@@ -27,6 +30,8 @@ def export(
     as_json: JsonFlag = False,
 ) -> None:
     """Write one row per run: where it belongs, how it ended, its full spec and versions.
+
+    Every axis of the experiment is a column; with --settings every setting of a run is one.
 
     With --formulas, kept models are decompiled: their formula, and how it relates to the target.
     Of a damaged store, or one of another version, the runs that can be read are saved: exit code 1.
@@ -38,15 +43,15 @@ def export(
     Example: `capax export weights.safetensors --vnnlib instances`
     """
     if vnnlib is not None:
-        if out is not None or formulas:
-            raise InputError("--vnnlib: wanted alone; --out and --formulas are for stores")
+        if out is not None or formulas or settings:
+            raise InputError("--vnnlib: wanted alone; the other options are for stores")
         _for_verifiers(source, vnnlib, function, as_json)
     elif out is None:
         raise InputError("--out: wanted a .csv or .parquet file (or --vnnlib for a network)")
     elif function is not None:
         raise InputError("--function: wanted together with --vnnlib")
     else:
-        _runs(source, out, formulas, as_json)
+        _runs(source, out, formulas, settings, as_json)
 
 
 def _for_verifiers(source: Path, folder: Path, function: str | None, as_json: bool) -> None:
@@ -74,7 +79,7 @@ def _for_verifiers(source: Path, folder: Path, function: str | None, as_json: bo
     emit(payload, as_json, lambda console: console.print(line))
 
 
-def _runs(store: Path, out: Path, formulas: bool, as_json: bool) -> None:
+def _runs(store: Path, out: Path, formulas: bool, settings: bool, as_json: bool) -> None:
     from capax.reading import existing_store
 
     existing_store(store)
@@ -89,7 +94,8 @@ def _runs(store: Path, out: Path, formulas: bool, as_json: bool) -> None:
         _saved(store, out, error, as_json)
         raise typer.Exit(1) from None
     with opened:
-        rows = write(opened, out, _computed(opened) if formulas else None)
+        computed = _computed(opened) if formulas else None
+        rows = write(opened, out, computed, settings=settings)
     payload = {"store": str(store), "out": str(out), "runs": rows}
     emit(payload, as_json, lambda console: console.print(f"{out}: {counted(rows, 'run')}"))
 

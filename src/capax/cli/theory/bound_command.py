@@ -49,6 +49,7 @@ def bound(
     explain: options.ExplainFlag = False,
     latex: options.LatexFlag = False,
     plot: options.PlotFile = None,
+    curve: options.OwnCurves = None,
     waterfall: options.WaterfallFile = None,
     dark: DarkFlag = False,
     json: JsonFlag = False,
@@ -64,15 +65,16 @@ def bound(
     over rows about the same predictor. --holdout adds what a practitioner would do instead; data
     that states its task needs none, because fresh rows are drawn from the task.
 
-    Without either, --plot compares all arguments on AND of 3 bits.
+    Without either, --plot compares all arguments on AND of 3 bits. --curve adds a curve of yours.
 
     Example: `capax bound --norms W_QK=2,v=1 -T 1000 -m 100000 --margin 0.5`
 
     Example: `capax bound model.safetensors --data task.npz --holdout task.npz --family and3`
     """
     require(T is None or T >= 1, "T", "a context length >= 1", T)
+    require(not curve or plot is not None, "--curve", "--plot, where it is drawn", "none")
     if model is None and norms is None and (plot or waterfall):
-        _only_pictures(plot, waterfall, T or DEFAULT_T, m, target, delta, dark, json)
+        _only_pictures(plot, waterfall, curve or [], T or DEFAULT_T, m, target, delta, dark, json)
         return
     _check_sources(model, norms, plot, waterfall)
     files = {"data": data, "holdout": holdout, "prior": prior}
@@ -83,7 +85,7 @@ def bound(
         _check_nothing_trained(files, chosen, B_X)
         answer, extra = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal)
         if plot is not None:
-            extra["plot"] = str(_draw(norms, m, d, k, goal, plot, dark))
+            extra["plot"] = str(_draw(norms, m, d, k, goal, plot, curve or [], dark))
     else:
         given = {"files": files, "chosen": chosen}
         answer, extra = _from_file(Path(str(model)), T, B_X, m, heads, given, goal)
@@ -224,6 +226,7 @@ def _evidence(
 def _only_pictures(
     plot: Path | None,
     waterfall: Path | None,
+    curves: list[Path],
     T: int,
     m: int,
     target: float,
@@ -232,14 +235,15 @@ def _only_pictures(
     json: bool,
 ) -> None:
     from capax.figures.style import check_destination, save
-    from capax.figures.theory.bound_curves import draw_conjunction_curves
+    from capax.figures.theory.bound_curves import draw_conjunction_curves, own_curve
     from capax.figures.theory.slack_waterfall import draw_waterfall
 
     for path in filter(None, (plot, waterfall)):
         check_destination(path)
     payload: dict[str, Any] = {}
     if plot is not None:
-        figure, payload["curves"] = draw_conjunction_curves(3, target, delta, dark=dark)
+        own = [own_curve(path) for path in curves]
+        figure, payload["curves"] = draw_conjunction_curves(3, target, delta, own=own, dark=dark)
         payload["plot"] = str(save(figure, plot))
     if waterfall is not None:
         figure, payload["steps"] = draw_waterfall(T, 3, m, dark=dark)
@@ -249,13 +253,22 @@ def _only_pictures(
 
 
 def _draw(
-    norms: str, m: int, d: int, k: int | None, goal: dict[str, Any], plot: Path, dark: bool
+    norms: str,
+    m: int,
+    d: int,
+    k: int | None,
+    goal: dict[str, Any],
+    plot: Path,
+    curves: list[Path],
+    dark: bool,
 ) -> Path:
     from capax.capacity.weights.plain_norms import parse_norms
     from capax.figures.style import save
-    from capax.figures.theory.bound_curves import draw_norm_curves
+    from capax.figures.theory.bound_curves import draw_norm_curves, own_curve
 
-    return save(draw_norm_curves(parse_norms(norms), m=m, d=d, k=k, dark=dark, **goal), plot)
+    own = [own_curve(path) for path in curves]
+    figure = draw_norm_curves(parse_norms(norms), m=m, d=d, k=k, own=own, dark=dark, **goal)
+    return save(figure, plot)
 
 
 def _show(

@@ -45,6 +45,12 @@ ExplainFlag = Annotated[
 ]
 LatexFlag = Annotated[bool, typer.Option("--latex", help="The same in LaTeX.")]
 PlotFile = Annotated[Path | None, typer.Option(help="Draw samples needed against T to this file.")]
+OwnCurves = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--curve", help="A curve of your own for --plot: a table of T and m; may be repeated."
+    ),
+]
 WaterfallFile = Annotated[
     Path | None, typer.Option(help="Draw where the slack of the bound sits (AND of 3 bits).")
 ]

@@ -211,7 +211,12 @@ def _ladder(
     for place, row in enumerate(ordered):
         look = looks[row.learner]
         if row.m_star:
-            look_of_point = {**look.line, "linestyle": "", "marker": look.mark, "alpha": 1.0}
+            look_of_point: dict[str, Any] = {
+                **look.line,
+                "linestyle": "",
+                "marker": look.mark,
+                "alpha": 1.0,
+            }
             axes.plot([row.m_star], [place], **look_of_point)
         _interval(axes, row, float(place), look, vertical=False)
     limits = axes.get_xlim()

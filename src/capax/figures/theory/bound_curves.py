@@ -14,7 +14,9 @@ argument need for error <= target with probability 1 - delta?
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -24,6 +26,7 @@ from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.certificates.occam import conjunction_model, occam_bound
 from capax.capacity.complexity.samples_needed import samples_needed
 from capax.capacity.complexity.vc import log_sauer_power
+from capax.capacity.covers.point_files import read_table
 from capax.capacity.linear.cover_pieces import parameter_count_cover
 from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.layer_pieces import Inputs
@@ -138,11 +141,26 @@ def _needed(log_cover: Callable[[int], float], target: float, delta: float) -> f
     return None if found is None else float(found)
 
 
+def own_curve(path: Path | str) -> Curve:
+    """A curve of the user's: a table of two columns, T and m, named as its file."""
+    table = read_table(path)
+    require(table.shape[1] == 2, str(path), "two columns, T and m", table.shape[1])
+    good = np.isfinite(table).all() and (table[:, 0] >= 1).all() and (table[:, 1] > 0).all()
+    require(good, str(path), "lengths T >= 1 and numbers of samples > 0", "others")
+    T, m = table[np.argsort(table[:, 0], kind="stable")].T
+    return Curve(Path(path).stem, tuple(int(x) for x in T), tuple(map(float, m)), "o-")
+
+
 def draw_conjunction_curves(
-    s: int = 3, target: float = 0.1, delta: float = 0.05, *, dark: bool = False
+    s: int = 3,
+    target: float = 0.1,
+    delta: float = 0.05,
+    *,
+    own: Sequence[Curve] = (),
+    dark: bool = False,
 ) -> tuple[Figure, dict[str, object]]:
-    """The picture, and the numbers in it."""
-    curves = conjunction_curves(s, target, delta)
+    """The picture, and the numbers in it; `own` curves are added."""
+    curves = (*conjunction_curves(s, target, delta), *own)
     title = f"How many samples does each argument ask for? AND of {s} of T bits"
     figure = draw_curves(curves, title, f"samples for error ≤ {target:g}", dark=dark)
     return figure, {curve.name: {"T": curve.T, "m": curve.m} for curve in curves}
@@ -157,9 +175,13 @@ def draw_norm_curves(
     margin: float = 1.0,
     delta: float = 0.05,
     target: float = 0.1,
+    own: Sequence[Curve] = (),
     dark: bool = False,
 ) -> Figure:
-    """Samples needed against T for norms held fixed: ours beside paper-style and parameters."""
+    """Samples needed against T for norms held fixed: ours beside paper-style and parameters.
+
+    own: more curves.
+    """
     del m
     cls = class_from_norms(norms, d=d, k=k)
     ours = [realizable_bound(cls, Sample(1, T), margin, delta, target=target).m_needed
@@ -178,7 +200,7 @@ def draw_norm_curves(
     line = _needed(lambda _: counted, target, delta)
     curves.append(Curve(f"parameter counting, d = {d}", CONTEXTS, (line,) * len(CONTEXTS), "--"))
     return draw_curves(
-        tuple(curves), "Norms held fixed: the bound grows with log T only",
+        (*curves, *own), "Norms held fixed: the bound grows with log T only",
         f"samples for error ≤ {target:g}", dark=dark,
     )  # fmt: skip
 
@@ -205,7 +227,7 @@ def draw_curves(curves: Sequence[Curve], title: str, ylabel: str, *, dark: bool 
 
 def _draw_curve(axes: Axes, curve: Curve, colour: str) -> None:
     points = [(T, m) for T, m in zip(curve.T, curve.m, strict=True) if m is not None]
-    axes.plot(*zip(*points, strict=True), curve.style, color=colour)
+    axes.plot(*zip(*points, strict=True), curve.style, color=colour, markersize=4)
 
 
 def _name_ends(axes: Axes, curves: Sequence[Curve], palette: Palette) -> None:
