@@ -192,7 +192,7 @@ def test_files_come_back_as_they_were(tmp_path: Path):
 
 # One attack per (T, encoding, formula): the certificate must equal the worst error found, since
 # the all-active and all-inactive inputs are among the starts.
-@pytest.mark.parametrize("T", [64, 512, 4096, 10**5, 10**6])
+@pytest.mark.parametrize("T", [64, 4096, 10**6])
 @pytest.mark.parametrize("encoding", ["deterministic", "trainable", "bag"])
 def test_no_attack_beats_the_certificate(T: int, encoding: str):
     formulas = FORMULAS[:2] if T < 10**5 else (FORMULAS[0],)

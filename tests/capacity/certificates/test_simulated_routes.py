@@ -1,4 +1,4 @@
-"""Every route on 200 simulated training sets: the bound holds, and half of it would not.
+"""Every route on 100 simulated training sets: the bound holds, and half of it would not.
 
 A test of a bound is worth something only if a smaller bound fails it, so each simulation is run on
 the bound and on a scaled copy. delta = 0.05 per route. CAPAX_SIMULATED_SETS draws more sets.
@@ -37,7 +37,7 @@ from capax.capacity.certificates.tails import (
 from capax.capacity.complexity.generalization import separated_bound, zero_one_bound
 from capax.capacity.weights.model_bounds import measure
 
-SETS = int(os.environ.get("CAPAX_SIMULATED_SETS", "200"))
+SETS = int(os.environ.get("CAPAX_SIMULATED_SETS", "100"))
 DELTA = 0.05
 ALLOWED = int(binom.isf(1e-4, SETS, DELTA))  # more than this happens once in 10 000 sound tests
 

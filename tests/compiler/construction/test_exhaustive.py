@@ -1,4 +1,5 @@
-"""Every function of 3 bits and 1000 of 4 bits, on every input, against a naive head."""
+"""Every function of 3 bits, and 1000 of 4 bits shared among the encodings, on every input, against
+a naive head."""
 
 import numpy as np
 import pytest
@@ -76,7 +77,8 @@ def test_a_thousand_random_functions_of_four_bits(encoding: str):
     for trial in range(1000):
         support = tuple(generator.permutation(T)[:4].tolist())
         f = SparseFunction(support, generator.integers(0, 2, 16).astype(float), T).relevant()
-        check(f, encoding, (None, 0.05)[trial % 2], bits, norms=trial % 8 < 2)
+        if ENCODINGS[trial % 3] == encoding:
+            check(f, encoding, (None, 0.05)[trial % 2], bits, norms=trial % 8 < 2)
 
 
 def test_scalar_read_outs_cover_exactly_the_threshold_functions():
