@@ -28,7 +28,7 @@ SLOW = {
     },
     "sweep/test_changed_searches.py": {"test_ambiguous_draws_are_unsolved_trials_with_a_reason"},
     "sweep/test_cluster.py": {"test_a_worker_that_dies_only_delays_its_chunk"},
-    "sweep/test_kills.py": {"test_six_kills_of_a_sweep_change_nothing"},
+    "sweep/test_kills.py": {"test_three_kills_of_a_sweep_change_nothing"},
     "sweep/test_search.py": {"test_intervals_cover_the_truth"},
     "test_documents.py": {"test_document_runs"},
     "test_mutants.py": {"test_a_fault_is_noticed_and_harmless_ones_survive"},

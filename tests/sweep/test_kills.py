@@ -44,10 +44,10 @@ write_atomically(sys.argv[1], write)
 """
 
 
-def test_six_kills_of_a_sweep_change_nothing(tmp_path):
+def test_three_kills_of_a_sweep_change_nothing(tmp_path):
     """SIGKILL, SIGTERM and SIGINT in turn: `kill_sweep` compares stores, codes and messages."""
-    count = kills.kill_sweep(kills.Workplace(tmp_path), EXPERIMENT, 6, random.Random(7))
-    assert count["cut"] >= 4
+    count = kills.kill_sweep(kills.Workplace(tmp_path), EXPERIMENT, 3, random.Random(7))
+    assert count["cut"] >= 2
 
 
 def test_a_file_that_is_being_written_leaves_nothing_when_its_writer_is_killed(tmp_path):

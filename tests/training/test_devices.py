@@ -8,7 +8,7 @@ from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
 from capax.training import TrialSpec, train
 
-FAILED_ON_A_GPU = {2, 4}  # of the runs below with seeds 0 to 4, on an NVIDIA H200
+SOLVED_ON_A_GPU = {0, 1, 3}  # of the runs below with seeds 0 to 4, on an NVIDIA H200
 
 SCRIPT = """
 import json, jax
@@ -44,10 +44,9 @@ def test_a_cpu_solves_the_runs_that_a_gpu_solved():
     """
     trials = [
         TrialSpec(task=TaskSpec(T=50, m=60, seed=seed), model=TransformerSpec(T=50), restarts=1)
-        for seed in range(5)
+        for seed in SOLVED_ON_A_GPU
     ]
-    failed = {result.spec.task.seed for result in train(trials) if not result.solved}
-    assert len(failed - FAILED_ON_A_GPU) <= 1
+    assert sum(result.solved for result in train(trials)) >= 2
 
 
 def test_bench_refuses_nonsense():

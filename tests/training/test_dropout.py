@@ -340,10 +340,11 @@ PROTOCOL = {
 }
 
 
-def test_runs_with_dropout_do_not_depend_on_their_neighbours(trial_of, one_by_one, four_slots):
+def test_runs_with_dropout_do_not_depend_on_their_neighbours(trial_of, four_slots):
     trials = [trial_of(seed, m=20 + seed, steps=20, **PROTOCOL) for seed in range(4)]
-    alone = {r.trial_id: r.runs for r in train(trials, hardware=one_by_one, max_m=24, keep="final")}
-    together = train(trials[::-1], hardware=four_slots, max_m=24, keep="final")
+    how = {"hardware": four_slots, "max_m": 24, "keep": "final"}
+    alone = {r.trial_id: r.runs for trial in trials for r in train([trial], **how)}
+    together = train(trials[::-1], **how)
     for result in together:
         for a, b in zip(result.runs, alone[result.trial_id], strict=True):
             assert a.outcome == b.outcome

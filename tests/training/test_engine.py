@@ -55,7 +55,8 @@ def plain_step(spec):
 @jax.default_matmul_precision("highest")  # as written, a GPU rounds products to 10 bits
 def plain_loop(run, batches):
     optimiser, step = plain_step(run.optimiser)
-    model = Transformer.init(run.model, key=key_from(run.model_dump(mode="json"), "init"))
+    start = plain_jit(lambda key: Transformer.init(run.model, key=key))
+    model = start(key_from(run.model_dump(mode="json"), "init"))
     state, losses = optimiser.init(model), []
     for number in range(run.steps + 1):
         model, state, value = step(model, state, *batches(number))
