@@ -1,12 +1,11 @@
 """Output of the commands: results on stdout, everything else on stderr, JSON on request."""
 
-import json
-import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
+from capax.plain_json import json_text
 from capax.terminal import Terminal
 
 JsonFlag = Annotated[
@@ -32,26 +31,6 @@ def note(text: str) -> None:
 def emit(payload: Any, as_json: bool, render: Callable[[Terminal], None]) -> None:
     """Print `payload` as JSON, or let `render` draw the same content for a person."""
     if as_json:
-        typer.echo(json.dumps(_finite(payload), indent=2, allow_nan=False, default=plain))
+        typer.echo(json_text(payload, indent=2))
     else:
         render(stdout())
-
-
-def _finite(payload: Any) -> Any:
-    """JSON has no infinity and no NaN: such numbers become null."""
-    if isinstance(payload, float):
-        return payload if math.isfinite(payload) else None
-    if isinstance(payload, dict):
-        return {key: _finite(value) for key, value in payload.items()}
-    if isinstance(payload, list | tuple):
-        return [_finite(value) for value in payload]
-    return _finite(plain(payload)) if hasattr(payload, "tolist") else payload
-
-
-def plain(value: Any) -> Any:
-    """NumPy and JAX scalars and arrays as plain Python; sets sorted; paths as text."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    return str(value)

@@ -1,0 +1,33 @@
+"""Results as JSON: the same text on the command line, in the lab and in files of results.
+
+JSON has no infinity and no NaN: such numbers become null. NumPy and JAX values become plain ones.
+"""
+
+import json
+import math
+from typing import Any
+
+
+def json_text(payload: Any, *, indent: int | None = None) -> str:
+    """`payload` as JSON."""
+    return json.dumps(finite_json(payload), indent=indent, allow_nan=False, default=plain)
+
+
+def finite_json(payload: Any) -> Any:
+    """`payload` with numbers that JSON does not have as None."""
+    if isinstance(payload, float):
+        return payload if math.isfinite(payload) else None
+    if isinstance(payload, dict):
+        return {key: finite_json(value) for key, value in payload.items()}
+    if isinstance(payload, list | tuple):
+        return [finite_json(value) for value in payload]
+    return finite_json(plain(payload)) if hasattr(payload, "tolist") else payload
+
+
+def plain(value: Any) -> Any:
+    """NumPy and JAX scalars and arrays as plain Python; sets sorted; paths as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
