@@ -7,8 +7,13 @@ from capax.capacity.bound import Bound
 from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.capacity.certificates.evidence import Evidence
 from capax.capacity.certificates.portfolio import bound_from_norms
+from capax.capacity.magnitude import LN_10
 from capax.capacity.network.sample_points import Sample
-from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
+from capax.capacity.weights.plain_norms import (
+    class_from_norms,
+    paper_cover_from_norms,
+    parse_norms,
+)
 from capax.errors import require
 
 
@@ -54,3 +59,32 @@ def bound(
     module = read_module(source)[0] if isinstance(source, str | Path) else source
     goal: dict[str, Any] = {"margin": margin, "delta": delta, "target": target}
     return module_certificate(module, m=m, T=T, evidence=evidence, **goal)[0]
+
+
+def bound_from_text(
+    text: str,
+    *,
+    T: int,
+    m: int,
+    d: int = 64,
+    k: int | None = None,
+    layers: int = 1,
+    margin: float,
+    delta: float,
+    target: float,
+) -> tuple[ErrorCertificate | Bound, dict[str, Any]]:
+    """The bound from norms as text; for one head also its cover beside the paper's constants."""
+    norms, sample, eps = parse_norms(text), Sample(m, T), margin / 2
+    cls = class_from_norms(norms, d=d, k=k, layers=layers)
+    goal: dict[str, Any] = {"margin": margin, "delta": delta, "target": target}
+    answer = bound_from_norms(cls, sample, **goal) if cls.scalar else cls.cover(sample, eps)
+    if layers > 1:
+        return answer, {}
+    paper = paper_cover_from_norms(norms, sample, eps, d=d, k=k).log_value
+    compared = {
+        "eps": eps,
+        "log10_ours": cls.cover(sample, eps).log_value / LN_10,
+        "log10_paper": paper / LN_10,
+        "W_QK_T_21_given": "W_QK_T_21" in norms,
+    }
+    return answer, {"log_cover_compared": compared}

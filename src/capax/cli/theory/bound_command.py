@@ -83,7 +83,10 @@ def bound(
     extra: dict[str, Any] = {}
     if norms is not None:
         _check_nothing_trained(files, chosen, B_X)
-        answer, extra = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal)
+        from capax.capacity.certificates.bounding import bound_from_text
+
+        sizes: dict[str, Any] = {"T": T or DEFAULT_T, "m": m, "d": d, "k": k, "layers": layers}
+        answer, extra = bound_from_text(norms, **sizes, **goal)
         if plot is not None:
             extra["plot"] = str(_draw(norms, m, d, k, goal, plot, curve or [], dark))
     else:
@@ -122,35 +125,6 @@ def _check_nothing_trained(
     asked = [f"--{name}" for name, value in given.items() if value is not None]
     require(not asked, "--norms", "no data (nothing is trained)", ", ".join(asked))
     require(B_X is None, "--B_X", "B_X inside --norms", B_X)
-
-
-def _from_norms(
-    text: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, Any]
-) -> tuple["ErrorCertificate | Bound", dict[str, Any]]:
-    """The bound, and for one head its cover beside the one with the paper's constants."""
-    from capax.capacity.certificates.portfolio import bound_from_norms
-    from capax.capacity.magnitude import LN_10
-    from capax.capacity.network.sample_points import Sample
-    from capax.capacity.weights.plain_norms import (
-        class_from_norms,
-        paper_cover_from_norms,
-        parse_norms,
-    )
-
-    norms, sample, eps = parse_norms(text), Sample(m, T), goal["margin"] / 2
-    cls = class_from_norms(norms, d=d, k=k, layers=layers)
-    answer = bound_from_norms(cls, sample, **goal) if cls.scalar else cls.cover(sample, eps)
-    if layers > 1:
-        return answer, {}
-    paper = paper_cover_from_norms(norms, sample, eps, d=d, k=k).log_value
-    ours = cls.cover(sample, eps).log_value
-    compared = {
-        "eps": eps,
-        "log10_ours": ours / LN_10,
-        "log10_paper": paper / LN_10,
-        "W_QK_T_21_given": "W_QK_T_21" in norms,
-    }
-    return answer, {"log_cover_compared": compared}
 
 
 def _from_file(
