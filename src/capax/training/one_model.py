@@ -115,18 +115,40 @@ def train_model(
         >>> len(trained.predict([[1, 1, 0, 1, 0, 0, 1]]))
         1
     """
+    spec = trial_of(
+        function, T, m,
+        seed=seed, restarts=restarts, steps=steps, lr=lr,
+        task=task, model=model, optimiser=optimiser, training=training,
+    )  # fmt: skip
+    (result,) = train([spec], keep="final", progress=progress)
+    kept = result.runs[-1].parameters
+    assert kept is not None, "the engine keeps parameters when asked"
+    assert isinstance(spec.task, TaskSpec)
+    return Trained(kept, draw_task(spec.task), spec, result)
+
+
+def trial_of(
+    function: str,
+    T: int,
+    m: int,
+    *,
+    seed: int,
+    restarts: int,
+    steps: int,
+    lr: float,
+    task: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
+    optimiser: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+) -> TrialSpec:
+    """The trial of `train_model` with these arguments."""
     support = "random" if is_shorthand(function) else "formula"
     first: dict[str, Any] = {"function": function, "T": T, "m": m, "seed": seed, "support": support}
     rule: dict[str, Any] = {"lr": lr, **(optimiser or {})}
     budget: dict[str, Any] = {"steps": steps, "restarts": restarts, **(training or {})}
-    drawn = TaskSpec(**(first | (task or {})))
-    spec = TrialSpec(
-        task=drawn,
+    return TrialSpec(
+        task=TaskSpec(**(first | (task or {}))),
         model=transformer_spec(**({"T": T} | (model or {}))),
         optimiser=OptimiserSpec(**rule),
         **budget,
     )
-    (result,) = train([spec], keep="final", progress=progress)
-    kept = result.runs[-1].parameters
-    assert kept is not None, "the engine keeps parameters when asked"
-    return Trained(kept, draw_task(drawn), spec, result)

@@ -87,6 +87,11 @@ class Slots:
             mass.append(np.asarray(found[1])[: len(group)])
         return np.concatenate(correct), np.concatenate(mass)
 
+    def change_rate(self, lr: float) -> None:
+        """Go on with another learning rate in all slots."""
+        rates = jax.device_put(np.full(self._lanes.lr.shape, lr, np.float32), self.device)
+        self._lanes = self._lanes._replace(lr=rates)
+
     def model(self, slot: int) -> Any:
         """The parameters of one slot, as an ordinary Transformer where it is one."""
         params = self._lanes.params
