@@ -5,7 +5,10 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function element(name, attributes = {}, text = null) {
   const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "style") node.style.cssText = value; // an attribute would need a laxer security policy
+    else node.setAttribute(key, value);
+  }
   if (text !== null) node.textContent = text;
   return node;
 }
