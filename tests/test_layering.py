@@ -43,6 +43,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".", "theory", "heads", "experiments", "stored", "paper"),
     "report": (".",),
+    "lab": (".",),
     "cli": ("speaking", "theory", "networks", "experiments", "publishing", "machine", "."),
 }
 ORDER = [(layer, folder) for layer, folders in LAYERS.items() for folder in folders]
@@ -57,6 +58,7 @@ ROOT_MODULES = {
     "html",
     "identity",
     "machine",
+    "plain_json",
     "progress",
     "reading",
     "rounding",

@@ -80,7 +80,7 @@ _PUBLIC: dict[str, str] = {
 }
 _PACKAGES = (
     "boolean", "data", "attention", "capacity", "compiler", "training", "learners", "decompile",
-    "proving", "sweep", "analysis", "cards", "audit", "figures", "report", "cli",
+    "proving", "sweep", "analysis", "cards", "audit", "figures", "report", "lab", "cli",
 )  # fmt: skip
 
 __all__ = sorted(_PUBLIC)

@@ -31,6 +31,7 @@ COMMANDS = (
     "publishing.figure_command",
     "publishing.report",
     "publishing.reproduce",
+    "publishing.lab_command",
     "machine.bench",
     "machine.doctor",
     "publishing.cite",

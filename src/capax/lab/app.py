@@ -1,0 +1,192 @@
+"""The web application: pages, answers, runs, uploads. `Guard` stands before all of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from capax.errors import CapaxError, InputError, require
+from capax.foreign import printable_parts
+from capax.lab.static_files import static_files
+from capax.lab.training_queue import TrainingQueue
+from capax.lab.views import VIEWS, answer, state_of
+from capax.plain_json import json_text
+
+MAX_QUESTION = 64 * 1024
+MAX_UPLOAD = 64 * 2**20
+BUSY = 16
+"""Questions that are worked on or wait at once; more are refused."""
+POLL = 0.05  # seconds between two looks for new events of a run
+
+
+class Lab:
+    """The routes and what they share: the queue of runs and the number of open questions."""
+
+    def __init__(self, queue: TrainingQueue) -> None:
+        self._queue, self._open, self.closing = queue, 0, False
+
+    def application(self) -> Starlette:
+        """The application without its guard."""
+        pages = [Route(f"/{view}", self._page) for view in VIEWS]
+        return Starlette(
+            routes=[
+                Route("/", self._home),
+                *pages,
+                Route("/static/{name}", self._static),
+                Route("/api/ask/{name}", self._ask, methods=["POST"]),
+                Route("/api/weights", self._weights),
+                Route("/api/freeze", self._freeze, methods=["POST"]),
+                Route("/api/upload/{kind}", self._upload, methods=["POST"]),
+                Route("/api/runs", self._start, methods=["POST"]),
+                Route("/api/runs/{run}", self._known),
+                Route("/api/runs/{run}", self._steer, methods=["POST"]),
+                Route("/api/runs/{run}/events", self._events),
+            ],
+            exception_handlers={CapaxError: _refused, Exception: _broken},
+        )
+
+    async def _home(self, request: Request) -> Response:
+        del request
+        return RedirectResponse(f"/{VIEWS[0]}")
+
+    async def _page(self, request: Request) -> Response:
+        del request
+        media, text = static_files()["lab.html"]
+        return Response(text, media_type=media)
+
+    async def _static(self, request: Request) -> Response:
+        found = static_files().get(request.path_params["name"])
+        if found is None:
+            return Response("no such file\n", 404, media_type="text/plain")
+        return Response(found[1], media_type=found[0])
+
+    async def _ask(self, request: Request) -> Response:
+        fields = await _fields(request)
+        return _json(await self._work(answer, request.path_params["name"], fields))
+
+    async def _weights(self, request: Request) -> Response:
+        from capax.lab.compile_view import HeadQuestion, weights_file
+
+        fields: dict[str, Any] = dict(request.query_params)
+        question = HeadQuestion(**fields)
+        content = await self._work(weights_file, question)
+        return _download(content, "head.safetensors", "application/octet-stream")
+
+    async def _freeze(self, request: Request) -> Response:
+        from capax.lab.frozen_page import frozen_page
+
+        fields = await _fields(request)
+        view, state = state_of(str(fields.get("address", "")))
+        runs = [self._queue.recorded(str(run)) for run in fields.get("runs", [])[:2]]
+        page = await self._work(frozen_page, view, state, runs)
+        return _download(page.encode(), f"capax-{view}.html", "text/html; charset=utf-8")
+
+    async def _upload(self, request: Request) -> Response:
+        from capax.lab.uploads import read_upload
+
+        content = await _body(request, MAX_UPLOAD)
+        name = request.headers.get("x-file-name", "file")[:200]
+        return _json(await self._work(read_upload, request.path_params["kind"], content, name))
+
+    async def _start(self, request: Request) -> Response:
+        from capax.lab.create_view import RunQuestion
+
+        question = RunQuestion(**await _fields(request))
+        return _json({"run": self._queue.start(question)})
+
+    async def _known(self, request: Request) -> Response:
+        known = self._queue.events(request.path_params["run"]) is not None
+        return Response("", 200 if known else 404)
+
+    async def _steer(self, request: Request) -> Response:
+        fields = await _fields(request)
+        self._queue.steer(request.path_params["run"], fields)
+        return _json({})
+
+    async def _events(self, request: Request) -> Response:
+        run = request.path_params["run"]
+        known = self._queue.events(run)
+        if known is None:
+            return Response("no such run\n", 404, media_type="text/plain")
+        last = request.headers.get("last-event-id", "")
+        first = int(last) + 1 if last.isdecimal() and len(last) < 10 else 0
+        return StreamingResponse(self._stream(run, first), media_type="text/event-stream")
+
+    async def _stream(self, run: str, at: int) -> AsyncIterator[str]:
+        """Server-sent events from number `at` on, until the run has ended."""
+        quiet = 0.0
+        while not self.closing:
+            events = self._queue.events(run) or []
+            for event in events[at:]:
+                yield f"id: {at}\ndata: {_text(event)}\n\n"
+                at, quiet = at + 1, 0.0
+                if event["kind"] == "ended":
+                    return
+            await asyncio.sleep(POLL)
+            quiet += POLL
+            if quiet > 10:  # tells the page, and us, that somebody is still there
+                quiet = 0.0
+                yield ": waiting\n\n"
+
+    async def _work(self, function: Any, *arguments: Any) -> Any:
+        """`function` in a thread; too many at once are refused."""
+        if self._open >= BUSY:
+            raise InputError(f"lab: {BUSY} questions are being answered; ask again in a moment")
+        self._open += 1
+        try:
+            return await run_in_threadpool(function, *arguments)
+        finally:
+            self._open -= 1
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The content of a request of at most `most` bytes."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        require(size <= most, "request", f"at most {most / 2**20:.3g} MiB", "more")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def _fields(request: Request) -> dict[str, Any]:
+    from capax.reading import parse_json
+
+    try:
+        text = (await _body(request, MAX_QUESTION)).decode()
+    except UnicodeDecodeError:
+        raise InputError("request: wanted JSON in UTF-8, got other bytes") from None
+    fields = parse_json(text, "request")
+    require(isinstance(fields, dict), "request", "a JSON object", fields)
+    return fields
+
+
+def _text(payload: Any) -> str:
+    return json.dumps(printable_parts(json.loads(json_text(payload))), allow_nan=False)
+
+
+def _json(payload: Any, status: int = 200) -> Response:
+    return Response(_text(payload), status, media_type="application/json")
+
+
+def _download(content: bytes, name: str, media: str) -> Response:
+    header = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=media, headers=header)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    del request
+    return _json({"error": str(error)}, 400)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    del request
+    text = " ".join(str(error).split())[:120]
+    said = f"this is a mistake in Capax, not yours ({type(error).__name__}: {text})"
+    return _json({"error": said}, 500)

@@ -1,0 +1,68 @@
+"""The view Create: a network is trained, and what it computes is read off at every look."""
+
+import shlex
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from capax.data.spec_base import Spec
+from capax.errors import require
+
+MAX_CELLS = 2_000_000
+"""T times m: a training set of so many bits takes tens of megabytes as tables."""
+
+
+class RunQuestion(Spec):
+    """One run: the rule, T, m and the seed, the learning rate at its start, and its size."""
+
+    formula: str = Field(default="and3", max_length=4096)
+    T: int = Field(default=20, ge=2, le=1000)
+    m: int = Field(default=200, ge=1, le=20_000)
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    lr: float = Field(default=1e-3, ge=1e-6, le=1.0, allow_inf_nan=False)
+    steps: int = Field(default=1000, ge=100, le=20_000, multiple_of=100)
+    heads: int = Field(default=16, ge=1, le=16)
+    d: int = Field(default=64, ge=4, le=128)
+
+    @model_validator(mode="after")
+    def _fits_a_laptop(self) -> "RunQuestion":
+        wanted = f"T m <= {MAX_CELLS}"
+        require(self.T * self.m <= MAX_CELLS, "m", wanted, f"{self.T} * {self.m}")
+        return self
+
+    @property
+    def command(self) -> str:
+        """The command that trains the same network."""
+        words = ["capax", "train", self.formula, "-T", str(self.T), "-m", str(self.m)]
+        for name in ("seed", "steps", "lr", "heads"):
+            words += [f"--{name}", str(getattr(self, name))]
+        return shlex.join([*words, "-d", str(self.d), "--restarts", "1", "--json"])
+
+    def trial(self) -> Any:
+        """The trial of `capax train` with one run."""
+        from capax.training.one_model import trial_of
+
+        model = {"layers": 1, "heads": self.heads, "d": self.d, "mlp_width": 4 * self.d}
+        return trial_of(
+            self.formula, self.T, self.m,
+            seed=self.seed, restarts=1, steps=self.steps, lr=self.lr, model=model,
+        )  # fmt: skip
+
+
+class CreateQuestion(Spec):
+    """Two runs side by side that differ in m: above and below the threshold."""
+
+    formula: str = "and3"
+    T: int = 20
+    m: int = 200
+    m2: int = 14
+    seed: int = 0
+    lr: float = 1e-3
+    steps: int = 1000
+    heads: int = 16
+    d: int = 64
+
+    def runs(self) -> tuple[RunQuestion, RunQuestion]:
+        """The run with m examples and the run with m2."""
+        shared = self.model_dump(exclude={"m", "m2"})
+        return RunQuestion(**shared, m=self.m), RunQuestion(**shared, m=self.m2)

@@ -1,0 +1,110 @@
+"""One training run, a few steps at a time: the engine's own slot, with a look after each chunk.
+
+The run is that of `capax train` with one restart: the same data, the same initial weights, the same
+program. Only the chunks are shorter, so that there is more to see; and the learning rate may change
+on the way. A run counts as solved where the engine would look: at multiples of `eval_every`.
+"""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from capax.data.task import TaskSpec
+from capax.decompile.decompiling import Effort, decompile
+from capax.decompile.reading.oracle import attention_of
+from capax.training.programs.program import SUBSET
+from capax.training.programs.seeds import pool_for, seed_for, training_for
+from capax.training.programs.shape import program_of
+from capax.training.slots.slots import Slots
+from capax.training.specs.hardware import Hardware, enable_cache
+from capax.training.specs.trial_specs import TrialSpec
+
+CHUNK = 10  # steps between two looks
+ROWS = 128  # m is padded to a multiple of this, so that runs of another m need no new program
+WATCHED = 64  # validation inputs on which attention is averaged
+QUICK = Effort(max_support=6, pairs=150, fillers=8, fresh=300, cells=0)
+WHOLE = Effort(max_support=8, pairs=500, fillers=16, fresh=2000)
+
+
+class LiveRun:
+    """A run between its looks."""
+
+    def __init__(self, spec: TrialSpec) -> None:
+        hardware = Hardware(workers=1)
+        enable_cache(hardware)
+        self._spec, run = spec, spec.run(0)
+        assert isinstance(spec.task, TaskSpec), "the lab trains on drawn tasks"
+        self._p = spec.task.probability
+        rows = -(-spec.task.m // ROWS) * ROWS
+        program = replace(program_of(spec, hardware, max_m=rows), chunk=CHUNK)
+        training = training_for(run)
+        self._pool = pool_for(spec.task)
+        device = hardware.all_devices[0]
+        self._slots = Slots(program, device, 1, self._pool, hardware.compiler_options())
+        self._slots.admit({0: seed_for(run, training, program)})
+        self.support = () if training is None else tuple(int(t) for t in training.support)
+        self.step, self.seconds = 0, 0.0
+        self.solved = self.diverged = False
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.solved or self.diverged or self.step >= self._spec.steps
+
+    def change_rate(self, lr: float) -> None:
+        """Go on with another learning rate."""
+        self._slots.change_rate(lr)
+
+    def look(self) -> dict[str, Any]:
+        """Train one chunk; what the network does now."""
+        began = time.perf_counter()
+        measured = self._slots.advance([0])
+        self.step += CHUNK
+        loss, n = float(measured.loss[0]), min(SUBSET, len(self._pool))
+        self.diverged = not np.isfinite(loss)
+        validation, rows = float(measured.correct[0]) / n, n
+        if validation == 1.0:
+            correct, _ = self._slots.examine([0])
+            validation, rows = float(correct[0]) / len(self._pool), len(self._pool)
+        whole = rows == len(self._pool) and self._spec.success.is_met(validation)
+        self.solved = whole and self.step % self._spec.eval_every == 0
+        seen = {
+            "step": self.step,
+            "loss": loss,
+            "train_accuracy": float(measured.train_accuracy[0]),
+            "validation_accuracy": validation,
+            "validation_rows": rows,
+            "mass": float(measured.mass[0]),
+        }
+        if not self.diverged:
+            seen |= self._read()
+        self.seconds += time.perf_counter() - began
+        return seen
+
+    def _read(self) -> dict[str, Any]:
+        """Attention by position and the formula that agrees most, from few questions."""
+        model = self._slots.model(0)
+        weights = attention_of(model, self._pool[:WATCHED])[-1]  # [n, H, T + 1]
+        found = decompile(model, p=self._p, effort=QUICK)
+        return {
+            "attention": [round(float(w), 5) for w in weights.mean(axis=(0, 1))],
+            "formula": found.formula.text,
+            "agreement": found.agreement.value,
+        }
+
+    def verdict(self) -> dict[str, Any]:
+        """How it ended, and what is proved about the network on all inputs."""
+        outcome = "diverged" if self.diverged else "solved" if self.solved else "failed"
+        if self.diverged:
+            return {"outcome": outcome, "steps": self.step}
+        correct, _ = self._slots.examine([0])
+        found = decompile(self._slots.model(0), p=self._p, effort=WHOLE)
+        return {
+            "outcome": outcome,
+            "steps": self.step,
+            "validation_accuracy": float(correct[0]) / len(self._pool),
+            "formula": found.formula.text,
+            "all_inputs": found.all_inputs.to_json(),
+        }

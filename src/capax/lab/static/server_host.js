@@ -1,0 +1,99 @@
+// What a view asks of the server, and where it keeps its state: in the address.
+
+export function serverHost(view) {
+  async function request(path, options = {}) {
+    let reply;
+    try {
+      reply = await fetch(path, options);
+    } catch {
+      throw new Error("The server does not answer. Start capax lab again; this page goes on when it is back.");
+    }
+    if (reply.ok) return reply;
+    let said = `The server refused (${reply.status}).`;
+    try {
+      said = (await reply.json()).error ?? said;
+    } catch {
+      if (reply.status === 403) said = "The server does not know this page. Open the address that capax lab printed.";
+    }
+    throw new Error(said);
+  }
+  const post = (path, fields) => request(path, { method: "POST", body: JSON.stringify(fields), headers: { "content-type": "application/json" } });
+  return {
+    live: true,
+    view,
+    state: () => Object.fromEntries(new URLSearchParams(location.search)),
+    setState(kept) {
+      const query = new URLSearchParams(kept).toString();
+      history.replaceState(null, "", location.pathname + (query ? `?${query}` : ""));
+    },
+    ask: async (name, question) => (await post(`/api/ask/${name}`, question)).json(),
+    async upload(kind, file) {
+      const name = encodeURIComponent(file.name).slice(0, 150);
+      return (await request(`/api/upload/${kind}`, { method: "POST", body: file, headers: { "x-file-name": name } })).json();
+    },
+    async download(kind, question) {
+      const reply = await request(`/api/${kind}?${new URLSearchParams(question)}`);
+      save(await reply.blob(), "head.safetensors");
+    },
+    async freeze(runs = []) {
+      const reply = await post("/api/freeze", { address: location.pathname + location.search, runs });
+      save(await reply.blob(), `capax-${view}.html`);
+    },
+    startRun: async (question) => (await (await post("/api/runs", question)).json()).run,
+    steer: (run, fields) => post(`/api/runs/${run}`, fields),
+    follow: (run, tell) => followRun(run, tell),
+  };
+}
+
+function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+// Events of a run. `tell` gets each of them once; `lost` when the server is away, `gone` when it is
+// back and does not know the run any more.
+function followRun(run, tell) {
+  let source = null;
+  let ended = false;
+  let timer = null;
+  function open() {
+    source = new EventSource(`/api/runs/${run}/events`);
+    source.onmessage = (message) => {
+      const event = JSON.parse(message.data);
+      tell({ ...event, number: Number(message.lastEventId) });
+      if (event.kind === "ended") close();
+    };
+    source.onopen = () => tell({ kind: "connected" });
+    source.onerror = async () => {
+      if (ended) return;
+      tell({ kind: "lost" });
+      if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      source.close();
+      timer = setTimeout(probe, 700);
+    };
+  }
+  async function probe() {
+    if (ended) return;
+    try {
+      const reply = await fetch(`/api/runs/${run}`);
+      if (reply.status === 404) {
+        close();
+        return tell({ kind: "gone" });
+      }
+      if (reply.ok) return open();
+    } catch {
+      // still away
+    }
+    timer = setTimeout(probe, 700);
+  }
+  function close() {
+    ended = true;
+    clearTimeout(timer);
+    source?.close();
+  }
+  open();
+  return close;
+}

@@ -1,0 +1,65 @@
+"""The views and what they ask: a name, a specification and a function that answers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from capax.data.spec_base import Spec
+from capax.errors import InputError, require
+from capax.lab.bounds_view import BoundsQuestion, bounds_answer
+from capax.lab.compile_view import HeadQuestion, break_answer, head_answer, ladder_answer
+from capax.lab.create_view import CreateQuestion
+from capax.lab.laws_view import LawsQuestion, ReferenceQuestion, laws_answer, reference_answer
+
+VIEWS = ("compile", "create", "laws", "bounds")
+MAX_STATE = 16_384
+"""Characters of an address: inputs of up to a thousand arbitrary bits fit."""
+
+
+class Asked(NamedTuple):
+    """What a page asks under one name."""
+
+    question: type[Spec]
+    answer: Callable[[Any], dict[str, Any]]
+
+
+ANSWERS: dict[str, Asked] = {
+    "compile": Asked(HeadQuestion, head_answer),
+    "ladder": Asked(HeadQuestion, ladder_answer),
+    "break": Asked(HeadQuestion, break_answer),
+    "laws": Asked(LawsQuestion, laws_answer),
+    "reference": Asked(ReferenceQuestion, reference_answer),
+    "bounds": Asked(BoundsQuestion, bounds_answer),
+}
+QUESTIONS: dict[str, type[Spec]] = {
+    "compile": HeadQuestion,
+    "create": CreateQuestion,
+    "laws": LawsQuestion,
+    "bounds": BoundsQuestion,
+}
+
+
+def answer(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to the question `name`. Raises `InputError` for one that cannot be asked."""
+    require(name in ANSWERS, "question", f"one of {', '.join(ANSWERS)}", name)
+    asked = ANSWERS[name]
+    return asked.answer(asked.question(**fields))
+
+
+def state_of(address: str) -> tuple[str, dict[str, str]]:
+    """The view and its state in an address such as `compile?formula=x1&T=50`, or a whole URL."""
+    require(len(address) <= MAX_STATE, "address", f"at most {MAX_STATE} characters", len(address))
+    try:
+        parts = urlsplit(address)
+        pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        raise InputError(f"address: wanted a view such as compile?T=50, got {address!r}") from None
+    view = parts.path.strip("/") or VIEWS[0]
+    require(view in VIEWS, "view", f"one of {', '.join(VIEWS)}", view)
+    return view, {name: text for name, text in pairs if name != "token"}
+
+
+def question_of(view: str, state: Mapping[str, str]) -> Spec:
+    """The question in the state of a view; parts of the state that only change the drawing stay."""
+    kind = QUESTIONS[view]
+    return kind(**{name: text for name, text in state.items() if name in kind.model_fields})

@@ -1,0 +1,351 @@
+"""The pages of the lab in a real browser: by mouse, by keyboard, under attack, without a server."""
+
+import json
+import shlex
+import signal
+from urllib.parse import quote
+
+import pytest
+from lab_server import LabServer
+
+import capax
+from capax.cards.answers.reference_card import reference_card
+from typed_command import typed
+
+HOSTILE = "<img src=x onerror=window.broken=1>"
+COMPUTED = ".number [data-kind=computed]"
+
+
+def value(page, label, kind="computed", within="main"):
+    """The number with this label, with all its digits, once it is of this kind."""
+    box = page.locator(f"{within} .number[aria-label='{label}'] output[data-kind={kind}]")
+    box.wait_for(timeout=60_000)
+    return float(box.get_attribute("data-value"))
+
+
+def said(page, within="main"):
+    return " ".join(page.locator(f"{within} .message").all_inner_texts())
+
+
+def printed(page):
+    """What the command that the page shows prints as JSON."""
+    done = typed(*shlex.split(page.locator("code.command").first.inner_text())[1:])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def until(page, holds, seconds=60):
+    """Wait until `holds()`; a test inside the page would be a script, which its policy forbids."""
+    for _ in range(seconds * 20):
+        if holds():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not come true")
+
+
+# ---- Compile
+
+
+def test_compile_shows_the_numbers_of_the_command(open_view):
+    page = open_view("compile?formula=x2+%26+x3&T=9")
+    shown = {name: value(page, name) for name in ("margin", "worst-case error", "‖W_QK‖_F")}
+    command = printed(page)
+    norms = command["norms"]
+    assert shown["margin"] == command["margin"]
+    assert shown["worst-case error"] == command["worst_case_error"]
+    assert shown["‖W_QK‖_F"] == norms["W_QK"]["frobenius"]
+    cells = page.locator("section.result td span[data-kind=computed]").all()
+    numbers = [float(cell.get_attribute("data-value")) for cell in cells]
+    wanted = [row[k] for row in norms.values() for k in ("frobenius", "spectral", "norm_2_1")]
+    assert numbers == [*wanted, *command["sample_size"].values()]
+
+
+def test_compile_by_mouse_draws_while_dragging_and_proves_afterwards(open_view, window):
+    window.goto("about:blank")
+    with window.expect_response("**/api/ask/ladder"):
+        page = open_view("compile?T=20")
+        value(page, "margin")
+    handle = page.locator("input[type=range][data-name=T]")
+    box = handle.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.16, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2, steps=4)
+    drawn = value(page, "margin", kind="drawn")
+    assert page.locator(f"main {COMPUTED}[data-value='{drawn}']").count() == 0
+    page.mouse.up()
+    T = int(page.locator("input[data-field=T]").input_value())
+    assert T > 20
+    until(page, lambda: f"T={T}" in page.url)
+    proved = value(page, "margin")
+    assert proved == capax.compile("maj(x1, x5, x9)", T=T).certificate.margin
+    assert drawn == pytest.approx(proved, rel=0.05)
+    page.locator("button.bit").nth(1).click()
+    page.locator(".strip-view").click(position={"x": 2, "y": 20})
+    until(page, lambda: "on=0%2C5" in page.url)
+
+
+def test_compile_by_keyboard_alone(open_view):
+    page = open_view("compile?T=12")
+    value(page, "margin")
+    page.locator("input[data-name=formula]").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("x1 ^ x4")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**formula=x1+**")
+    page.wait_for_selector("section.result code:has-text('x1 ^ x4')")
+    assert value(page, "MLP units") == 4
+    page.locator(".strip-view").focus()
+    for key in ("r", "Space", "r", "Space", "End", "Space"):
+        page.keyboard.press(key)
+    until(page, lambda: "on=1%2C4%2C11" in page.url)
+    assert "x11: bit 1, irrelevant" in page.locator(".strip-caption").first.inner_text()
+    page.locator("input[type=range][data-name=temperature]").focus()
+    for _ in range(3):
+        page.keyboard.press("PageUp")
+    until(page, lambda: "temperature=" in page.url)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.dataset.field") == "temperature"
+
+
+def test_a_link_reproduces_the_view_and_break_it_shows_the_failing_input(open_view):
+    page = open_view("compile?T=30&temperature=4&on=1-3")
+    assert value(page, "margin") < 0
+    assert page.locator("button.bit").first.inner_text() == "1"
+    assert "Not proved right" in said(page)
+    page.locator("[data-action=break]").click()
+    page.wait_for_selector(".message:has-text('Counterexample')")
+    assert "(wrong)" in page.locator(".gauge-frame p").inner_text()
+    page.locator("[data-action=download]").click()
+    page.wait_for_selector(".message:has-text('not proved right')")
+
+
+def test_the_download_is_what_verify_accepts(open_view, tmp_path):
+    page = open_view("compile?T=11&weight=W_V%5Bx5%5D&value=1.02")
+    margin = value(page, "margin")
+    with page.expect_download() as download:
+        page.locator("[data-action=download]").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    done = typed("verify", path, "--json")
+    assert done.returncode == 0
+    claims = {claim["name"]: claim["claimed"] for claim in json.loads(done.stdout)["claims"]}
+    assert claims["margin"] == margin < capax.compile("maj(x1,x5,x9)", T=11).certificate.margin
+
+
+@pytest.mark.parametrize("view", ["compile", "create"])
+def test_hostile_formulas_are_text(open_view, view):
+    page = open_view(f"{view}?formula={quote(HOSTILE)}&T=20&weight={quote(HOSTILE)}")
+    if view == "create":
+        page.locator("[data-action=train]").click()
+    page.wait_for_selector("main .message[data-kind=error]")
+    assert page.locator("img").count() == 0
+    assert page.locator("input[data-name=formula]").input_value() == HOSTILE
+
+
+def test_hostile_addresses(open_view, window, lab):
+    for place in ("compile?T=1e99&on=5-,,-3,99999999", "laws?target=__proto__&zoom=1,2,x&axes=<b>",
+                  "bounds?W_QK=-1&m=nan&delta=2"):  # fmt: skip
+        page = open_view(place)
+        assert page.locator("h1").inner_text() == "Capax lab"
+        assert page.locator("main b").count() == 0
+    for place in ("static/..%2f..%2fapp.py", "static/__init__.py", "%2e%2e/etc/passwd", "nothing"):
+        assert window.request.get(f"{lab.base}/{place}").status == 404
+    window.heard.clear()
+
+
+# ---- Laws
+
+
+def test_laws_show_the_reference_card_and_the_published_points(open_view):
+    page = open_view("laws")
+    page.wait_for_selector("#laws-chart .mark circle")
+    page.locator("details summary").click()
+    cells = page.locator("details tbody tr").all()
+    rows = [r for r in reference_card().rows if r.target == "and3" and r.accuracy == 1.0]
+    assert len(cells) == len(rows)
+    for cell, row in list(zip(cells, rows, strict=True))[::7]:
+        shown = [s.get_attribute("data-value") for s in cell.locator("span").all()]
+        assert shown == ["" if n is None else str(n) for n in (row.m_star, row.floor)]
+    before = page.locator("#laws-chart .mark").count()
+    page.locator(".key:has-text('gru')").click()
+    assert page.locator("#laws-chart .mark").count() > before
+    until(page, lambda: "hidden=" in page.url and "gru" not in page.url)
+    page.locator("select[data-name=target]").select_option("maj5")
+    page.wait_for_selector("#laws-chart svg[aria-label*=maj5]")
+    assert "target=maj5" in page.url
+
+
+def test_laws_by_keyboard_zoom_and_link(open_view):
+    page = open_view("laws")
+    plot = page.locator("#laws-chart .plot")
+    plot.wait_for()
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    assert "T = 20" in page.locator("#laws-chart .tip").inner_text()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + 80, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 200, steps=3)
+    page.mouse.up()
+    page.wait_for_url("**zoom=**")
+    link = page.url.partition("/laws")[2]
+    ticks = page.locator("#laws-chart .axes").text_content()
+    page = open_view(f"laws{link}")
+    page.wait_for_selector("#laws-chart .axes")
+    assert page.locator("#laws-chart .axes").text_content() == ticks
+
+
+def test_laws_read_a_card_and_refuse_other_files(open_view):
+    page = open_view("laws")
+    page.wait_for_selector("#laws-chart .mark")
+    row = {"learner": HOSTILE, "target": "and3", "T": 50, "accuracy": 1.0, "m_star": 77, "low": 70,
+           "high": 90, "floor": 20, "solved_share": 1.0, "rate": None, "seconds": 1.0}  # fmt: skip
+    card = {"rows": [], "laws": [], "curves": [], "notes": {}, "learners": {}, "targets": {},
+            "protocol": {}}  # fmt: skip
+    upload = page.locator("input[type=file]")
+    good = json.dumps({**card, "rows": [row]}).encode()
+    upload.set_input_files({"name": HOSTILE, "mimeType": "x/y", "buffer": good})
+    page.wait_for_selector(".key:has-text('onerror')")
+    assert page.locator("img").count() == 0
+    wrong = json.dumps({**card, "rows": [{**row, "T": "<b>"}]}).encode()
+    bad = {"text": b"[" * 100_000, "rows": wrong,
+           "bytes": b"\xff\xfe", "sqlite": b"SQLite format 3\x00" + b"\x01" * 4096}  # fmt: skip
+    for name, content in bad.items():
+        upload.set_input_files({"name": name, "mimeType": "x/y", "buffer": content})
+        page.wait_for_selector(f".message[data-kind=error]:has-text('{name}')")
+        page.evaluate("document.querySelector('.message').dataset.kind = ''")
+
+
+# ---- Bounds
+
+
+def test_bounds_show_the_numbers_of_the_command(open_view):
+    page = open_view("bounds?T=500&margin=0.25")
+    shown = value(page, "error at most")
+    command = printed(page)
+    assert shown == command["value"]
+    assert value(page, "m for the wanted error") == command["m_needed"]
+    compared = command["log_cover_compared"]
+    assert value(page, "ln N, ours, power of ten") == compared["log10_ours"]
+    rows = page.locator("section.result tbody tr").all()
+    for row, route in zip(rows, command["portfolio"], strict=True):
+        cells = row.locator("span[data-kind=computed]").all()
+        numbers = [float(cell.get_attribute("data-value")) for cell in cells]
+        assert numbers[:2] == [route["value"], route["m_needed"]]
+        assert numbers[2] < numbers[1]
+    useful = typed("bound", "--norms", "W_QK=2,v=1", "-T", 500, "--margin", 0.25, "--target", 0.999,
+                   "-m", 100000, "--json")  # fmt: skip
+    assert numbers[2] == json.loads(useful.stdout)["portfolio"][1]["m_needed"]
+
+
+def test_bounds_by_mouse_and_by_keyboard(open_view):
+    page = open_view("bounds")
+    first = value(page, "error at most")
+    slider = page.locator("input[type=range][data-name=m]")
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.364, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2, steps=3)
+    assert value(page, "error at most", kind="drawn") < first
+    page.mouse.up()
+    m = int(page.locator("input[data-field=m]").input_value())
+    found = capax.bound("W_QK=2.0,v=1.0", T=1000, m=m, margin=0.5)
+    assert value(page, "error at most") == found.best.value
+    page.locator("input[type=range][data-name=W_QK]").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**W_QK=**")
+    assert value(page, "error at most") > found.best.value
+
+
+def test_bounds_take_the_norms_of_an_audit(open_view):
+    page = open_view("bounds")
+    value(page, "error at most")
+    rows = [{"layer": 3, "head": 1, "W_QK_F": 4.5}, {"layer": HOSTILE, "head": 2, "W_QK_F": 1.5},
+            {"layer": 0, "head": 0, "W_QK_F": "evil"}]  # fmt: skip
+    audit = json.dumps({"rows": rows}).encode()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "audit.json", "mimeType": "x/y", "buffer": audit}
+    )
+    page.locator("select[data-name=head]").select_option("4.5")
+    page.wait_for_url("**W_QK=4.5**")
+    assert page.locator("img").count() == 0
+
+
+# ---- All pages
+
+
+@pytest.mark.parametrize("view", ["compile", "create", "laws", "bounds"])
+def test_every_control_has_a_name_and_nothing_overflows_on_a_phone(open_view, view):
+    page = open_view(view)
+    page.set_viewport_size({"width": 390, "height": 844})
+    try:
+        named = "e.getAttribute('aria-label') || e.labels?.[0]?.textContent || e.textContent"
+        every = "[...document.querySelectorAll('button, input, select, a, canvas[role]')]"
+        nameless = f"{every}.filter((e) => !({named})).map((e) => e.outerHTML)"
+        assert page.evaluate(nameless) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.locator("nav a[aria-current=page]").count() == 1
+        assert page.locator("h1").count() == 1 and page.locator("main").count() == 1
+    finally:
+        page.set_viewport_size({"width": 1100, "height": 900})
+
+
+# ---- Create, last: the server is killed
+
+
+SMALL = "T=10&heads=4&d=16&lr=0.01"
+
+
+def test_training_by_mouse_equals_the_command(open_view):
+    page = open_view(f"create?formula=x1+%26+x4&m=100&m2=100&steps=200&{SMALL}")
+    page.locator("[data-action=train]").click()
+    for run in ("#run-0", "#run-1"):
+        page.wait_for_selector(f"{run} [data-outcome]", timeout=120_000)
+    done = typed(*shlex.split(page.locator("#run-0 code.command").inner_text())[1:])
+    command = json.loads(done.stdout)
+    text = said(page, "#run-0")
+    assert command["solved"] and f"Solved after {command['steps']} steps" in text
+    assert "Proved on all inputs: the network computes and(x1, x4)" in text
+    assert value(page, "step", within="#run-0") == command["steps"]
+    assert value(page, "validation accuracy", within="#run-0") == command["validation_accuracy"]
+    assert page.locator("#run-0 .formula-now").inner_text() == "and(x1, x4)"
+    looks = page.locator("input[data-name=look-0]")
+    looks.focus()
+    page.keyboard.press("Home")
+    until(page, lambda: value(page, "step", within="#run-0") == 10)
+
+
+def test_pause_rate_and_stop_by_keyboard(open_view):
+    page = open_view(f"create?formula=parity2&m=60&m2=60&steps=20000&seed=1&{SMALL}")
+    page.locator("[data-action=train]").focus()
+    page.keyboard.press("Enter")
+    value(page, "step", within="#run-0")
+    page.locator("#run-0 [data-action=pause]").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#run-0 .message:text-is('paused')")
+    step = value(page, "step", within="#run-0")
+    page.keyboard.press("Enter")
+    until(page, lambda: value(page, "step", within="#run-0") > step)
+    page.locator("input[type=range][data-name=lr]").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**lr=0.01012**")
+    for run in ("#run-0", "#run-1"):
+        page.locator(f"{run} [data-action=stop]").click()
+        page.wait_for_selector(f"{run} [data-outcome=stopped]", timeout=60_000)
+
+
+def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_returns(open_view, lab):
+    page = open_view(f"create?formula=parity2&m=60&m2=61&steps=20000&{SMALL}")
+    page.locator("[data-action=train]").click()
+    value(page, "step", within="#run-0")
+    lab.end(signal.SIGKILL)
+    page.wait_for_selector("#run-0 .message:has-text('does not answer')", timeout=30_000)
+    again = LabServer(lab.home, lab.port)
+    assert again.address == lab.address  # the same token: the page is known
+    lab.process = again.process
+    page.wait_for_selector("#run-0 .message:has-text('training')", timeout=60_000)
+    value(page, "step", within="#run-0")
+    assert page.locator("#run-0 .message[data-kind=error]").count() == 0
+    for run in ("#run-0", "#run-1"):
+        page.locator(f"{run} [data-action=stop]").click()
+    page.heard.clear()
