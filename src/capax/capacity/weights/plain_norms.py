@@ -26,8 +26,9 @@ from capax.errors import InputError, require
 # short name -> full name
 SHORT = {"W_QK": "W_QK_F", "W_V": "W_V_2", "W_C": "W_C_2", "w": "w_2", "c": "c_2", "v": "v_2"}
 KNOWN = (
-    "W_QK_F", "W_QK_2", "W_QK_T_21", "W_V_2", "W_V_F", "W_V_21", "W_C_2", "W_C_F", "W_C_21",
-    "w_2", "c_2", "v_2", "B_X", "B_z", "r_X", "B_phi", "L_sigma", "C_N",
+    "W_QK_F", "W_QK_2", "W_QK_T_21", "W_QK_11",
+    "W_V_2", "W_V_F", "W_V_21", "W_C_2", "W_C_F", "W_C_21",
+    "w_2", "c_2", "v_2", "v_1", "B_X", "B_z", "r_X", "B_phi", "L_sigma", "C_N",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from capax.cli.speaking.shared_options import (
     TokenWidth,
 )
 from capax.cli.theory import bound_options as options
+from capax.cli.theory.bound_compare import show_compare
 from capax.cli.theory.bound_table import render
 from capax.errors import require
 
@@ -48,6 +49,7 @@ def bound(
     prior_size: PriorSize = 0,
     explain: options.ExplainFlag = False,
     latex: options.LatexFlag = False,
+    compare: options.CompareFlag = False,
     plot: options.PlotFile = None,
     curve: options.OwnCurves = None,
     waterfall: options.WaterfallFile = None,
@@ -66,6 +68,8 @@ def bound(
     that states its task needs none, because fresh rows are drawn from the task.
 
     Without either, --plot compares all arguments on AND of 3 bits. --curve adds a curve of yours.
+    --compare sets the bounds of other papers beside ours, each with its source, its assumptions
+    and its status.
 
     Example: `capax bound --norms W_QK=2,v=1 -T 1000 -m 100000 --margin 0.5`
 
@@ -73,6 +77,15 @@ def bound(
     """
     require(T is None or T >= 1, "T", "a context length >= 1", T)
     require(not curve or plot is not None, "--curve", "--plot, where it is drawn", "none")
+    if compare:
+        require(model is None, "--compare", "--norms, or nothing", str(model))
+        require(not curve, "--curve", "a command without --compare", curve)
+        require(waterfall is None, "--waterfall", "a command without --compare", str(waterfall))
+        show_compare(
+            norms, T or DEFAULT_T, m, d, k, layers,
+            {"margin": margin, "delta": delta, "target": target}, plot, dark, json,
+        )  # fmt: skip
+        return
     if model is None and norms is None and (plot or waterfall):
         _only_pictures(plot, waterfall, curve or [], T or DEFAULT_T, m, target, delta, dark, json)
         return

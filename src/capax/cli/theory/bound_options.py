@@ -44,6 +44,13 @@ ExplainFlag = Annotated[
     bool, typer.Option("--explain", help="The formula with its numbers, term by term.")
 ]
 LatexFlag = Annotated[bool, typer.Option("--latex", help="The same in LaTeX.")]
+CompareFlag = Annotated[
+    bool,
+    typer.Option(
+        "--compare",
+        help="The field's bounds side by side, from --norms W_QK=..,v=.. or for AND of 3 bits.",
+    ),
+]
 PlotFile = Annotated[Path | None, typer.Option(help="Draw samples needed against T to this file.")]
 OwnCurves = Annotated[
     list[Path] | None,
