@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ import psutil
 import pytest
 
 from capax.errors import InputError
-from capax.learners import fit_clock
+from capax.learners import fit_clock, isolation
+from capax.learners import time_limit as time_limits
 from capax.learners.fit_clock import FitClock
 from capax.learners.fitting import attempt
 from capax.learners.isolation import Isolated
@@ -103,7 +105,7 @@ class Told:
         return nullcontext()
 
     def cpu_times(self):
-        return SimpleNamespace(user=self.used, system=0.0)
+        return SimpleNamespace(user=0.75 * self.used, system=0.25 * self.used)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,56 @@ def test_which_seconds_count(monkeypatch, platform, seen, counts):
     monkeypatch.setattr(fit_clock.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(fit_clock.sys, "platform", platform)
     assert FitClock(1).look() == pytest.approx(counts)
+
+
+@pytest.mark.parametrize(("resident", "ended"), [(50, False), (51, True)])
+def test_a_workshop_that_keeps_half_of_its_memory_is_replaced(monkeypatch, resident, ended):
+    workshop, closed = Isolated("mine.py:fit", seconds=1.0, memory_bytes=100), []
+    head = {"shape": [1, 2], "reason": "", "diverged": False, "seconds": 0.25}
+    monkeypatch.setattr(workshop, "_ask", lambda *_: None)
+    monkeypatch.setattr(workshop, "_answer", lambda: (head, b"\x01\x00"))
+    monkeypatch.setattr(workshop, "_resident", lambda: resident)
+    monkeypatch.setattr(workshop, "close", lambda: closed.append(True))
+    made = workshop.attempt(Setting(T=3), X, y, X, 1)
+    assert made.answers.tolist() == [[True, False]] and made.seconds == 0.25
+    assert bool(closed) == ended
+
+
+@pytest.mark.parametrize(
+    ("took", "resident", "reason"),
+    [(3.0, 100, None), (3.1, 100, "time limit of 3 s for one fit"), (3.0, 101, "memory limit")],
+)
+def test_limits_are_passed_by_more_than_them(monkeypatch, took, resident, reason):
+    workshop = Isolated("mine.py:fit", seconds=3.0, memory_bytes=100)
+    pipe = Path(os.devnull).open("rb")  # noqa: SIM115
+    workshop._process = SimpleNamespace(pid=1, stdout=pipe)
+    ready = iter([([],), ([1],)])  # one glance, then the answer
+    monkeypatch.setattr(isolation.select, "select", lambda *_: next(ready))
+    monkeypatch.setattr(isolation, "FitClock", lambda _: SimpleNamespace(look=lambda: took))
+    monkeypatch.setattr(workshop, "_resident", lambda: resident)
+    ends = nullcontext() if reason is None else pytest.raises(isolation._Overrun, match=reason)
+    with pipe, ends:
+        workshop._wait(3.0, "for one fit")
+
+
+def test_an_alarm_in_this_process_ticks_and_asks(monkeypatch):
+    """Every 0.2 s, or at the limit where that comes first; what `check` raises ends the block."""
+    set_to, real = [], time_limits.signal.setitimer
+    monkeypatch.setattr(
+        time_limits.signal, "setitimer", lambda *a: (set_to.append(a[1:]), real(*a))[1]
+    )
+    for seconds, first in ((0.05, 0.05), (60.0, 0.2)):
+        with time_limits.time_limit(seconds):
+            pass
+        assert set_to[-2:] == [(first, 0.2), (0,)]
+
+    def stop():
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError), time_limits.time_limit(60.0, stop):
+        time.sleep(5.0)  # the first tick comes before
+    with pytest.raises(TimeoutError, match=r"time limit of 0.01 s"), time_limits.time_limit(0.01):
+        time.sleep(5.0)
 
 
 def test_limits_are_kept_and_the_next_fit_gets_a_new_process():

@@ -1,17 +1,22 @@
 """Finding the user's learner, and telling its mistakes by its own line."""
 
+import random
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from capax.errors import InputError
-from capax.learners.adapters import fit_of, made_by
+from capax.learners.adapters import fit_of, made_by, seed_everything, takes_data
 from capax.learners.fitting import attempt
 from capax.learners.names import entry_of, known_names
 from capax.learners.references import load, source_digest
 from capax.learners.setting import Setting
+from capax.learners.zoo.scikit import lasso
 
 BAD = Path(__file__).parent / "bad_learners.py"
+X, y = np.zeros((4, 3), np.uint8), np.zeros(4, np.uint8)
 
 
 def test_a_file_and_a_dotted_name_are_found():
@@ -61,6 +66,11 @@ def test_names_are_known_and_misspelt_ones_corrected():
     assert entry_of("mlp").in_lanes
     assert entry_of("mlp").tuned
     assert not entry_of("tree").in_lanes
+    assert entry_of("tree").reference.endswith(":tree") and entry_of("tree").name == "tree"
+
+    def fit(X, y): ...
+
+    assert (entry_of(fit, "mine").name, entry_of(fit).name) == ("mine", "fit")
     with pytest.raises(InputError, match="did you mean 'forest'"):
         entry_of("forrest")
 
@@ -75,14 +85,76 @@ def test_factories_get_what_they_ask_for():
         made_by(lambda T, width: None, setting, 5)
 
 
+def test_settings_reach_the_learner_that_knows_them():
+    def narrow(X, y, depth=1):
+        return lambda inputs: [depth] * len(inputs)
+
+    def wide(X, y, **settings):
+        return lambda inputs: [settings["depth"]] * len(inputs)
+
+    for learner in (narrow, wide):
+        fit = fit_of(learner, Setting(T=3, options={"depth": 7}))
+        assert fit(X, y, key=0)(X) == [7] * 4
+    with pytest.raises(InputError, match="width: unknown setting of the learner; known: X, y, d"):
+        fit_of(narrow, Setting(T=3, options={"width": 7}))
+    with pytest.raises(InputError, match="an object takes no settings"):
+        fit_of(7, Setting(T=3, options={"width": 7}))
+
+
+def test_only_two_parameters_of_their_own_are_data():
+    assert takes_data(lambda X, y: None) and takes_data(lambda X, y, *, key: None)
+    assert not takes_data(lambda length: None) and not takes_data(lambda a, b, c: None)
+    assert not takes_data(lambda T, key: None) and not takes_data(lambda a, function: None)
+
+
+def test_every_key_is_another_seed():
+    """Global generators, and the random state of an estimator that has none."""
+
+    class Estimator:
+        def get_params(self):
+            return {"random_state": None}
+
+        def set_params(self, random_state):
+            states.append(random_state)
+
+        def fit(self, X, y): ...
+
+        def predict(self, inputs): ...
+
+    states, drawn, keys = [], set(), [3, 5, 7, 2**31 + 9, 2**33 + 1]
+    for key in keys:
+        seed_everything(key)
+        drawn.add((np.random.random(), random.random()))  # noqa: NPY002
+        fit_of(Estimator, Setting(T=3))(X, y, key=key)
+    assert len({first for first, _ in drawn}) == len({second for _, second in drawn}) == 5
+    assert states == [key % 2**31 for key in keys]
+
+
+def test_a_fit_that_fails_took_its_time():
+    for reason in (RuntimeError("no"), InputError("no")):
+
+        def fit(X, y, *, key, reason=reason):
+            time.sleep(0.01)
+            raise reason
+
+        assert attempt(fit, X, y, X, 0).seconds >= 0.01
+
+
+def test_few_examples_of_a_label_need_no_cross_validation():
+    pytest.importorskip("sklearn", reason="the learner is scikit-learn's")
+    bits = np.random.default_rng(0).integers(0, 2, (12, 4)).astype(np.uint8)
+    few = np.zeros(12, np.uint8)
+    few[:3], bits[:3, 0], bits[3:, 0] = 1, 1, 0
+    for label in (few, np.zeros(12, np.uint8), np.ones(12, np.uint8), 1 - few):
+        predict = fit_of(lasso, Setting(T=4))(bits, label, key=0)
+        assert list(predict(bits)) == list(label)
+
+
 def test_objects_that_cannot_be_fitted_are_refused():
     with pytest.raises(InputError, match="wanted something that can be fitted, got 7"):
         fit_of(7, Setting(T=3))
 
 
 def test_the_users_line_is_in_the_reason():
-    import numpy as np
-
-    X, y = np.zeros((4, 3), np.uint8), np.zeros(4, np.uint8)
     made = attempt(fit_of(load(f"{BAD}:raises"), Setting(T=3)), X, y, X, 0)
     assert made.reason == "bad_learners.py, line 16: KeyError: 'missing'"

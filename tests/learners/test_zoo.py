@@ -1,13 +1,16 @@
 """The zoo against PyTorch with the same weights, against recurrences, and in the engine."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from capax.data.task import TaskSpec, draw_task
+from capax.errors import InputError
+from capax.learners.factories import FromFactory, remember
 from capax.learners.names import entry_of
-from capax.learners.zoo.cnn import conv1d
+from capax.learners.zoo.cnn import CNN, conv1d
 from capax.learners.zoo.gru import gru_last
 from capax.learners.zoo.linear_attention import LinearAttention, feature
 from capax.learners.zoo.lstm import lstm_last
@@ -93,6 +96,61 @@ def test_the_closed_form_of_the_last_state_is_the_recurrence():
         state = np.exp(step[:, t, :, None] * A) * state + drive[:, t]
     ours = jax.jit(last_state)(step, drive, A)
     np.testing.assert_allclose(ours, state, atol=1e-10)
+
+
+def test_arrays_start_at_their_stated_sizes():
+    """1/sqrt(fan-in) where that is customary, PyTorch's variance 1/(3 n) for recurrent weights,
+    `init_scale` for the rest; the steps of the state-space layer at 1/T."""
+    small = {"d": 9, "mlp_width": 7}
+    sizes = {
+        ("mixer", "V_1"): 1 / 5, ("mixer", "V_2"): 1 / 4, ("mixer", "U_1"): 1 / 3,
+        ("mixer", "U_2"): 1 / 6, ("mixer", "W_O"): 0.02, ("cnn", "W_1"): 27**-0.5,
+        ("cnn", "W_2"): 63**-0.5, ("cnn", "embed"): 0.02, ("lstm", "W_x"): 1 / 6,
+        ("lstm", "W_h"): 1 / 6, ("lstm", "W_O"): 0.02, ("gru", "W_x"): 1 / 6,
+        ("gru", "W_h"): 1 / 6, ("gru", "W_O"): 0.02, ("ssm", "W_B"): 1 / 3,
+        ("ssm", "W_D"): 0.02,
+    }  # fmt: skip
+    own = {
+        "mixer": {"position_width": 16, "channel_width": 36}, "cnn": {"channels": 21, "kernel": 3},
+        "lstm": {"hidden": 12}, "gru": {"hidden": 12}, "ssm": {"states": 2},
+    }  # fmt: skip
+    for (name, array), size in sizes.items():
+        spec = entry_of(name).spec(T=25, **small, **own[name])
+        assert spec.deviation(array) == pytest.approx(size, rel=1e-12), (name, array)
+    spec = entry_of("ssm").spec(T=25, **small, states=3)
+    params = spec.init(jax.random.key(0))
+    np.testing.assert_allclose(np.logaddexp(0, np.asarray(params["b_D"])), 1 / 25, rtol=1e-6)
+    np.testing.assert_allclose(np.exp(params["log_A"][4]), [1, 2, 3], rtol=1e-6)
+    params = entry_of("mlp").spec(T=400, width=64).init(jax.random.key(0))
+    for array, size in {"W_1": 1 / 20, "W_2": 1 / 8, "w": 1 / 8}.items():
+        assert np.std(params[array]) == pytest.approx(size, rel=0.25 if array == "w" else 0.05)
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="kernel: wanted an odd number, got 4"):
+        CNN(T=5, kernel=4)
+    with pytest.raises(InputError, match="heads: wanted a divisor of d = 6, got 4"):
+        LinearAttention(T=5, d=6, heads=4)
+
+
+def test_the_memory_of_an_example_counts_everything_it_computes():
+    """A plan for lanes: too little would end in an allocation that fails."""
+    assert entry_of("mlp").spec(T=11, width=13).floats_per_example == 2 * 11 + 8 * 13
+
+    class Doubled(eqx.Module):
+        w: jax.Array
+
+        def __call__(self, x):
+            return jnp.sum(jnp.tanh(x) * self.w)
+
+    token = remember(lambda T, key: Doubled(jnp.ones(T, jnp.float32)), "doubled")
+    found = FromFactory(T=9, architecture=token).floats_per_example
+    assert found >= 2 * (2 * 9 + 1) + 4 * 9  # tanh, product and sum, kept for both passes
+
+
+def test_features_of_linear_attention_are_positive():
+    x = jnp.asarray([-5.0, -1.0, 0.0, 2.0])
+    np.testing.assert_allclose(feature(x), [np.exp(-5), np.exp(-1), 1.0, 3.0], rtol=1e-12)
 
 
 def test_linear_attention_is_its_definition_example_by_example():
