@@ -14,8 +14,11 @@ from tampering import arrays_of, with_arrays
 
 import capax
 from capax.attention import ClsScalar
+from capax.boolean import parse
 from capax.compiler.proof.float32 import (
     EXP32,
+    _range,
+    _swayed,
     exponent_error,
     float32_margin,
     float32_tables,
@@ -194,3 +197,28 @@ def test_the_error_of_an_exponent_holds_where_it_is_attained():
     subtraction = exponent_error(float(x)) - exponent_error(0.0)
     assert lost <= Fraction(subtraction) <= 1 + 2 * Fraction(UNIT32)
     assert -math.log1p(-EXP32) <= exponent_error(0.0) <= EXP32 * 1.0001
+
+
+def test_a_factor_near_one_moves_the_ends_outward():
+    """[low, high] times any sigma in [1/(1 + sway), 1/(1 - sway)], against exact fractions."""
+    rng = np.random.default_rng(0)
+    low, high = np.sort(rng.normal(size=(2, 200)), axis=0)
+    sway = 2.0**-20 / 3
+    below, above = _swayed(low, high, sway)
+    for a, b, x, y in zip(low, high, below, above, strict=True):
+        factors = [1 / (1 + Fraction(sway)), 1 / (1 - Fraction(sway))]
+        assert Fraction(float(x)) <= min(Fraction(float(a)) * f for f in factors)
+        assert Fraction(float(y)) >= max(Fraction(float(b)) * f for f in factors)
+    np.testing.assert_allclose(below, low, rtol=3e-6)
+    np.testing.assert_allclose(above, high, rtol=3e-6)
+
+
+@pytest.mark.parametrize("b_2", [0.1, -0.7, 1e-42])
+def test_a_network_without_active_units_gives_its_rounded_bias(b_2):
+    """Every hidden unit is dead: the float32 output is float32(b_2), or 0 where it is flushed."""
+    made = capax.compile("x0 ^ x1", 3)
+    model = with_arrays(made.model, {"w_2": 0 * np.asarray(made.model.w_2), "b_2": np.asarray(b_2)})
+    tables = head_tables(model)
+    low, high = _range(model, tables, parse("x0 ^ x1", 3))
+    for output in (float(np.float32(b_2)), 0.0 if abs(b_2) < 2.0**-126 else b_2):
+        assert (low <= output).all() and (output <= high).all()

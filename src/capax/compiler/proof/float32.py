@@ -106,10 +106,10 @@ def float32_tables(model: Model, tables: HeadTables) -> tuple[HeadTables, float]
     relative = gamma(width + 4, UNIT32) + gamma(busy + 6, UNIT32)
     flushed = value_underflow(model, tables)
     shaken = HeadTables(
-        tables.logits.widened((scores[0] + exponent) * UP),
-        tables.values.widened((relative * size + flushed.tokens) * UP),
-        tables.cls_logit.widened((scores[1] + exponent) * UP),
-        tables.cls_value.widened((relative * cls_size + flushed.cls) * UP),
+        tables.logits.widened(scores[0] + exponent),
+        tables.values.widened(relative * size + flushed.tokens),
+        tables.cls_logit.widened(scores[1] + exponent),
+        tables.cls_value.widened(relative * cls_size + flushed.cls),
     )
     return shaken, gamma(tables.T + 6, UNIT32)
 
