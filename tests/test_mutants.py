@@ -1,5 +1,6 @@
 """The harness that plants faults: each operator plants its fault, and a fault is noticed."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "benchmarks"))
+BENCHMARKS = ROOT / "benchmarks"
+sys.path.append(str(BENCHMARKS))
 
 from mutation_operators import mutants  # noqa: E402
 
@@ -69,6 +71,37 @@ def test_offsets_count_characters_not_bytes():
     assert "ε = 'γ' if ok else None; x = (α)\n" in {
         m.applied(source) for m in mutants("a.py", source)
     }
+
+
+def loaded(path, name):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_fault_in_the_description_code_is_noticed(tmp_path):
+    """A sample of the real thing, in this process: faults in the prior of the Occam bound meet the
+    two tests that hold its code lengths against a calculation by hand and against Kraft."""
+    path = "src/capax/decompile/bounds/description.py"
+    source = (ROOT / path).read_text()
+    tests = loaded(ROOT / "tests/decompile/test_search_and_code.py", "tests_of_description")
+    known = {
+        entry["key"] for entry in json.loads((BENCHMARKS / "harmless_mutants.json").read_text())
+    }
+    survived = []
+    for number, mutant in enumerate(mutants(path, source)):
+        planted = tmp_path / f"planted_{number}.py"
+        planted.write_text(mutant.applied(source))
+        try:
+            tests.description_bits = loaded(planted, planted.stem).description_bits
+            tests.test_code_lengths_by_hand()
+            tests.test_the_code_obeys_krafts_inequality_on_all_functions(2)
+        except Exception:
+            continue
+        survived.append(mutant)
+    assert number > 50
+    assert [mutant.name for mutant in survived if mutant.key not in known] == []
 
 
 def test_a_fault_is_noticed_and_harmless_ones_survive(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.boolean import conjunction, disjunction, from_table, majority, parity, parse, survivors
-from capax.boolean.best_possible.best_learner import best_learner
+from capax.boolean.best_possible.best_learner import best_learner, chances, version_space_sizes
 from capax.boolean.best_possible.disagreement import (
     disagreement,
     expected_wrong_survivors,
@@ -204,6 +204,10 @@ def test_expected_samples_until_one_left_against_simulation():
     assert found.upper - found.lower < 2.5
 
 
+def noisy(f, T):
+    return chances(f, T, 0.5, first=1, last=9, draws=2, noise=0.1, key=KEY)
+
+
 @pytest.mark.parametrize(
     ("T", "p", "m", "draws", "expected"),
     [
@@ -244,6 +248,47 @@ def test_what_a_cut_count_leaves_out_grows_with_the_guesses():
     whole = best_learner(AND3, 11, 0, 0.5, draws=2, limit=166, guesses=3, key=KEY)
     assert whole.identification == pytest.approx(3 / 165) and whole.truncation == 0
     assert (whole.one_left, whole.identification_error, whole.draws) == (0, 0, 2)
+
+
+def test_standard_errors_are_those_of_means():
+    """Deviation over the root of the number of draws, from the same simulated samples."""
+    asked = {"draws": 60, "key": KEY}
+    found = best_learner(MAJ3, 9, 6, 0.5, **asked)
+    sizes = version_space_sizes(MAJ3, 9, 0.5, first=6, last=6, limit=50, **asked)[:, 0]
+    assert found.identification_error == pytest.approx(np.std(1 / sizes) / math.sqrt(60))
+    assert found.one_left_error == pytest.approx(np.std(sizes == 1) / math.sqrt(60))
+    narrow, wide = (
+        expected_samples_until_one_left(AND3, 11, 0.6, draws=draws, key=KEY).standard_error
+        for draws in (900, 100)
+    )
+    assert wide / narrow == pytest.approx(3, rel=0.4)
+
+
+def test_samples_of_an_and_begin_with_all_placements():
+    """What is left alive is decided by the first examples alone, not by the next one."""
+    sizes = version_space_sizes(AND3, 11, 0.8, first=0, last=2, draws=40, limit=1000, key=KEY)
+    assert (sizes[:, 0] == 165).all() and (sizes[:, 1] < 165).any()
+
+
+def test_neighbouring_supports_are_counted_among_neighbours():
+    """T = 40: 9880 placements of three bits, 38 of them side by side."""
+    asked = {"first": 0, "last": 3, "draws": 3, "limit": 100, "key": KEY}
+    sizes = version_space_sizes(MAJ3, 40, 0.5, supports="contiguous", **asked)
+    assert (sizes[:, 0] == 38).all() and (np.diff(sizes) <= 0).all() and (sizes >= 1).all()
+
+
+def test_fano_counts_the_entropy_of_labels_of_any_value():
+    """Labels 0, 1/2, 1 with chances 1/4, 1/2, 1/4 carry 1.5 bits."""
+    mean = from_table([0.0, 0.5, 0.5, 1.0], (0, 1))
+    placements = math.log2(math.comb(99, 2))
+    assert fano(mean, 99, 0.1, 0.5) == pytest.approx((0.9 * placements - 1) / 1.5)
+
+    def entropy(q):
+        return -q * math.log2(q) - (1 - q) * math.log2(1 - q)
+
+    flipped = entropy(1 / 8 * 0.9 + 7 / 8 * 0.1) - entropy(0.1)
+    needed = (0.9 * math.log2(math.comb(99, 3)) - 1) / flipped
+    assert fano(AND3, 99, 0.1, 0.5, noise=0.1) == pytest.approx(needed)
 
 
 def test_best_learner_of_parity_and_majority():
@@ -320,6 +365,9 @@ def test_expected_consistent_juntas_against_enumeration(formula, p):
         (lambda: best_learner(AND3, 9, 4, 0.5, guesses=0, key=KEY), InputError, "guesses"),
         (lambda: best_learner(AND3, 9, 4, 0.5, draws=1, key=KEY), InputError, "draws"),
         (lambda: best_learner(AND3, 2, 4, 0.5, key=KEY), InputError, "T"),
+        (lambda: noisy(AND3, 2), InputError, "T"),
+        (lambda: noisy(AND3, 200), InfeasibleError, "times 9 examples are too many to list"),
+        (lambda: best_learner(XOR3, 10**6, 30, 0.5, key=KEY), InfeasibleError, "too large to draw"),
         (
             lambda: expected_wrong_survivors(parse("x0&(x1|x2|x3|x4|x5|x6)"), 9, 4, 0.5),
             InfeasibleError,

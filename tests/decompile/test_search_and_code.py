@@ -12,6 +12,7 @@ from capax.decompile.bounds.description import description_bits
 from capax.decompile.bounds.formula_routes import FRESH_SHARE, FormulaCounts, formula_bound
 from capax.decompile.reading.influence import find_candidates
 from capax.decompile.reading.oracle import oracle
+from capax.errors import InputError
 
 
 @pytest.mark.parametrize("p", [0.5, 0.3])
@@ -81,7 +82,14 @@ def test_code_lengths_by_hand():
         "thr2(x1, x2, x3, x4)": 1 + 5 + math.log2(126) + 4 + 3,
         "x1 & x2 & ~x3 & ~x4 & x5": 1 + 5 + math.log2(126) + 4 + 5,
         "x1 & (x2 | x3)": 1 + 3 + math.log2(84) + 8,
+        "x1 & x2 | ~x1 & x3": 1 + 3 + math.log2(84) + 8,
+        "~(x1 ^ x4 ^ x7)": 1 + 3 + math.log2(84) + 4,
+        "x1 | x2 | x3 | x4 | x5": 1 + 5 + math.log2(126) + 4,
+        "~(x1 & x2 & x3 & x4 & x5)": 1 + 5 + math.log2(126) + 4,
+        "~thr2(x1, x2, x3, x4, x5)": 1 + 5 + math.log2(126) + 4 + 3,
         "1": 1 + 1 + math.log2(9) + 2,
     }
     for text, bits in lengths.items():
         assert description_bits(parse(text, T), T) == pytest.approx(bits, abs=1e-12), text
+    with pytest.raises(InputError, match="function: wanted a Boolean function"):
+        description_bits(SparseFunction((0, 1), np.array([0, 0.5, 0.5, 1.0]), T), T)

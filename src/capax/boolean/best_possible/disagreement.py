@@ -106,7 +106,7 @@ def log_expected_wrong_survivors(
     """ln E[W_m]; -inf when there is no rival. With noise the bound of `Rivals.log_survivors`."""
     require(m >= 0, "m", "a number of examples >= 0", m)
     terms = [kind.log_survivors(m, noise) for kind in rivals(f, T, p)]
-    return float(logsumexp(terms)) if terms and max(terms) > -math.inf else -math.inf
+    return float(logsumexp(terms)) if terms else -math.inf
 
 
 def union_sample_size(

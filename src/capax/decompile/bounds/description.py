@@ -19,7 +19,8 @@ from capax.capacity.certificates.occam import elias_gamma_bits
 from capax.decompile.reading.formula import unate_flips
 from capax.errors import require
 
-NAME, SIGN = 3.0, 1.0
+NAMED = 4.0
+"""Bits for the name of a family and for the sign of the whole."""
 
 
 def description_bits(f: SparseFunction, T: int) -> float:
@@ -33,12 +34,10 @@ def description_bits(f: SparseFunction, T: int) -> float:
 
 def _family_bits(f: SparseFunction) -> float:
     """Bits for family, signs and threshold; infinite where no family fits."""
-    if f.s == 0:
-        return NAME + SIGN
     rows = np.arange(f.table.size)
     odd = np.bitwise_count(rows) % 2
     if (f.table == odd).all() or (f.table == 1 - odd).all():
-        return NAME + SIGN
+        return NAMED  # a parity, or a constant: the parity of no bits
     return min(_threshold_bits(f), _threshold_bits(_negated(f)))
 
 
@@ -51,7 +50,7 @@ def _threshold_bits(f: SparseFunction) -> float:
         return math.inf
     least = int(np.argmax(turned.symmetric_values()))
     plain = least in (1, f.s, f.s // 2 + 1)
-    bits = NAME + SIGN + (0 if plain else math.ceil(math.log2(f.s + 1)))
+    bits = NAMED + (0 if plain else math.ceil(math.log2(f.s + 1)))
     return bits + (f.s if flips else 0)
 
 
