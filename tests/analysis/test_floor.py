@@ -203,12 +203,21 @@ def test_noise_that_hardly_flips_is_no_noise():
     assert np.all(loud[3:] < quiet[3:] - 0.1)
 
 
+def checked_supports(supports):
+    """Tests check types before the class does; users do not."""
+    made = Protocol()
+    object.__setattr__(made, "supports", supports)
+    made.__post_init__()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda: Protocol(guesses=0), InputError, "guesses"),
         (lambda: Protocol(noise=0.5), InputError, "noise"),
         (lambda: Protocol(accuracy=0.0), InputError, "accuracy"),
+        (lambda: Protocol(accuracy=1.01), InputError, "accuracy"),
+        (lambda: checked_supports("neighbours"), InputError, "supports: wanted random, contig"),
         (
             lambda: chances(
                 parse("and3"), 10**7, B, first=1, last=9, draws=2, supports="contiguous", key=KEY

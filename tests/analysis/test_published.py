@@ -206,6 +206,7 @@ def test_tables_for_a_spreadsheet_and_for_a_paper():
     assert head.split(",")[:6] == ["curve", "T", "m_star", "low", "high", "status"]
     assert first.split(",")[1:8] == ["100", "56", "51", "70", "closed", "24", "True"]
     assert second.split(",")[1:] == ["200", "", "51", "", "> 150", "", "", "", "400"]
+    assert as_csv([{**curve, "name": ""}]).splitlines()[1].startswith("s,100,")
     text = as_latex([curve, {**curve, "name": "two"}])
     assert text.count(r"\\") == 5 and r"{50 \% \& more} & 100 & 56 & 51--70 & 24 & 400" in text
     assert "200 & -- & $>$ 150 & -- & 400" in text and "% two: Too few T." in text

@@ -86,6 +86,9 @@ def test_what_is_refused(folder, tmp_path):
         add_reference(half, "half", folder=tmp_path)
     with pytest.raises(InputError, match="name: wanted letters"):
         add_reference(half, "../half", folder=tmp_path)
+    for name, where in (("published", {"folder": tmp_path}), ("paper", {})):
+        with pytest.raises(InputError, match="a name that no reference of the package has"):
+            add_reference(half, name, **where)
     with pytest.raises(InputError, match="did you mean 'paper'"):
         reference("papr", folder)
     assert references(tmp_path / "nowhere") == ()

@@ -1,6 +1,7 @@
 """Laws: recovered where they hold, told apart where the trials allow it, refuted otherwise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.stats import chi2
 
 from capax.analysis.laws import INFLATION, LAWS, Fit, Parameter, _search, fit_law, rising
 from capax.analysis.positions import _prior_of_lone_curve, _prior_of_steepness, positions
-from capax.analysis.scaling import fit_scaling, judge, standing, verdict
+from capax.analysis.scaling import fit_scaling, judge, none_fits, standing, verdict
 from capax.errors import InputError
 from capax.sweep.counts import Counts
 from capax.sweep.simulated import SimulatedSpec
@@ -305,6 +306,38 @@ def test_a_constant_does_not_outlive_the_laws_that_hold_it():
     said = verdict(fits, *judge(fits, (10, 1000))[:2], by_name=True)
     assert "no growth, growth like log T and linear growth are ruled out" in said
     assert standing(made_up(constant=0.06, log=0.3, linear=0.03)) == ["constant", "log"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "by_name"),
+    [(-0.3, 0.3, True), (None, 0.3, False), (-0.3, None, False), (-0.5, 0.3, False),
+     (-0.3, 0.5, False), (0.1, 0.3, False)],
+)  # fmt: skip
+def test_a_growth_is_called_by_its_name_where_the_exponents_interval_is_near(low, high, by_name):
+    """log growth is left alone: its name takes an interval within 0.4 of c = 0 that holds 0."""
+    fits = made_up(constant=0.01, log=0.3, linear=0.01)
+    c = Parameter("c", 0.0, low, high)
+    fits["power"] = replace(fits["power"], parameters=(*fits["power"].parameters[:2], c))
+    assert judge(fits, (10, 1000)) == ("settled", "log", by_name)
+
+
+def test_no_law_is_refuted_by_a_fit_that_has_no_test():
+    """Three T and three parameters: no degree of freedom is left to refute the power law."""
+    fits = {law: replace(fit, p_fit=1e-9) for law, fit in made_up(log=0.3).items()}
+    assert none_fits(fits) and judge(fits, (10, 1000)) == ("none fits", None, False)
+    fits["power"] = replace(fits["power"], p_fit=None)
+    assert not none_fits(fits)
+
+
+@pytest.mark.parametrize(
+    ("slope", "steady"), [(0.0, True), (3.0, True), (9.0, False), (-9.0, False)]
+)
+def test_a_constant_is_settled_where_no_accepted_law_moves_by_a_quarter(slope, steady):
+    """From T = 10 to 1000 the law 100 + b ln T moves by 4.6 b, upwards or downwards."""
+    fits = made_up(constant=0.3, log=0.3, linear=0.3)
+    one = np.ones(1)
+    fits["log"] = replace(fits["log"], accepted=(100 * one, slope * one, one))
+    assert judge(fits, (10, 1000))[1] == ("constant" if steady else None)
 
 
 def test_the_prior_of_the_steepness_is_a_density():

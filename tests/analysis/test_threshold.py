@@ -9,11 +9,13 @@ import pytest
 from capax.analysis.frames import curves_frame, export, runs_frame, trials_frame
 from capax.analysis.summary import answer, summarise
 from capax.analysis.threshold import threshold_of, threshold_panel, thresholds
+from capax.analysis.threshold_curves import threshold_panels
 from capax.errors import InputError
 from capax.sweep.counts import Counts
 from capax.sweep.curve import CurveGrid, estimate
+from capax.sweep.known_families import family_of
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
@@ -125,6 +127,16 @@ def test_frames_hold_every_run(store):
     assert (solved == trials.set_index("trial_id")["solved"].loc[solved.index]).all()
     assert {"run_id", "step", "validation_accuracy"} <= set(curves.columns)
     assert len(curves) == len(runs)  # one evaluation each
+
+
+def test_a_panel_counts_from_its_first_finished_trial_on(tmp_path):
+    experiment = build_experiment(FIELDS)
+    panel = experiment.panels[1]
+    with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as opened:
+        assert threshold_panels(opened) == ()
+        trial = family_of(panel).trial(panel, 10, 13, 0)
+        opened.add(next(iter(SimulatedLearner()(iter([trial])))))
+        assert [found.name for found in threshold_panels(opened)] == ["threshold"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
