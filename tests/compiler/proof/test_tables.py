@@ -1,5 +1,8 @@
 """Tables of a head against the tokens themselves: each encoding, each bit, and the forward pass."""
 
+import math
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 from forward_pass import outputs
 from naive_head import all_inputs
 
+import capax
 from capax.attention import (
     BagOfVectors,
     ClsScalar,
@@ -15,8 +19,14 @@ from capax.attention import (
     OrthonormalBag,
     TrainablePositions,
 )
+from capax.attention.normalizers import Hardmax, Softmax
+from capax.compiler.proof.certificate import error_from_range, proven_error
+from capax.compiler.proof.claims import at_least, at_most, is_number
 from capax.compiler.proof.enclosed import exactly
-from capax.compiler.proof.tables import head_tables, readout_output, token_images
+from capax.compiler.proof.output_range import output_range, scalar_direction
+from capax.compiler.proof.sample_size import _longest_image
+from capax.compiler.proof.tables import HeadTables, head_tables, readout_output, token_images
+from capax.errors import InputError
 
 T, k = 5, 3
 
@@ -53,3 +63,57 @@ def test_tables_give_the_outputs_of_the_network(make):
     model = ClsScalar(code, *weights, scale="sqrt")
     found = readout_output(model, head_tables(model).head(all_inputs(T)))
     np.testing.assert_allclose(found, outputs(model, all_inputs(T)), atol=1e-12)
+
+
+def test_networks_without_a_proof_are_refused():
+    """Tables are those of a plain softmax, ranges those of a linear read-out."""
+    model = capax.compile("x0 & x1", 3).model
+    for norm in (Softmax(temperature=2.0), Hardmax()):
+        with pytest.raises(InputError, match="norm: wanted a softmax of temperature 1"):
+            head_tables(replace(model, norm=norm))
+    bent = replace(model, activation="relu")
+    for call in (lambda: scalar_direction(bent), lambda: readout_output(bent, np.ones((1, 4)))):
+        with pytest.raises(InputError, match="activation: wanted identity"):
+            call()
+
+
+def test_the_longest_image_is_that_of_every_token():
+    """Also of tokens that differ from the last one in a single coordinate."""
+    rng = np.random.default_rng(0)
+    values = np.tile(rng.normal(size=k), (T, 2, 1))
+    values[1, 0, 2], values[3, 1] = 40.0, rng.normal(size=k)
+    W_1 = rng.normal(size=(k, 6))
+    for cls in (np.zeros(k), np.full(k, 90.0)):
+        tables = HeadTables(*(exactly(x) for x in (np.zeros((T, 2)), values, np.zeros(()), cls)))
+        everyone = np.concatenate([values.reshape(-1, k), cls[None]])
+        longest = np.linalg.norm(everyone @ W_1, axis=1).max()
+        assert _longest_image(tables, W_1) == pytest.approx(longest, rel=1e-12)
+
+
+@pytest.mark.parametrize("claimed", [True, math.nan, math.inf, "3", None])
+def test_what_is_no_number_is_refuted(claimed):
+    assert not is_number(claimed)
+    assert at_most("n", claimed, 0.0, 0.5).status == "refuted"
+    assert at_least("n", claimed, 2.0, 3.0).status == "refuted"
+
+
+def test_claims_are_proved_by_the_far_end_and_refuted_by_the_near_one():
+    for claimed, most, least in ((1.0, "refuted", "proved"), (2.5, "unproved", "unproved"),
+                                 (3.0, "proved", "unproved"), (4, "proved", "refuted"),
+                                 (2.0, "unproved", "proved")):  # fmt: skip
+        assert at_most("n", claimed, 2.0, 3.0).status == most
+        assert at_least("n", claimed, 2.0, 3.0).status == least
+
+
+def test_margins_and_errors_are_rounded_outward():
+    """2/3 cannot be a stored margin of twelve digits: it lies below, and the error above."""
+    made = capax.compile("maj(x0, x1, x2)", 5)
+    tables = head_tables(made.model)
+    f = capax.parse("maj(x0, x1, x2)", 5)
+    low, high = output_range(made.model, tables, f.support)
+    error, margin = proven_error(made.model, tables, f)
+    plain = error_from_range(f, low, high, signed=isinstance(made.model, ClsScalar))
+    assert plain[0] <= error <= plain[0] * (1 + 2e-11)
+    assert plain[1] * (1 - 2e-11) <= margin <= plain[1]
+    for stored in (error, margin):
+        assert float(f"{stored:.11e}") == stored
