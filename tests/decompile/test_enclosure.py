@@ -1,5 +1,7 @@
 """Enclosures hold on every input, and would be caught if they were a little too narrow."""
 
+from fractions import Fraction
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,13 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.boolean import parse
+from capax.compiler.proof.enclosed import between
+from capax.decompile.proof import all_inputs as all_inputs_module
 from capax.decompile.proof.all_inputs import on_all_inputs
-from capax.decompile.proof.branching import branch
-from capax.decompile.proof.enclosure import enclose
+from capax.decompile.proof.branching import Leaves, _Cell, branch
+from capax.decompile.proof.enclosure import _product, enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets, extremes
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.relaxation import relaxed
 from capax.decompile.reading.oracle import oracle
+from capax.errors import InputError
 
 
 def cells_of(X, fixed, rows, first, last):
@@ -120,12 +125,54 @@ def test_activations_lie_between_their_lines(name):
     assert np.median((above - below) / (high - low)) < 0.2  # and the lines are near
 
 
+def test_products_of_ends_are_rounded_outward():
+    """[low, high] times r in [least, most], every sign, against exact fractions."""
+    rng = np.random.default_rng(0)
+    low, high = np.sort(rng.normal(size=(2, 400)), axis=0)
+    r = between(rng.uniform(0.3, 0.5, 400), rng.uniform(0.5, 0.9, 400))
+    bottom, top = _product(low, high, r)
+    for i in range(400):
+        ends = [Fraction(float(x)) for x in (r.low[i], r.high[i])]
+        assert Fraction(float(bottom[i])) <= min(Fraction(float(low[i])) * e for e in ends)
+        assert Fraction(float(top[i])) >= max(Fraction(float(high[i])) * e for e in ends)
+
+
+def test_an_activation_without_lines_is_refused():
+    with pytest.raises(InputError, match="activation: wanted identity, relu, gelu, tanh"):
+        relaxed("silu", np.zeros(1), np.ones(1))
+
+
+def test_the_chance_of_a_cell():
+    """Bits 1 and 2 fixed to 1 and 0, at least two of the five others are ones."""
+    chance = 0.3 * 0.7 * (1 - 0.7**5 - 5 * 0.3 * 0.7**4)
+    assert _Cell((1, 2), 0b01, 2, 5).probability(7, 0.3) == pytest.approx(chance)
+    nothing = Leaves(
+        s=1, T=3, rows=np.zeros(1, int), fixed_ones=np.zeros(1, int), fixed=np.zeros(1, int),
+        first=np.zeros(1, int), last=np.full(1, 2), margins=np.array([-1.0]), enclosed=1,
+    )  # fmt: skip
+    assert nothing.proved_ones(0.5) == (None, 0.0) and nothing.proved_share(0.5) == 0.0
+
+
+@pytest.mark.parametrize(("number", "status"), [(-7.0, "refuted"), (7.0, "open"), (None, "open")])
+def test_an_input_refutes_only_where_the_running_model_says_so(number, status, monkeypatch):
+    """The search finds an input at which the tables say 0; the model as run may say otherwise."""
+    model, f = random_transformer(3, T=5), parse("1", 5)
+    model = eqx.tree_at(lambda m: m.b, model, model.b - 9)
+    given = None if number is None else np.array([number])
+    monkeypatch.setattr(all_inputs_module, "_numbers", lambda *_: given)
+    found = on_all_inputs(oracle(model), f, np.random.default_rng(0), p=0.5, cells=8)
+    assert found.status == status
+    assert (found.counterexample is not None) == (status == "refuted")
+    assert found.found_margin < 0
+
+
 def test_branching_covers_all_inputs_and_margins_hold():
     model = random_transformer(8, T=9, scale=1.0)
     X = all_inputs(9)
     z = logits_of(model, X)
     f = parse("x1 & x4", 9)
     leaves = branch(one_query_layer(model), f, most=200)
+    assert leaves.fixed.max() > 1 and len(leaves.margins) > 20  # cells were cut, more than once
     assert leaves.proved_share(0.3) <= 1
     pattern = X[:, 1] + 2 * X[:, 4]
     signed = np.where(pattern == 3, z, -z)

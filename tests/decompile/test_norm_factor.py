@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from capax.compiler.proof.enclosed import exactly
 from capax.decompile.proof.layer_tables import EPSILON
-from capax.decompile.proof.norm_factor import main_directions, norm_factor
+from capax.decompile.proof.norm_factor import Box, main_directions, norm_factor
 
 d = 5
 
@@ -93,3 +93,17 @@ def test_moves_that_overflow_get_the_coordinate_axes(bad):
     moves[0, 0, 0] = bad
     basis = main_directions(moves)
     assert (basis[0] == np.eye(d)).all() and not (basis[1] == np.eye(d)).all()
+
+
+def test_what_lies_across_the_basis_is_counted():
+    """Q is orthonormal up to eta = 1e-9, so p . delta may be eta |p| |delta| although Q^T p and
+    Q^T delta do not meet: 1e-9 * 3 * 10."""
+    zero = np.zeros((1, 2))
+    box = Box(np.eye(2)[None], zero, zero, np.array([[3.0, 0.0]]))
+    across = box.aside(exactly(np.array([[[0.0], [10.0]]])))[0, 0]
+    assert 3e-8 <= across <= 3e-8 * 1.001
+    along = box.aside(exactly(np.array([[[10.0], [0.0]]])))[0, 0]
+    assert 30 * (1 + 1e-9) <= along <= 30 * 1.001
+    assert 9 <= box.spread[0] <= 9 * 1.001
+    wide = Box(np.eye(2)[None], np.array([[2.0, -1.0]]), np.array([[3.0, 4.0]]), zero)
+    assert 4 * 0.999 <= wide.least_square[0] <= 4  # nearest to 0: (2, 0)
