@@ -8,7 +8,8 @@
 Each mutant is one fault (`mutation_operators.py`) in a copy of the sources. The tests of its layer
 that execute its line run first, the quick ones first; a mutant that outlives them meets the rest of
 their test files, which may share a fixture, and with `--whole` all tests of the layer. It is killed
-when a test fails or the tests take five times their usual time, otherwise it survived. Results are
+when a test fails or the tests take five times their usual time, otherwise it survived. To find out
+which tests execute which line takes as long as the tests do; `--by-name` goes without. Results are
 lines of JSON in the folder `--keep`; a second call goes on where the first one ended, also where
 `--minutes` ended it. Harmless survivors stand with their reasons in `harmless_mutants.json`.
 """
@@ -28,9 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from mutation_operators import Mutant, mutants
-from mutation_runs import IMPORTED, Round, begin, mapped, outcome, share_compiled
+from mutation_runs import IMPORTED, Round, begin, mapped, outcome, share_compiled, told
 
 ROOT = Path(__file__).parents[1]
+USUAL = 10.0  # seconds of a test file, where it was not timed
 MODULES = ("capacity", "compiler/proof", "decompile/proof", "decompile/bounds", "analysis",
            "boolean/best_possible", "audit/heads", "cards/measuring", "sweep/storage",
            "learners")  # fmt: skip
@@ -43,7 +45,11 @@ def main() -> int:
     chosen = sample(asked.modules, asked.count, asked.seed)
     results = asked.keep / "results.jsonl"
     known = _known(results)
-    waiting = [m for m in chosen if m.key not in known or (asked.again and _survived(known[m.key]))]
+    harmless = _harmless()
+    for mutant in chosen:  # what was read and found harmless counts as a survivor, unplanted
+        if mutant.key in harmless:
+            known[mutant.key] = {**told(mutant, ""), "by": "read and found harmless"}
+    waiting = [m for m in chosen if m.key not in known or _again(m, known, harmless, asked.again)]
     print(f"{len(chosen)} mutants, {len(chosen) - len(waiting)} known", flush=True)
     if waiting:
         top = Path(tempfile.mkdtemp(prefix="capax-mutants-"))
@@ -52,7 +58,7 @@ def main() -> int:
         finally:
             shutil.rmtree(top, ignore_errors=True)
     done = [known[mutant.key] for mutant in chosen if mutant.key in known]
-    return report(done, _harmless(), asked.share)
+    return report(done, harmless, asked.share)
 
 
 def _run(waiting: list[Mutant], asked: Any, top: Path, results: Path, known: Any) -> None:
@@ -60,12 +66,18 @@ def _run(waiting: list[Mutant], asked: Any, top: Path, results: Path, known: Any
     end = time.time() + 60 * asked.minutes
     context = multiprocessing.get_context("fork")
     with (
-        context.Pool(asked.workers, begin, (copies, asked.warm, asked.longest, end)) as pool,
+        context.Pool(asked.workers, begin, (copies, asked, end)) as pool,
         results.open("a") as file,
     ):
-        maps = _maps(sorted({tests_of(mutant.path) for mutant in waiting}), pool)
+        if asked.by_name:
+            jobs = [(m, list(_rounds_by_name(m, asked.whole))) for m in waiting]
+            jobs.sort(
+                key=lambda job: (job[0].key in known, len(job[1][0][0]))
+            )  # the new, the quick
+        else:
+            maps = _maps(sorted({tests_of(mutant.path) for mutant in waiting}), pool)
+            jobs = [(m, list(_rounds(m, maps[tests_of(m.path)], asked.whole))) for m in waiting]
         share_compiled(top)
-        jobs = [(m, list(_rounds(m, maps[tests_of(m.path)], asked.whole))) for m in waiting]
         for done, said in enumerate(pool.imap_unordered(outcome, jobs, 1), 1):
             if said is None:
                 continue  # the time is over
@@ -73,6 +85,10 @@ def _run(waiting: list[Mutant], asked: Any, top: Path, results: Path, known: Any
             file.write(json.dumps(said) + "\n")
             file.flush()
             print(f"{done}/{len(jobs)} {said['outcome']}: {said['name']}", flush=True)
+
+
+def _again(mutant: Mutant, known: Any, harmless: dict[str, str], again: bool) -> bool:
+    return again and mutant.key not in harmless and _survived(known[mutant.key])
 
 
 def _survived(said: dict[str, Any]) -> bool:
@@ -192,6 +208,19 @@ def _rounds(mutant: Mutant, tests: dict[str, Any], whole: bool) -> Iterator[Roun
             yield _quickest_first(group, seconds), sum(map(seconds.__getitem__, group))
 
 
+def _rounds_by_name(mutant: Mutant, whole: bool) -> Iterator[Round]:
+    """Without a map: test files that name the module, then, if asked for, the rest of the layer."""
+    module = ".".join(Path(mutant.path).with_suffix("").parts[1:])
+    parent, _, own = module.rpartition(".")
+    words = (f"{module} import", f"from {parent} import {own}")
+    files = sorted((ROOT / tests_of(mutant.path)).rglob("test_*.py"))
+    near = [f for f in files if any(word in f.read_text() for word in words)]
+    rest = [f for f in files if f not in near] if whole or not near else []
+    for group in (near, rest):
+        if group:
+            yield [f.relative_to(ROOT).as_posix() for f in group], USUAL * len(group)
+
+
 def _quickest_first(tests: set[str], seconds: dict[str, float]) -> list[str]:
     """File by file, because tests of a file share fixtures: the file with the quickest first."""
     files = defaultdict(list)
@@ -246,6 +275,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--longest", type=float, default=900.0, help="seconds for a test file without a fault"
     )
+    parser.add_argument("--by-name", action="store_true", help="no map: files that name the module")
+    parser.add_argument("--leave-out", nargs="+", default=[], help="tests that fail here anyway")
     parser.add_argument("--minutes", type=float, default=1e6, help="then no mutant is begun")
     parser.add_argument("--again", action="store_true", help="plant known survivors once more")
     parser.add_argument("--warm", nargs="+", default=IMPORTED, help="modules imported beforehand")

@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 TEXT = {"latex", "text", "symbol", "statement", "source", "description", "help", "title", "label",
-        "note", "notes", "words", "message", "reason", "doc", "what", "why", "unit"}  # fmt: skip
+        "note", "notes", "predictor", "words", "message", "reason", "doc", "what", "why",
+        "unit"}  # fmt: skip
 OPTIONS = {"exist_ok", "parents", "missing_ok", "sort_keys", "allow_nan", "indent", "repr",
            "compare", "default_factory", "encoding", "errors", "daemon", "copy",
            "stacklevel"}  # fmt: skip
@@ -132,7 +133,8 @@ def _left_out(parent: ast.AST, child: ast.AST) -> bool:
         return True
     if isinstance(child, ast.FunctionDef):
         returned = "" if child.returns is None else ast.unparse(child.returns)
-        return returned in ("str", "list[str]") or child.name in ("__repr__", "__str__")
+        texts = ("str", "list[str]", "tuple[str, ...]")
+        return returned in texts or child.name in ("__repr__", "__str__")
     if isinstance(child, ast.AnnAssign) and child.value is None:
         return True
     if isinstance(child, ast.keyword):
@@ -206,7 +208,7 @@ def _is_pair(node: ast.AST) -> bool:
         isinstance(node, ast.Tuple)
         and len(node.elts) == 2
         and isinstance(node.ctx, ast.Load)
-        and not any(_is_text(part) for part in node.elts)
+        and not any(_is_text(part) or isinstance(part, ast.Starred) for part in node.elts)
     )
 
 

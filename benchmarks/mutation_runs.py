@@ -36,21 +36,22 @@ START = 30.0  # seconds added for imports and compilation
 
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
 _COPY, _LONGEST, _END = "", 0.0, 0.0
+_LEFT_OUT: tuple[str, ...] = ()
 _SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
 
-def begin(copies: Any, warm: list[str], longest: float, end: float) -> None:
-    """A worker starts: it takes a copy of the repository and imports the libraries `warm`.
+def begin(copies: Any, asked: Any, end: float) -> None:
+    """A worker starts: it takes a copy of the repository and imports the libraries `asked.warm`.
 
-    longest: seconds for the tests of a file without a fault; a file that takes longer is left out.
-    end: the time after which no mutant is begun, and none is judged.
+    asked: the arguments of the command. end: the time after which no mutant is begun or judged.
     """
-    global _COPY, _LONGEST, _END
-    _COPY, _LONGEST, _END = copies.get(), longest, end
+    global _COPY, _LONGEST, _END, _LEFT_OUT
+    _COPY, _LONGEST, _END = copies.get(), asked.longest, end
+    _LEFT_OUT = tuple(asked.leave_out)
     os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
     os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{_COPY}/compiled"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    for name in warm:
+    for name in asked.warm:
         __import__(name)
 
 
@@ -77,8 +78,13 @@ def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any] | None:
     finally:
         file.write_text(original)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return {**told(mutant, killer), "seconds": round(time.perf_counter() - start, 1)}
+
+
+def told(mutant: Mutant, killer: str) -> dict[str, Any]:
+    """What is kept of a mutant; killer: the test that failed, "" where none did."""
     said = {"name": mutant.name, "outcome": "killed" if killer else "survived", "by": killer}
-    return {**said, "seconds": round(time.perf_counter() - start, 1), **asdict(mutant)}
+    return {**said, **asdict(mutant)}
 
 
 def _first_failure(tests: list[str], usual: float) -> str:
@@ -140,10 +146,12 @@ def _read_compiled() -> None:
 
 
 def _run(tests: list[str]) -> str:
+    """Files are named, not tests: pytest cannot find a test by every name that it gives."""
     _read_compiled()
     failures = _Failures()
-    code = pytest.main([*QUIETLY, "-x", *tests], plugins=[failures, _Order(tests)])
-    return next(iter(failures.names), "" if code == 0 else "pytest could not run the tests")
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    code = pytest.main([*QUIETLY, "-x", *files], plugins=[failures, _Order(tests)])
+    return next(iter(failures.names), "" if code == 0 else "pytest could not import the tests")
 
 
 def _map(file: str) -> dict[str, Any]:
@@ -178,14 +186,19 @@ class _Failures:
 
 
 class _Order:
-    """A plugin of pytest that keeps the order in which the tests were named."""
+    """A plugin of pytest that runs the named tests and whole files, in the order of their names."""
 
     def __init__(self, tests: list[str]) -> None:
         self.places = {test: place for place, test in enumerate(tests)}
 
+    def place(self, item: Any) -> int | None:
+        if item.nodeid.startswith(_LEFT_OUT):
+            return None
+        return self.places.get(item.nodeid, self.places.get(item.nodeid.partition("::")[0]))
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items.sort(key=lambda item: self.places.get(item.nodeid, len(self.places)))
+        items[:] = sorted((i for i in items if self.place(i) is not None), key=self.place)
 
 
 class _Timing:

@@ -8,7 +8,16 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from capax.analysis.laws import INFLATION, LAWS, Fit, Parameter, _search, fit_law, rising
+from capax.analysis.laws import (
+    INFLATION,
+    LAWS,
+    Fit,
+    Parameter,
+    _search,
+    _search_exponents,
+    fit_law,
+    rising,
+)
 from capax.analysis.positions import _prior_of_lone_curve, _prior_of_steepness, positions
 from capax.analysis.scaling import fit_scaling, judge, none_fits, standing, verdict
 from capax.errors import InputError
@@ -168,6 +177,12 @@ def test_one_unlike_curve_does_not_bend_the_others():
         best = [p.theta[np.argmax(p.log_likelihood)] for p in (together, apart)]
         assert best[0] == pytest.approx(best[1], abs=0.05)
     assert last.free > last.log_likelihood.max() + 3
+
+
+def test_the_last_look_at_exponents_is_near_those_that_are_left():
+    """Of -1 to 2 only what lies within 12 of the best, finely: 0 and 1 are among them if near."""
+    near = np.unique(_search_exponents(expected(LEARNERS["log"])).c)
+    assert near[-1] - near[0] < 1.5 and np.diff(near).max() < 0.05 and 0.0 in near
 
 
 def test_the_ends_of_the_exponents_interval_are_where_the_deviance_crosses():

@@ -145,6 +145,23 @@ def test_a_layer_too_few_is_caught(tmp_path):
         recognise(open_checkpoint(tmp_path))
 
 
+def test_heads_that_read_no_norm_have_no_radius_in_the_first_layer_alone(tmp_path, monkeypatch):
+    """ALBERT with two groups of layers: only the first group reads the embedding as it is."""
+    groups = ("AlbertConfig", CONFIGS["albert"][1] | {"num_hidden_groups": 2})
+    monkeypatch.setitem(CONFIGS, "albert-groups", groups)
+    tiny_models.build("albert-groups").save_pretrained(tmp_path)
+    found = [(row["layer"], row["score_radius"] is None) for row in audit(tmp_path).rows]
+    assert found == [(0, True)] * 4 + [(1, False)] * 4
+
+
+def test_capacity_is_not_shared_out_where_queries_are_normalised(tmp_path):
+    """The scale of W_QK cancels there: no row has a share."""
+    for name, known in (("qwen3", False), ("llama", True)):
+        tiny_models.build(name).save_pretrained(tmp_path / name)
+        shares = {row["capacity_share"] is not None for row in audit(tmp_path / name).rows}
+        assert shares == {known}
+
+
 @pytest.mark.parametrize(
     ("written", "size", "where"),
     [(0.05, 0.05, "initializer_range"), (0, 0.02, "usual"), (-1, 0.02, "usual"),

@@ -5,6 +5,7 @@ Here the number itself is computed again by enumeration, in integers or in fract
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,13 +14,16 @@ from scipy.stats import binom
 
 from capax.capacity.certificates.linear_readout import linear_complexity, linear_readout_bound
 from capax.capacity.certificates.margin_bounds import ramp_loss
+from capax.capacity.complexity.chaining import dudley_quadratic
 from capax.capacity.complexity.rademacher import rademacher_exact, rademacher_monte_carlo
-from capax.capacity.linear.cover_pieces import closed_form
+from capax.capacity.covers.metrics import _check_size, check_triangle
+from capax.capacity.linear.cover_pieces import Piece, closed_form
 from capax.capacity.linear.linear_classes import log_cover_matrix_frobenius, num_levels
 from capax.capacity.network.head_bounds import scalar_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.a_posteriori import GRID
+from capax.errors import InfeasibleError, InputError
 
 
 def integer_points(N, K):
@@ -130,3 +134,33 @@ def test_the_monte_carlo_interval_covers_and_a_third_of_it_does_not():
     third = sum(abs(truth - f.value) > (f.upper - f.value) / 3 for f in found)
     assert missed <= binom.isf(1e-6, sets, delta)
     assert third > binom.isf(1e-6, sets, delta)
+
+
+def test_rounding_breaks_no_triangle_inequality():
+    """Points on a line: the long side exceeds the sum of the short ones by one last place."""
+    long = math.nextafter(0.1 + 0.2, 1.0)
+    D = np.array([[0.0, 0.1, long], [0.1, 0.0, 0.2], [long, 0.2, 0.0]])
+    check_triangle(D)
+    with pytest.raises(InputError, match="triangle inequality"):
+        check_triangle(np.where(D > 0.25, 0.301, D))
+
+
+def test_scores_need_no_cover_from_two_over_lambda_on():
+    """At lambda eps = 2 the weights cannot move further; just below, (2/lambda) atanh."""
+    piece = Piece("QK", 0.0, 5, softmax_slope=2.0)
+    assert piece.log_covered_at(0.0) == math.inf
+    eps = 0.99
+    assert piece.log_covered_at(math.log(eps)) == pytest.approx(math.log(math.atanh(eps)))
+    assert replace(piece, softmax_slope=None).log_covered_at(0.0) == 0.0
+
+
+def test_textbook_chaining_in_closed_form():
+    """12 s (1 + ln(A/6s)), s = sqrt(C/m); the trivial A from s = A/6 on."""
+    s = math.sqrt(2 / 100)
+    assert dudley_quadratic(2.0, 10.0, 100) == pytest.approx(12 * s * (1 + math.log(10 / (6 * s))))
+    assert dudley_quadratic(2.0, 6 * s, 100) == 6 * s and dudley_quadratic(0.0, 1.0, 9) == 0
+
+
+def test_too_many_points_are_told_what_they_would_take():
+    with pytest.raises(InfeasibleError, match="got 12001, which would need 2 GB"):
+        _check_size(12_001)

@@ -1,5 +1,6 @@
 """Enclosures hold on every input, and would be caught if they were a little too narrow."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import equinox as eqx
@@ -12,7 +13,9 @@ from decompile_cases import all_inputs, logits_of, random_transformer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capax.attention.normalizers import Hardmax, Softmax
 from capax.boolean import parse
+from capax.compiler import compile
 from capax.compiler.proof.enclosed import between
 from capax.decompile.proof import all_inputs as all_inputs_module
 from capax.decompile.proof.all_inputs import on_all_inputs
@@ -135,6 +138,19 @@ def test_products_of_ends_are_rounded_outward():
         ends = [Fraction(float(x)) for x in (r.low[i], r.high[i])]
         assert Fraction(float(bottom[i])) <= min(Fraction(float(low[i])) * e for e in ends)
         assert Fraction(float(top[i])) >= max(Fraction(float(high[i])) * e for e in ends)
+
+
+def test_only_a_plain_softmax_with_a_known_read_out_has_tables():
+    made = compile("x0 & x1", 3).model
+    for model, known in (
+        (made, True),
+        (replace(made, norm=Softmax(temperature=2.0)), False),
+        (replace(made, norm=Hardmax()), False),
+        (replace(made, activation="relu"), False),
+        (compile("x0 ^ x1", 3).model, True),
+    ):
+        found = on_all_inputs(oracle(model), parse("x0", 3), np.random.default_rng(0), p=0.5)
+        assert (found.method == "asked by queries alone") != known
 
 
 def test_an_activation_without_lines_is_refused():

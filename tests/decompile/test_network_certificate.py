@@ -36,6 +36,7 @@ from capax.decompile.bounds.description import description_bits
 from capax.decompile.bounds.formula_routes import FORMULA_WEIGHT, FormulaCounts, formula_bound
 from capax.decompile.bounds.input_law import check_bits, stated_probability
 from capax.decompile.bounds.network_certificate import (
+    _plain_margins,
     network_certificate,
     norm_routes_on_demand,
 )
@@ -93,6 +94,25 @@ def test_the_smallest_row_is_paid_for_by_one_delta():
     assert sum(map(Fraction, found.shares())) <= Fraction(0.05)
     assert by_name(found, "Hold-out").value == holdout_bound(0, 99, shares[1]).value
     assert found.best.value == min(b.value for b in found.entries if b.predictor == "the model")
+
+
+def test_every_error_counts():
+    """7 of 40 training labels and 9 of 99 hold-out labels are flipped."""
+    f, T = parse("x2 & x7", 12), 12
+    data, holdout = examples(f, 40, T), examples(f, 99, T, 1)
+    data.y[:7], holdout.y[:9] = 1 - data.y[:7], 1 - holdout.y[:9]
+    found = certificate_of(oracle(lambda X: f(X) - 0.5, T), f, data, holdout=holdout)
+    assert by_name(found, "Formula").norms["errors"] == 7
+    rows = by_name(found, "Hold-out")
+    assert rows.value == holdout_bound(9, 99, rows.delta).value
+
+
+def test_plain_margins_are_signed_distances_from_the_threshold():
+    asked = oracle(lambda X: X[:, 0] - 0.25 * X[:, 1], 2)
+    data = Examples(
+        np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.uint8), np.array([1, 1, 0, 0], np.uint8)
+    )
+    assert _plain_margins(asked, data).tolist() == [0.0, 1.0, -0.75, 0.25]
 
 
 def test_a_bound_from_norms_that_says_something_has_proved_margins():

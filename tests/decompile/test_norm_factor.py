@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.compiler.proof.enclosed import exactly
+from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.decompile.proof.layer_tables import EPSILON
-from capax.decompile.proof.norm_factor import Box, main_directions, norm_factor
+from capax.decompile.proof.norm_factor import Box, _least_variance, main_directions, norm_factor
 
 d = 5
 
@@ -107,3 +107,15 @@ def test_what_lies_across_the_basis_is_counted():
     assert 9 <= box.spread[0] <= 9 * 1.001
     wide = Box(np.eye(2)[None], np.array([[2.0, -1.0]]), np.array([[3.0, 4.0]]), zero)
     assert 4 * 0.999 <= wide.least_square[0] <= 4  # nearest to 0: (2, 0)
+
+
+def test_a_residual_that_may_turn_round_has_no_shadow():
+    """c0 . c between -31 and -1, |c0|^2 = 4: its square says nothing, since c may vanish between
+    other cells; between 3 and 5 it says |c|^2 >= 9/4."""
+    zero = np.zeros((1, 1))
+    box = Box(np.eye(1)[None], zero, zero, zero)
+    square, share = exactly(np.array([4.0])), exactly(np.array(1.0))
+    for along, least in ((Enclosed(np.array([-20.0]), np.array([15.0])), 0.0),
+                         (Enclosed(np.array([0.0]), np.array([1.0])), 9 / 4)):  # fmt: skip
+        found = _least_variance(along, square, box, share)[0]
+        assert least * 0.9999 <= found <= least

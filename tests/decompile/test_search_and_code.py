@@ -9,7 +9,12 @@ import pytest
 from capax.boolean import SparseFunction, parse
 from capax.capacity.certificates.tails import binomial_upper, occam_tail_bound
 from capax.decompile.bounds.description import description_bits
-from capax.decompile.bounds.formula_routes import FRESH_SHARE, FormulaCounts, formula_bound
+from capax.decompile.bounds.formula_routes import (
+    FRESH_SHARE,
+    REAL_ARITHMETIC,
+    FormulaCounts,
+    formula_bound,
+)
 from capax.decompile.reading.influence import find_candidates
 from capax.decompile.reading.oracle import oracle
 from capax.errors import InputError
@@ -54,6 +59,12 @@ def test_the_formula_bound_is_the_sum_of_its_tails_and_never_below():
         assert found.shares["formula"] == pytest.approx(0.03 * float(1 - FRESH_SHARE))
     proved = formula_bound(f, 11, FormulaCounts(0, 30, 0, 0), 0.03)
     assert proved.terms[1].value == 0
+    assert REAL_ARITHMETIC in proved.assumptions and REAL_ARITHMETIC not in found.assumptions
+    for delta in (0.0, 1.0):
+        with pytest.raises(InputError, match="delta: wanted a probability"):
+            formula_bound(f, 11, FormulaCounts(0, 30, 0, 0), delta)
+    with pytest.raises(InputError, match="at least one training example"):
+        formula_bound(f, 11, FormulaCounts(0, 0, 0, 0), 0.1)
     assert proved.value < formula_bound(f, 11, FormulaCounts(0, 30, 0, 500), 0.03).value
 
 

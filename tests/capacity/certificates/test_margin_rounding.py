@@ -1,5 +1,7 @@
 """Running error analysis: against 60 digits, on attacks that float32 gets wrong."""
 
+import itertools
+import math
 from fractions import Fraction
 
 import jax
@@ -11,7 +13,12 @@ import pytest
 from capax.attention import ClsScalar, DeterministicPositions, Transformer, TransformerSpec
 from capax.capacity.certificates.certifying import certify
 from capax.capacity.certificates.margins import holdout_errors, margins_of, rounding_assumption
-from capax.capacity.certificates.running_error import UnknownOperation, evaluate_with_error
+from capax.capacity.certificates.running_error import (
+    RULES,
+    Op,
+    UnknownOperation,
+    evaluate_with_error,
+)
 
 T = 4
 BITS = ((np.arange(2**T)[:, None] >> np.arange(T)) & 1).astype(np.int64)
@@ -90,6 +97,53 @@ def test_a_comparison_that_rounding_leaves_open_is_doubtful_without_limit():
             lambda z: jnp.where(z[0] + z[1] > z[2] / 2, z[0] + z[1], z[1]), x
         )
         assert float(clear) < 1e-15
+        _, other_way = evaluate_with_error(
+            lambda z: jnp.where(z[2] / 2 > z[0] + z[1], z[1], z[0] + z[1]), x
+        )
+        assert float(other_way) < 1e-15
+
+
+CORNERS = {
+    "add": (lambda x, y: x + y, (2.0, -3.0)), "sub": (lambda x, y: x - y, (2.0, -3.0)),
+    "mul": (lambda x, y: x * y, (2.0, -3.0)), "div": (lambda x, y: x / y, (2.0, -3.0)),
+    "max": (max, (2.0, 2.1)), "min": (min, (-2.0, -2.1)), "neg": (lambda x: -x, (2.0,)),
+    "abs": (abs, (-2.0,)), "exp": (math.exp, (-1.3,)), "log": (math.log, (1.7,)),
+    "log1p": (math.log1p, (0.7,)), "sqrt": (math.sqrt, (1.7,)),
+    "rsqrt": (lambda x: x**-0.5, (1.7,)), "square": (lambda x: x * x, (-1.7,)),
+    "integer_pow": (lambda x: x**3, (-1.7,)), "tanh": (math.tanh, (0.1,)),
+    "logistic": (lambda x: 1 / (1 + math.exp(-x)), (0.1,)), "erf": (math.erf, (0.05,)),
+    "erfc": (math.erfc, (0.05,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_every_rule_holds_at_the_corners_of_its_errors(name):
+    """Operands off by 0.25 and 0.5: the result moves by at most the bound, and nearly by it."""
+    function, values = CORNERS[name]
+    errors = (0.25, 0.5)[: len(values)]
+    moves = itertools.product(*((v - e, v, v + e) for v, e in zip(values, errors, strict=True)))
+    at = function(*values)
+    worst = max(abs(function(*moved) - at) for moved in moves)
+    v, e = ([jnp.asarray(x, jnp.float64) for x in part] for part in (values, errors))
+    bound = float(RULES[name](Op(v, e, jnp.asarray(at, jnp.float64), {"y": 3})))
+    assert worst * (1 - 1e-12) <= bound <= 1.5 * worst
+
+
+def test_errors_of_sums_and_dot_products_add_up():
+    e, v = jnp.asarray([0.5, 0.25, 2.0]), jnp.asarray([1.0, -2.0, 4.0])
+    out = jnp.asarray(3.0)
+    assert float(RULES["reduce_sum"](Op([v], [e], out, {"axes": (0,)}))) == pytest.approx(2.75)
+    assert float(RULES["reduce_max"](Op([v], [e], out, {"axes": (0,)}))) == 2.0
+    other, off = jnp.asarray([-1.0, 3.0, 0.5]), jnp.asarray([0.1, 0.2, 0.3])
+    dims = {"dimension_numbers": (((0,), (0,)), ((), ()))}
+    found = float(RULES["dot_general"](Op([v, other], [e, off], out, dims)))
+    exact = sum(
+        abs(a) * d + c * (abs(b) + d)
+        for a, b, c, d in zip(v.tolist(), other.tolist(), e.tolist(), off.tolist(), strict=True)
+    )
+    assert found == pytest.approx(exact)
+    small = float(RULES["dot_general"](Op([v, other], [0 * e, 0 * off], out, dims)))
+    assert small >= 5 * 2.0**-53 * 9.0  # gamma_5 times sum |x||y|
 
 
 def lost(x):

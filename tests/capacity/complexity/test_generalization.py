@@ -58,6 +58,7 @@ def test_the_realizable_bound_is_its_formula():
 
 def test_the_agnostic_bound_is_its_formula():
     bound = agnostic_margin_bound(3.0, 1000, 0.1, margin_errors=0.2)
+    assert bound.delta == 0.1
     assert bound.value == pytest.approx(0.2 + math.sqrt(8 / 1000 * (3 + math.log(20))))
 
 

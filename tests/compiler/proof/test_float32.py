@@ -196,6 +196,7 @@ def test_the_error_of_an_exponent_holds_where_it_is_attained():
     assert lost == 1
     subtraction = exponent_error(float(x)) - exponent_error(0.0)
     assert lost <= Fraction(subtraction) <= 1 + 2 * Fraction(UNIT32)
+    assert EXP32 == 2.0**-20
     assert -math.log1p(-EXP32) <= exponent_error(0.0) <= EXP32 * 1.0001
 
 
