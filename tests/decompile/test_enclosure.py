@@ -160,7 +160,7 @@ def test_only_a_plain_softmax_with_a_known_read_out_has_tables():
 
 
 def test_an_activation_without_lines_is_refused():
-    with pytest.raises(InputError, match="activation: wanted identity, relu, gelu, .*got 'silu'"):
+    with pytest.raises(InputError, match=r"activation: wanted identity, relu, gelu, .*got 'silu'"):
         relaxed("silu", np.zeros(1), np.ones(1))
 
 
