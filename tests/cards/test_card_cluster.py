@@ -1,5 +1,6 @@
 """A card on a cluster asks for the same trials as here. Ray itself: `tests/sweep/test_cluster`."""
 
+import os
 import types
 
 import pytest
@@ -8,8 +9,11 @@ import capax
 from capax.cards.measuring.run_card import card_on_ray
 from capax.errors import InfeasibleError, InputError
 from capax.learners.names import entry_of
+from capax.sweep import fit_pool
+from capax.sweep.known_families import family_of
 from capax.sweep.running import cluster
 from capax.sweep.running.job import Job
+from capax.sweep.running.shipping import files_of, staged
 from capax.sweep.simulated import SimulatedFamily
 from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
@@ -49,15 +53,24 @@ def trials(path):
 
 
 def test_the_same_trials_as_here(tmp_path, monkeypatch):
-    chunks = []
-    monkeypatch.setattr(cluster, "_connected", lambda _: inline_ray(chunks))
+    chunks, started = [], []
+    real = fit_pool.FitPool.__init__
+
+    def counted(self, entry, memory, workers):
+        started.extend([entry.name] if workers == 1 else [])
+        real(self, entry, memory, workers)
+
+    monkeypatch.setattr(fit_pool.FitPool, "__init__", counted)
+    monkeypatch.setattr(fit_pool, "_kept", kept := {})
+    monkeypatch.setattr(cluster, "_connected", lambda *_: inline_ray(chunks))
     small = {"T": (7,), "m_high": 32, "max_trials": 8, "accuracies": (1.0,), "references": False}
     here = capax.card("version_space", store=tmp_path / "here.sqlite", **small)
     there = capax.card("version_space", store=tmp_path / "ray.sqlite", on="ray", **small)
     assert there.rows[0].m_star == here.rows[0].m_star
     assert trials(tmp_path / "ray.sqlite") == trials(tmp_path / "here.sqlite")
-    assert sum(chunks) == len(trials(tmp_path / "here.sqlite"))
-    assert max(chunks) > 2  # a process starts once for several fits
+    assert sum(chunks) == len(trials(tmp_path / "here.sqlite")) and len(chunks) > 2
+    kept.popitem()[1].__exit__()
+    assert len(started) == 1  # the process of the learner stays between tasks
 
 
 def fit(X, y):
@@ -106,8 +119,53 @@ def test_only_so_many_tasks_are_in_flight(monkeypatch):
     ray.remote = lambda **_: (
         lambda _: types.SimpleNamespace(remote=lambda *a: sent.append(a) or len(sent))
     )
-    monkeypatch.setattr(cluster, "_connected", lambda _: ray)
+    monkeypatch.setattr(cluster, "_connected", lambda *_: ray)
     stops = iter([True])
     assert list(cluster.on_ray()([job], lambda: next(stops))) == []
     assert len(sent) == 12
     assert job.asked == 24  # two trials a task
+
+
+def test_only_what_the_engine_trains_asks_for_a_part_of_a_gpu(monkeypatch):
+    """One GPU on the cluster does not make fitted and simulated learners wait for it."""
+    asked, ray = [], inline_ray([])
+    ray.cluster_resources = lambda: {"CPU": 2.0, "GPU": 1.0}
+    ray.remote = lambda **needs: (
+        lambda _: types.SimpleNamespace(
+            remote=lambda *a: asked.append((needs, len(a[-1]))) or len(asked)
+        )
+    )
+    monkeypatch.setattr(cluster, "_connected", lambda *_: ray)
+    engine, plain = Endless(), Endless()
+    engine.family = family_of(Panel(name="p", T=(7,)))
+    jobs, stops = [engine, plain], iter([True])
+    assert list(cluster.on_ray(gpus=0.25)(jobs, lambda: next(stops))) == []
+    on_gpu = [size for needs, size in asked if needs.get("num_gpus") == 0.25]
+    on_core = [size for needs, size in asked if needs.get("num_cpus") == 1]
+    assert on_gpu == [1024] * 16 and on_core == [2] * 8
+    with pytest.raises(InputError, match="gpus: wanted a part of a GPU"):
+        cluster.on_ray(gpus=2.0)
+
+
+def test_files_of_the_user_travel_under_their_relative_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine/build.py", "mine/beside.py", "mine/data.npz", "other.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    files = files_of(["tree", "mine/build.py:make", "sklearn.tree.Tree"], ["mine/data.npz"])
+    assert {str(path) for path in files} == {"mine/build.py", "mine/beside.py", "mine/data.npz"}
+    (there := tmp_path / "there").mkdir()
+    assert staged(files, there) == there
+    assert (there / "mine/data.npz").read_text() == "mine/data.npz"
+    assert files_of([f"{tmp_path}/mine/build.py:make", "../x.py:f"]) == ()
+    assert staged((), there) is None
+
+
+def test_standard_output_is_for_results_alone(capfd):
+    """What Ray prints while a worker dies, from Python or below it, goes to standard error."""
+    with cluster._stdout_kept():
+        print("(raylet) a worker died")
+        os.write(1, b"from below\n")
+    print("{}")
+    said = capfd.readouterr()
+    assert said.out == "{}\n" and "from below" in said.err and "a worker died" in said.err

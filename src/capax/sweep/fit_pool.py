@@ -64,6 +64,25 @@ class FitPool:
             self._free.put(workshop)
 
 
+_kept: dict[tuple[object, ...], FitPool] = {}
+"""The pool that this process keeps between calls: at most one."""
+
+
+def kept_pool(entry: Entry, memory_gb: float | None, workers: int) -> tuple[FitPool, bool]:
+    """The pool of this learner that an earlier call left open, or a new one, and whether it is new.
+
+    For processes that get the trials of a sweep in many small parts: importing a library for every
+    part would take longer than its fits. The pool of another learner is closed.
+    """
+    name = (entry.reference, entry.source, memory_gb, workers)
+    if name in _kept:
+        return _kept[name], False
+    while _kept:
+        _kept.popitem()[1].__exit__()
+    _kept[name] = FitPool(entry, memory_gb, workers)
+    return _kept[name], True
+
+
 class _Twice:
     """The first trial, with its first fit done a second time beside it."""
 

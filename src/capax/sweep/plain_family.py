@@ -20,7 +20,7 @@ from capax.data.file_task import FileTask
 from capax.data.spec_base import Spec
 from capax.errors import InputError, inside, require
 from capax.learners.names import Entry
-from capax.sweep.fit_pool import FitPool, check_of, drive
+from capax.sweep.fit_pool import FitPool, check_of, drive, kept_pool
 from capax.sweep.plain_fits import PlainTrial, compare, first_fit, fit_here, outcome_of
 from capax.sweep.spec import Panel, check_names
 from capax.sweep.tasks import task_of
@@ -39,12 +39,12 @@ class Process(Spec):
 class PlainFamily:
     """Learners with `fit` and `predict`."""
 
-    def __init__(self, entry: Entry, workers: int | None = None) -> None:
-        self._entry, self._workers = entry, workers
+    def __init__(self, entry: Entry, *, keep: bool = False) -> None:
+        self._entry, self._keep = entry, keep
 
-    def with_workers(self, number: int) -> "PlainFamily":
-        """The same with `number` fits at once."""
-        return PlainFamily(self._entry, number)
+    def kept_alive(self) -> "PlainFamily":
+        """The same with one fit at a time, in a process that stays for the next call."""
+        return PlainFamily(self._entry, keep=True)
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
         """The fit number `index`."""
@@ -77,7 +77,7 @@ class PlainFamily:
         return 1, len(task.split.y) if isinstance(task, FileTask) else None
 
     def learner(self, panel: Panel, T: int) -> Learner:
-        """As many processes as workers (cores, if None), each with one fit at a time."""
+        """As many processes as cores (or the one that is kept), each with one fit at a time."""
         del T
         kept = {k: v for k, v in panel.training.items() if k in Process.model_fields}
         entry, process = self._entry, Process(**kept)
@@ -94,7 +94,11 @@ class PlainFamily:
                 yield outcome
 
         def learn_apart(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
-            with FitPool(entry, memory, self._workers) as pool:
+            if self._keep:
+                pool, new = kept_pool(entry, memory, 1)
+                yield from drive(trials, pool, strict and new)
+                return
+            with FitPool(entry, memory, None) as pool:
                 yield from drive(trials, pool, strict)
 
         return learn_here if entry.thing is not None else learn_apart

@@ -12,6 +12,7 @@ from capax.sweep.running.cluster import on_ray
 from capax.sweep.running.job import Job, Status
 from capax.sweep.running.runner import Report, Way, in_other_processes, in_threads, run_jobs
 from capax.sweep.running.sharing import has_gpu
+from capax.sweep.running.shipping import files_of
 from capax.sweep.storage.store import Store
 
 
@@ -63,4 +64,4 @@ def card_on_ray(entries: tuple[Entry, ...], address: str | None = None) -> Way:
     for entry in entries:
         if not travels(entry):
             raise InputError(f"--on ray: wanted learners by name or file.py:name, got {entry.name}")
-    return on_ray(address)
+    return on_ray(address, files=files_of(entry.reference for entry in entries))

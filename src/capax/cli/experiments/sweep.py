@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capax.cli.experiments.where import Address, On, Where, check_address
+from capax.cli.experiments.where import Address, On, PartOfGpu, Where, check_address
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.watching import Report, watching
 from capax.errors import counted
@@ -48,6 +48,7 @@ def sweep(
     seed: FreshSeed = None,
     on: On = Where.here,
     address: Address = None,
+    gpus: PartOfGpu = 1.0,
     jobs: AtOnce = 1,
     processes: InProcesses = False,
     as_json: JsonFlag = False,
@@ -80,7 +81,7 @@ def sweep(
         if on is Where.ray:
             from capax.sweep.running.cluster import run_on_ray
 
-            status = run_on_ray(plan, opened, address=address, report=report)
+            status = run_on_ray(plan, opened, address=address, report=report, gpus=gpus)
         else:
             status = run_sweep(
                 plan, opened, jobs_at_once=jobs, in_processes=processes, report=report

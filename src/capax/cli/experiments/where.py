@@ -20,6 +20,10 @@ Address = Annotated[
     str | None, typer.Option(help="Ray cluster to join (`auto`); a local one by default.")
 ]
 
+PartOfGpu = Annotated[
+    float, typer.Option("--gpus", help="With --on ray: part of a GPU that a task asks for.")
+]
+
 
 def check_address(on: Where, address: str | None) -> None:
     """Raise `InputError` for an address without --on ray."""

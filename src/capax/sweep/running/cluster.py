@@ -1,28 +1,39 @@
 """Run jobs on a Ray cluster: chunks of trials are Ray tasks, this process is the only writer.
 
-Ray does the scheduling: it places tasks where a GPU (or a core) is free, and runs a task again
-when its worker or node dies. A chunk is a pure function of its trials, so a second run gives the
-same outcomes; a death only delays its chunk.
+Ray does the scheduling: it places tasks where a core (or a part of a GPU, for what the engine
+trains) is free, and runs a task again when its worker or node dies. A chunk is a pure function of
+its trials, so a second run gives the same outcomes; a death only delays its chunk.
+
+Ray keeps its worker processes between tasks, and a worker keeps the process of a learner that is
+fitted: it imports its libraries once. A few tasks per core are in flight, whatever the sweep asks
+for, so that waiting for them stays cheap.
 """
 
+import os
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from capax.errors import InfeasibleError, InputError
+from capax.errors import InfeasibleError, InputError, require
 from capax.foreign import one_line
 from capax.sweep.known_families import check_experiment, family_of
+from capax.sweep.lanes_family import LanesFamily
 from capax.sweep.plain_family import PlainFamily
 from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of
 from capax.sweep.running.runner import Report, Way, run_jobs
+from capax.sweep.running.shipping import files_of, staged
 from capax.sweep.spec import Experiment, Panel
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Trial
 
 _RETRIES = 10
 """Times Ray starts a chunk again after the death of its worker or node."""
-_FITS = 16  # trials per task of a learner that is fitted: a process of its own must start first
-_AHEAD = 4  # tasks per core, or per GPU, that are in flight
+_ROUND, _FEW = 1024, 2  # trials per task on a GPU, and on a core
+_AHEAD = 4  # tasks per core, or per part of a GPU, that are in flight
 _GLANCE = 0.5  # seconds after which a cluster that is called off hears of it
 
 
@@ -33,58 +44,100 @@ def run_on_ray(
     address: str | None = None,
     report: Report | None = None,
     chunk: int | None = None,
+    gpus: float = 1.0,
 ) -> Status:
     """Train what the store does not have yet on the cluster at `address` (a local one if None).
 
-    `chunk`: trials per task; by default a GPU gets a whole round, a core a few trials.
+    `chunk`: trials per task; by default a GPU gets a whole round, a core a few trials. `gpus`: part
+    of a GPU that a task of the engine asks for, where the cluster has one.
     Raises `InputError` when Ray is not installed or the cluster cannot be reached.
     """
     check_experiment(experiment)
-    return run_jobs(jobs_of(experiment, store), store, on_ray(address, chunk), report=report)
+    learners = [panel.family for panel in experiment.panels]
+    data = [str(panel.task["data"]) for panel in experiment.panels if "data" in panel.task]
+    way = on_ray(address, chunk, gpus=gpus, files=files_of(learners, data))
+    return run_jobs(jobs_of(experiment, store), store, way, report=report)
 
 
 def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
     """What a worker does: train these trials and hand back how they ended."""
     family = family_of(panel)
     if isinstance(family, PlainFamily):
-        family = family.with_workers(1)  # a task has one core
+        family = family.kept_alive()
     return list(family.learner(panel, T)(iter(trials)))
 
 
-def on_ray(address: str | None = None, chunk: int | None = None) -> Way:
-    """Jobs on the cluster at `address`. Raises `InputError` as `run_on_ray` does."""
-    ray = _connected(address)
-    on_gpu = ray.cluster_resources().get("GPU", 0) >= 1
-    resources = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
-    task = ray.remote(max_retries=_RETRIES, **resources)(run_chunk)
+def on_ray(
+    address: str | None = None,
+    chunk: int | None = None,
+    *,
+    gpus: float = 1.0,
+    files: Sequence[Path] = (),
+) -> Way:
+    """Jobs on the cluster at `address`. Raises `InputError` as `run_on_ray` does.
 
-    most = _AHEAD * max(1, int(ray.cluster_resources().get("GPU" if on_gpu else "CPU", 1)))
+    files: relative paths that every worker finds in its working directory.
+    """
+    require(0 < gpus <= 1, "gpus", "a part of a GPU, in (0, 1]", gpus)
+    ray = _connected(address, files)
+    resources = ray.cluster_resources()
+    num_gpus = int(resources.get("GPU", 0))
+    on_cores = ray.remote(max_retries=_RETRIES, num_cpus=1)(run_chunk)
+    on_gpus = ray.remote(max_retries=_RETRIES, num_gpus=gpus)(run_chunk) if num_gpus else on_cores
+    places = max(1, int(resources.get("CPU", 1))), max(1, int(num_gpus / gpus))
 
     def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
         """Keep some tasks per core waiting, in the order of the jobs; take them in as they come."""
         running: dict[Any, Job] = {}
+        in_flight = [0, 0]
 
         def submit() -> None:
             for job in jobs:
-                size = chunk or (1024 if on_gpu else _FITS if _is_fitted(job) else 2)
-                while len(running) < most and (trials := list(islice(iter(job.take, None), size))):
+                gpu = bool(num_gpus) and isinstance(job.family, LanesFamily)
+                size, task = chunk or (_ROUND if gpu else _FEW), on_gpus if gpu else on_cores
+                while in_flight[gpu] < _AHEAD * places[gpu] and (
+                    trials := list(islice(iter(job.take, None), size))
+                ):
                     running[task.remote(job.panel, job.T, trials)] = job
+                    in_flight[gpu] += 1
 
-        submit()
-        while running and not should_stop():
-            ready, _ = _heard(ray, ray.wait, list(running), num_returns=1, timeout=_GLANCE)
-            for reference in ready:
-                job = running.pop(reference)
-                for outcome in _heard(ray, ray.get, reference):
-                    job.record(outcome)
-                    yield outcome
+        with _stdout_kept():
             submit()
+            while running and not should_stop():
+                many = max(1, len(running) // 4)  # those that are ready are taken in together
+                ready, _ = _heard(ray, ray.wait, list(running), num_returns=1, timeout=_GLANCE)
+                if ready:
+                    ready, _ = _heard(ray, ray.wait, list(running), num_returns=many, timeout=0)
+                for reference in ready:
+                    job = running.pop(reference)
+                    in_flight[bool(num_gpus) and isinstance(job.family, LanesFamily)] -= 1
+                    for outcome in _heard(ray, ray.get, reference):
+                        job.record(outcome)
+                        yield outcome
+                submit()
 
     return outcomes
 
 
-def _is_fitted(job: Job) -> bool:
-    return isinstance(job.family, PlainFamily)
+@contextmanager
+def _stdout_kept() -> Iterator[None]:
+    """Inside, what Ray writes to standard output goes to standard error: ours is for results.
+
+    Ray tells of dead workers in colour, from Python and from below it.
+    """
+    python, kept = sys.stdout, None
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = python
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def _heard(ray: Any, ask: Any, *arguments: Any, **settings: Any) -> Any:
@@ -101,8 +154,8 @@ def _heard(ray: Any, ask: Any, *arguments: Any, **settings: Any) -> Any:
         ) from None
 
 
-def _connected(address: str | None) -> Any:
-    """The `ray` module, connected to a cluster."""
+def _connected(address: str | None, files: Sequence[Path] = ()) -> Any:
+    """The `ray` module, connected to a cluster whose workers have the files."""
     try:
         import ray
     except ImportError:
@@ -110,9 +163,14 @@ def _connected(address: str | None) -> Any:
             "--on ray: wanted the package ray, got none; pip install 'capax[ray]'"
         ) from None
     if not ray.is_initialized():
-        try:
-            ray.init(address=address, log_to_driver=False, include_dashboard=False)
-        except (ConnectionError, ValueError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise InputError(f"address: no Ray cluster at {address!r} ({first})") from None
+        with tempfile.TemporaryDirectory(prefix="capax-ray-") as folder, _stdout_kept():
+            shipped = staged(files, Path(folder))
+            settings: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False}
+            if shipped is not None:
+                settings["runtime_env"] = {"working_dir": str(shipped)}
+            try:
+                ray.init(address=address, **settings)
+            except (ConnectionError, ValueError) as error:
+                first = str(error).strip().splitlines()[0]
+                raise InputError(f"address: no Ray cluster at {address!r} ({first})") from None
     return ray
