@@ -2,6 +2,7 @@
 
     python benchmarks/kills.py                   # 30 kills of each command, ten of a comparison
     python benchmarks/kills.py --kills 6 --seed 3 --only compile
+    python benchmarks/kills.py --only ray --only deletions     # `benchmarks/kills_on_ray.py`
 
 SIGKILL, SIGTERM and SIGINT in turn. A sweep is resumed after every kill and must end as one that
 was never killed. A command that writes a file must leave the old file or the new one, whole, and
@@ -24,6 +25,8 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+
+import kills_on_ray
 
 IN_TURN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
@@ -293,7 +296,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=7)
-    names = ("sweep", "processes", "compile", "report", "export", "comparison")
+    names = ("sweep", "processes", "compile", "report", "export", "comparison", "ray", "deletions")
     parser.add_argument("--only", choices=names, action="append")
     options = parser.parse_args()
     for name in options.only or names:
@@ -305,6 +308,11 @@ def main() -> None:
             elif name == "processes":
                 apart = ("--jobs", 2, "--processes")
                 count = kill_sweep(place, SWEEP, options.kills, dice, options=apart)
+            elif name == "ray":
+                count = kills_on_ray.kill_on_ray(place, options.kills, dice, sys.modules[__name__])
+            elif name == "deletions":
+                number = max(1, options.kills // 3)
+                count = kills_on_ray.delete_stores(place, number, dice, sys.modules[__name__])
             elif name == "comparison":
                 count = kill_comparison(place, max(1, options.kills // 3), dice)
             else:
