@@ -51,23 +51,48 @@ PLAIN = {bool, int, float, complex, bytes, NoneType, np.float64, np.float32, np.
 CONTAINERS = (tuple, list, dict, set, frozenset)  # and what is derived from them
 
 
+def by_itself(value):
+    return value  # it may be one of some words, or of some classes
+
+
+def by_parts(value):
+    return look_at_all(value) if len(value) < 8 else None
+
+
+def by_shape(value):
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return type(value) if dtype is None else (type(value), shape, dtype)
+
+
+def way_to_look(kind):
+    """How values of a type are looked at: asked for a shape only if they may have a dtype."""
+    if kind in PLAIN:
+        return type
+    if kind in (str, type):
+        return by_itself
+    if kind is tuple:
+        return by_parts
+    if issubclass(kind, CONTAINERS):
+        return lambda _: None
+    fields = getattr(kind, "__dataclass_fields__", None)
+    named = hasattr(kind, "dtype") or hasattr(kind, "__getattr__") or "dtype" in (fields or ())
+    return by_shape if named or fields is None else type
+
+
+WAYS = {}
+
+
 def look(value) -> object:
     """All that a check can ask of a value; None where only the check itself can tell."""
     kind = type(value)
-    if kind in PLAIN:
-        return kind
-    if kind is str or kind is type:
-        return value  # it may be one of some words, or of some classes
-    if kind is tuple and len(value) < 8:
-        return look_at_all(value)
-    if isinstance(value, CONTAINERS):
-        return None
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    return kind if dtype is None else (kind, shape, dtype)
+    way = WAYS.get(kind)
+    if way is None:
+        way = WAYS[kind] = way_to_look(kind)
+    return way(value)
 
 
 def look_at_all(values) -> object:
-    seen = tuple(map(look, values))
+    seen = tuple([look(value) for value in values])
     return None if None in seen else seen
 
 

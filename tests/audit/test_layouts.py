@@ -182,7 +182,7 @@ def test_no_input_found_by_gradient_ascent_exceeds_the_radius(saved):
     """`benchmarks/score_radius.py` is the long run; float32 inside the norms: 1e-5 is allowed."""
     name, folder, model = saved
     found = audit(folder)
-    best = largest_scores(model, found.rows, steps=12, inside=True, T=24)
+    best = largest_scores(model, found.rows, steps=6, inside=True, T=24)
     bounded = [row for row in found.rows if row["score_radius"] is not None]
     ratios = [best[row["part"], row["layer"], row["head"]] / row["score_radius"] for row in bounded]
     assert len(found.rows) - len(bounded) == (4 if name == "albert" else 0)  # layer 0: no norm
