@@ -172,6 +172,28 @@ def test_the_two_pieces_of_the_table_are_its_numbers():
     assert np.abs(found - wanted).mean() > 0
 
 
+def by_kernel_sums(position, embed, U, bits, seeds, slopes, used):
+    """Values and gradients of one model, as a program of kernels."""
+    sums = token_kernel.kernel_sums(jnp.arange(len(U), dtype=jnp.int32) < used)
+    masks = Masks(seeds[:2], seeds[2].astype(jnp.int32))
+    masks = token_kernel.kernel_masks(masks, len(U), bits.shape[1], RATES)
+
+    def inner(position, embed, U):
+        found = sums(position, embed, U, bits, masks, RATES, True)
+        return sum(jnp.sum(x * s) for x, s in zip(found[:3], slopes, strict=True)), found
+
+    gradient, found = jax.grad(inner, argnums=(0, 1, 2), has_aux=True)(position, embed, U)
+    return found, gradient, masks.single
+
+
+def test_the_program_of_the_kernels_can_be_made_without_a_gpu(monkeypatch):
+    monkeypatch.setattr(token_kernel, "ptx", lambda _: "PTX")
+    given = problem(2, m=3, T=20, spread=1, seed=3)
+    text = jax.jit(jax.vmap(by_kernel_sums)).trace(*given).lower(lowering_platforms=("cuda",))
+    launched = re.findall(r'name = "(\w+)"', text.as_text())
+    assert sorted(launched) == ["backward_U", "backward_table", "forward", "single_masks"]
+
+
 def test_every_macro_of_the_source_is_given():
     listed = re.search(r"Macros: (.*?)\n//\n", sources()["tokens.cuh"], re.DOTALL)
     assert listed is not None
@@ -207,22 +229,12 @@ def test_a_cpu_takes_the_sums_of_xla():
 def test_the_kernels_give_sums_and_gradients(m, T, spread):
     given = problem(3, m, T, spread, seed=m)
 
-    def one(position, embed, U, bits, seeds, slopes, used):
-        sums = token_kernel.kernel_sums(jnp.arange(len(U), dtype=jnp.int32) < used)
-        masks = Masks(seeds[:2], seeds[2].astype(jnp.int32))
-
-        def inner(position, embed, U):
-            found = sums(position, embed, U, bits, masks, RATES, True)
-            return sum(jnp.sum(x * s) for x, s in zip(found[:3], slopes, strict=True)), found
-
-        gradient, found = jax.grad(inner, argnums=(0, 1, 2), has_aux=True)(position, embed, U)
-        return found, gradient
-
-    found, gradient = jax.jit(jax.vmap(one))(*given)
+    found, gradient, single = jax.jit(jax.vmap(by_kernel_sums))(*given)
     compare(found, gradient, wanted(*given), np.asarray(given[-1]), spread)
     order = np.array([2, 0, 1])
-    moved = jax.jit(jax.vmap(one))(*jax.tree.map(lambda x: x[order], given))
-    for a, b in zip(jax.tree.leaves((found, gradient)), jax.tree.leaves(moved), strict=True):
+    moved = jax.jit(jax.vmap(by_kernel_sums))(*jax.tree.map(lambda x: x[order], given))
+    before = jax.tree.leaves((found, gradient, single))
+    for a, b in zip(before, jax.tree.leaves(moved), strict=True):
         np.testing.assert_array_equal(np.asarray(a)[order], np.asarray(b))
 
 

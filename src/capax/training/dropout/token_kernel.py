@@ -99,7 +99,7 @@ def kernel_sums(used: Shaped[Array, "m"]) -> Callable[..., TokenSums]:
         layer_norm: bool,
     ) -> TokenSums:
         assert layer_norm, "the kernels are written for LayerNorm"
-        number = jnp.sum(used > 0, dtype=jnp.int32)
+        number = jnp.sum(used != jnp.zeros_like(used), dtype=jnp.int32)
         fixed = (pack(bits), number, _seeds(masks))
         return TokenSums(*_sums(ptx(dropout), position, embed, U, fixed))
 
