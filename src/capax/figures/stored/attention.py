@@ -19,9 +19,9 @@ from capax.figures.stored.runs import StoredRun, panels_of, stored_runs
 from capax.sweep.storage.store import Store
 
 MEASURED = 512
-_ROWS = 96  # rows of examples in a picture, shared by the heads
+_ROWS = 100  # rows of examples in a picture, shared by the heads; one head has 100, as in the paper
 _LEAST_EXAMPLES = 6
-_MOST_EXAMPLES = 24
+_MOST_EXAMPLES = 100
 
 
 def attention_maps(store: Store) -> tuple[AttentionMap, ...]:
