@@ -1,5 +1,6 @@
 """The page is self-contained, escapes what it was given, and keeps every number of the data."""
 
+import dataclasses
 import json
 import re
 from dataclasses import replace
@@ -122,6 +123,18 @@ def one_length():
         laws=(),
         references=tuple(replace(r, T=r.T[:1], m=r.m[:1]) for r in data.references),
     )
+
+
+def test_trials_of_a_reference_are_shown_as_such():
+    data = cases.threshold_scaling()
+    *own, last = data.points
+    points = (*own, dataclasses.replace(last, reference=True))
+    data = dataclasses.replace(data, points=points, protocol="Protocol: none.")
+    section = threshold_section(data, trace={"store": "s"}, anchor="some")
+    assert f"{last.trials} (reference)" in section.html and "Protocol: none." in section.html
+    measured, others, *_ = threshold_chart(data, id="c", trace={"store": "s"})["series"]
+    assert (measured["x"], others["x"]) == ([q.T for q in own], [last.T])
+    assert "traces" not in others and len(measured["traces"]) == len(own)
 
 
 def test_a_single_length_is_seen_in_the_charts():

@@ -183,7 +183,7 @@ def _threshold_findings(curves: list[ShownCurve]) -> list[Finding]:
     findings = []
     for shown in curves:
         data, name = shown.data, f"{shown.curve.name}: " if len(curves) > 1 else ""
-        last = data.points[-1]
+        last = [point for point in data.points if not point.reference][-1]
         known = last.status if last.status != "closed" else interval(last.low, last.high)
         meaning = f"{name}examples for 80% success at T = {last.T}, 95% interval {known}"
         value = "no m*" if last.m_star is None else f"m* = {last.m_star}"

@@ -7,6 +7,7 @@ look up among the runs when a point is clicked; `trace` when all points lead to 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from capax.figures.experiments.parity_transition import ParityPanel, ParityRun
 from capax.figures.experiments.reference_band import COLOR, Context
 from capax.figures.experiments.threshold_scaling import (
     TARGET,
+    ThresholdPoint,
     ThresholdScaling,
     deserves_line,
     is_wide,
@@ -35,22 +37,31 @@ _EXAMPLES: Chart = {
 _COLORS = 6
 
 
-def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
-    """Figure 2: m*(T) with intervals, laws and references."""
-    points = data.points
-    thresholds = _series(
-        "measured m*",
+def _measured(
+    name: str, points: Sequence[ThresholdPoint], color: str, traces: list[Chart] | None
+) -> Chart:
+    return _series(
+        name,
         [q.T for q in points],
         [q.m_star for q in points],
-        "series-1",
+        color,
         low=[q.low for q in points],
         high=[q.high for q in points],
         marks=True,
         notes=[
             f"{q.trials} trials" + ("" if q.status == "closed" else f", {q.status}") for q in points
         ],
-        traces=[{**trace, "T": q.T} for q in points],
+        traces=traces,
     )
+
+
+def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
+    """Figure 2: m*(T) with intervals, laws and references."""
+    own = [q for q in data.points if not q.reference]
+    others = [q for q in data.points if q.reference]
+    thresholds = [_measured("measured m*", own, "series-1", [{**trace, "T": q.T} for q in own])]
+    if others:
+        thresholds.append(_measured("m* of the reference", others, f"series-{COLOR + 1}", None))
     laws = [
         _series(
             f"{law.name}, weight {law.weight:.2f}",
@@ -71,9 +82,9 @@ def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
     return _chart(
         id,
         "Examples needed for 80% success against the context length T",
-        x={**_LENGTHS, "ticks": [q.T for q in points]},
+        x={**_LENGTHS, "ticks": [q.T for q in data.points]},
         y=_EXAMPLES,
-        series=[thresholds, *laws, *references, *(_context(data.context) if data.context else [])],
+        series=[*thresholds, *laws, *references, *(_context(data.context) if data.context else [])],
         hover="x",
     )
 

@@ -43,7 +43,7 @@ def comparison_section(curves: Sequence[NamedCurve], traces: Sequence[Trace]) ->
             point.m_star,
             known_interval(point),
             law_name(curve.data),
-            trace_link(str(point.trials), {**trace, "T": point.T}),
+            _trials(point, trace),
         ]
         for curve, trace in zip(curves, traces, strict=True)
         for point in curve.data.points
@@ -94,8 +94,8 @@ def threshold_section(
         paragraph(data.verdict, "verdict")
         + paragraph(
             f"{describe_setting(data)}. m* is the smallest "
-            "number of training examples at which at least 80% of the trials reach 100% validation "
-            "accuracy. Hover for values, drag to zoom, click a point to see its trials."
+            "number of training examples at which at least 80% of the trials are solved. "
+            f"{data.protocol} Hover for values, drag to zoom, click a point to see its trials."
         )
         + chart_frame(thresholds)
         + _threshold_table(data, trace)
@@ -123,7 +123,14 @@ def _threshold_row(point: ThresholdPoint, data: ThresholdScaling, trace: Trace) 
     row += [None if value is None else f"{value:.4g}" for value in references]
     if references:
         row.append(None if point.ratio is None else f"{point.ratio:.2f}")
-    return [*row, trace_link(str(point.trials), {**trace, "T": point.T})]
+    return [*row, _trials(point, trace)]
+
+
+def _trials(point: ThresholdPoint, trace: Trace) -> object:
+    """The number of trials, which leads to them; those of a reference have no runs here."""
+    if point.reference:
+        return f"{point.trials} (reference)"
+    return trace_link(str(point.trials), {**trace, "T": point.T})
 
 
 def _at(T: int, grid: Sequence[float], values: Sequence[float]) -> float | None:
