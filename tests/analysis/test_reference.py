@@ -181,3 +181,31 @@ def test_agreement_of_intervals():
     assert not agree(Interval(None, 90.0, None), seventy)
     assert not agree(Interval(20.0, None, 30.0), seventy)
     assert str(Interval(None, 90.0, None)) == "no m* [90, open]"
+
+
+def test_runs_that_are_drawn_as_curves_are_kept(tmp_path):
+    """Every run of the curve panel, parameters of the first solved one, nothing of the search."""
+    panels = {
+        "threshold": {"T": [50], "search": {"method": "grid", "m": list(SIZES), "trials": 1}},
+        "curves": {"T": [50], "whole_curves": True, "keep_parameters": True,
+                   "search": {"method": "grid", "m": [30, 60], "trials": 1}},
+    }  # fmt: skip
+    fields = {"name": "both", "function": "and3", "panels": panels}
+    plan = build_experiment({**fields, "model": {"family": "transformer", "heads": 4}})
+    with Store.create_or_resume(tmp_path / "both.sqlite", plan) as store:
+        for panel, m in (("threshold", 30), ("curves", 30), ("curves", 60)):
+            name, outcome = f"{panel}-{m}", "solved" if m == 60 else "failed"
+            run = Run(name, 0, outcome, None, 1, 0.1, {}, {"step": [1.0]}, parameters=name.encode())
+            trial = Trial(panel, 50, m, 0, digest(name), None)
+            store.add(Outcome(trial, m == 60, (run,)))
+        for panel in panels:
+            store.close_job(panel, 50)
+    made = add_reference(tmp_path / "both.sqlite", "both", folder=tmp_path / "r")
+    with Store.read(made.path) as small:
+        kept = small.select(
+            "SELECT run_id, panel FROM runs JOIN trials USING (trial_id) ORDER BY 1"
+        )
+        assert [tuple(row) for row in kept] == [("curves-30", "curves"), ("curves-60", "curves")]
+        assert small.parameters("curves-60") == b"curves-60"
+        assert len(small.select("SELECT * FROM parameters")) == 1
+    assert made.runs == 3

@@ -1,11 +1,13 @@
 """The judge: runs one case in this process through the real entry point and says what is wrong.
 
 Wrong is: an exit code other than 0, 1, 2 or 130; a traceback or a warning of Python's; more than
-one line of error; more than 10 seconds of the processor or 2 GB; a file that a planted payload
-made; a file changed that had to stay.
+one line of error; standard output that is no JSON although `--json` asks for it; more than 10
+seconds of the processor or 2 GB; a file that a planted payload made; a file changed that had to
+stay.
 """
 
 import io
+import json
 import os
 import re
 import signal
@@ -69,6 +71,7 @@ def judge(case: Case, seconds: float = SECONDS) -> Verdict:
         said = out.getvalue() + "\n" + err.getvalue()
         faults = [raised] if raised else []
         faults += _faults(case, code, said, err.getvalue()) if not raised else []
+        faults += _not_json(case, out.getvalue()) if not raised else []
         large = peak > BYTES and peak - before > BYTES / 2  # what was there before is not its own
         faults += [f"{peak / 1e6:.0f} MB"] if large else []
         faults += _files(case, Path(above), folder, code)
@@ -89,6 +92,21 @@ def _faults(case: Case, code: object, said: str, err: str) -> list[str]:
     if code == 2 and not errors and "note: " not in err:
         faults.append("exit code 2 and not a word")
     return faults
+
+
+def _not_json(case: Case, out: str) -> list[str]:
+    """A last word `--json` asks for JSON, or nothing where there is no answer."""
+    if case.argv[-1:] != ("--json",) or "--help" in case.argv or not out.strip():
+        return []
+    try:
+        json.loads(out, parse_constant=_refused)
+    except ValueError as error:
+        return [f"standard output is no JSON ({error}): {out[:80]!r}"]
+    return []
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _files(case: Case, above: Path, folder: Path, code: object) -> list[str]:

@@ -118,3 +118,29 @@ def test_an_architecture_goes_to_the_engine():
     with pytest.raises(InputError, match="heads"):
         bad = experiment("linear_attention", model={"d": 6, "heads": 4})
         check_experiment(bad)
+
+
+CONSTANT = "def fit(X, y):\n    return lambda Z: Z[:, 0] * 0\n"
+
+
+def test_a_learner_that_was_edited_does_not_mix_with_its_old_trials(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(CONSTANT)
+
+    def plan():
+        return experiment(f"{mine}:fit", m=(5,), trials=1)
+
+    with Store.create_or_resume(tmp_path / "s.sqlite", plan()) as store:
+        before = store.experiment
+    mine.write_text(CONSTANT + "# edited\n")
+    with pytest.raises(InputError, match=r"mine\.py:fit has changed since .* choose another"):
+        Store.create_or_resume(tmp_path / "s.sqlite", plan())
+    mine.write_text(CONSTANT)
+    with Store.create_or_resume(tmp_path / "s.sqlite", plan()) as store:
+        assert store.experiment == before
+    old = before.panels[0].model_copy(update={"source": ""})  # as stores were before
+    without = before.model_copy(update={"panels": (old,)})
+    with Store.create_or_resume(tmp_path / "old.sqlite", without):
+        pass
+    with Store.create_or_resume(tmp_path / "old.sqlite", plan()) as store:
+        assert store.experiment.panels[0].source == before.panels[0].source != ""

@@ -1,10 +1,12 @@
-"""Reference results that travel with the package: stores without their runs.
+"""Reference results that travel with the package: small stores.
 
-A reference is a store in which every trial kept its T, m, seed and outcome, and whose runs (curves,
-specs, parameters) were left out. It opens like any store, so thresholds, laws and figures come from
-the same functions; what it adds are the command that makes it again, and the machine it ran on.
+A reference is a store in which every trial kept its T, m, seed and outcome. Runs are kept
+for panels that are drawn as curves, with the parameters of one run, and left out elsewhere. It
+opens like any store, so thresholds, laws and figures come from the same functions. It adds the
+command that makes it again, and the machine it ran on.
 """
 
+import json
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -15,7 +17,7 @@ from capax.errors import InputError, require
 from capax.files import write_atomically
 from capax.foreign import printable
 from capax.reading import reference_folders
-from capax.sweep.spec import nearest
+from capax.sweep.spec import Experiment, nearest
 from capax.sweep.storage.file import address, explained
 from capax.sweep.storage.store import Store
 
@@ -26,7 +28,10 @@ _ID_LENGTH = 16
 
 @dataclass(frozen=True)
 class Reference:
-    """What is known about a reference without computing anything from it."""
+    """What is known about a reference without computing anything from it.
+
+    has_thresholds: whether a panel searches for m*; other references hold learning curves alone.
+    """
 
     name: str
     path: Path
@@ -38,6 +43,7 @@ class Reference:
     command: str
     made: str
     versions: dict[str, str]
+    has_thresholds: bool = True
 
     @property
     def device(self) -> str:
@@ -91,7 +97,7 @@ def add_reference(
         copy = Path(scratch) / "copy.sqlite"
         with explained(store):  # an index may be damaged that nobody had to read before
             _copied(store, copy)
-            _distil(copy, command)
+            _distil(copy, command, drawn_panels(experiment))
         write_atomically(target, lambda file: file.write(copy.read_bytes()))
     return _described(target)
 
@@ -105,7 +111,13 @@ def _copied(store: Path, copy: Path) -> None:
         source.backup(target)
 
 
-def _distil(path: Path, command: str) -> None:
+def drawn_panels(experiment: Experiment) -> tuple[str, ...]:
+    """The panels whose runs are drawn as curves (Figures 3 and 4)."""
+    drawn = (p for p in experiment.panels if p.whole_curves or p.training.get("mode") == "online")
+    return tuple(panel.name for panel in drawn)
+
+
+def _distil(path: Path, command: str, drawn: tuple[str, ...]) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA foreign_keys = OFF")
@@ -113,14 +125,28 @@ def _distil(path: Path, command: str) -> None:
             "SELECT (SELECT count(*) FROM runs), (SELECT max(finished) FROM trials)"
         ).fetchone()
         with connection:
-            for table in ("parameters", "runs"):
-                connection.execute(f"DELETE FROM {table}")
-            connection.execute(
-                f"UPDATE trials SET finished = '', trial_id = substr(trial_id, 1, {_ID_LENGTH})"
-            )
+            for statement in _LEFT_OUT:
+                connection.execute(statement, (json.dumps(drawn),))
+            connection.execute(f"UPDATE trials SET finished = '', trial_id = {_SHORT_ID}")
+            connection.execute(f"UPDATE runs SET trial_id = {_SHORT_ID}")
             facts = {"command": printable(command), "runs": str(runs), "made": made}
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
         connection.execute("VACUUM")
+
+
+_SHORT_ID = f"substr(trial_id, 1, {_ID_LENGTH})"
+_LEFT_OUT = (
+    """DELETE FROM runs WHERE trial_id NOT IN (
+        SELECT trial_id FROM trials WHERE panel IN (SELECT value FROM json_each(?)))""",
+    # of every panel that is kept: the first solved run, or the first
+    """DELETE FROM parameters WHERE run_id NOT IN (
+        SELECT run_id FROM (
+            SELECT r.run_id, row_number() OVER (PARTITION BY t.panel ORDER BY
+                r.outcome != 'solved', t.T, t.m, t.number, r.restart) AS place
+            FROM runs r JOIN trials t USING (trial_id) JOIN parameters USING (run_id)
+            WHERE t.panel IN (SELECT value FROM json_each(?))
+        ) WHERE place = 1)""",
+)
 
 
 def _described(path: Path) -> Reference:
@@ -139,4 +165,5 @@ def _described(path: Path) -> Reference:
             command=store.meta("command"),
             made=store.meta("made"),
             versions=store.plain(sessions[0]["versions"], "versions") if sessions else {},
+            has_thresholds=len(drawn_panels(experiment)) < len(experiment.panels),
         )

@@ -42,6 +42,7 @@ def laws_answer(question: LawsQuestion) -> dict[str, Any]:
         {"name": entry.name, "experiment": entry.experiment, "trials": entry.trials,
          "command": f"capax reference show {entry.name} --json"}
         for entry in references()
+        if entry.has_thresholds
     ]  # fmt: skip
     return {
         "card": found,

@@ -78,11 +78,13 @@ def known_names() -> tuple[str, ...]:
 
 
 def entry_of(learner: Any, name: str | None = None) -> Entry:
-    """The learner of this name, at this reference, or this very object.
+    """The learner of this name, at this reference, or this very object; an entry is itself.
 
     Raises `InputError` for an unknown name (with the nearest one), a file that cannot be loaded, or
     an object that cannot be fitted.
     """
+    if isinstance(learner, Entry):
+        return learner
     if not isinstance(learner, str):
         return _of_object(learner, name or getattr(learner, "__name__", type(learner).__name__))
     if learner in _LANES:

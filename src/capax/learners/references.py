@@ -46,13 +46,22 @@ def source_digest(text: str) -> str:
     """A hash of the file behind `text`: another source is another learner."""
     module, _ = _parts(text)
     if module.endswith(".py"):
-        path = Path(module)
-    else:
-        found = importlib.util.find_spec(module)
-        path = Path(found.origin) if found and found.origin else Path()
-    if not path.is_file():
-        return ""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        return _hash_of(Path(module))
+    found = importlib.util.find_spec(module)
+    return _hash_of(Path(found.origin)) if found and found.origin else ""
+
+
+def _hash_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def file_digest(text: object) -> str:
+    """A hash of the user's file for `path/to/file.py:name`, "" for anything else.
+
+    Nothing is imported: what is wrong with the file is told when the learner is loaded.
+    """
+    module = text.rpartition(":")[0] if isinstance(text, str) else ""
+    return _hash_of(Path(module)) if module.endswith(".py") else ""
 
 
 def user_line(error: BaseException) -> str:

@@ -42,6 +42,7 @@ from capax.data.spec_base import Spec
 from capax.errors import InputError, inside, require, shown
 from capax.foreign import one_line
 from capax.identity import digest
+from capax.learners.references import file_digest
 from capax.reading import read_toml
 from capax.sweep.axes import SETTING_FIELDS, SETTINGS, place, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
@@ -61,7 +62,7 @@ _RESTARTS = {"transformer": 5}
 """Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
 _FORMER_SCALES = {"paper": "grid"}
 """Scales of shipped experiments by the names they had; what the paper did is `published`."""
-_LATER_FIELDS = ("seed", "stop_memorised", "examine_from", "in_pieces")
+_LATER_FIELDS = ("seed", "stop_memorised", "examine_from", "in_pieces", "source")
 """Fields of a panel that the first stores did not have: in its identity only where they differ."""
 SEEDS_APART = 10**9
 """No search numbers so many trials of one m, so experiments of two seeds share none."""
@@ -82,7 +83,8 @@ class Panel(Spec):
     pieces of the sample, so that one program serves every m.
 
     `reference`: name of a reference of the same experiment. Its thresholds stand beside those of
-    the panel at T that are not trained here, and laws are fitted to both.
+    the panel at T that are not trained here, and laws are fitted to both. `source`: hash of the
+    user's own file, for `family = "mine.py:build"`.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Panel(Spec):
     examine_from: float = Field(default=1.0, ge=0, le=1)
     in_pieces: bool = False
     reference: str = ""
+    source: str = ""
     seed: int = Field(default=0, ge=0, lt=10**6)
     task: Table = Field(default_factory=dict)
     model: Table = Field(default_factory=dict)
@@ -237,6 +240,7 @@ def _panel(name: str, fields: Table, experiment: Table, variant: Table, folder: 
             own |= _of_file(own["task"], own.get("T"), folder)
         own["search"] = _search(table(fields, "search"))
         own["seed"] = experiment.get("seed", 0)
+        own["source"] = file_digest(own["model"].get("family", ""))
         return Panel(name=name, **own)
 
 

@@ -2,29 +2,22 @@
 
 import shlex
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from capax.cli.experiments import card_options as options
+from capax.cli.experiments.card_progress import card_progress
 from capax.cli.experiments.card_table import show_card
 from capax.cli.experiments.where import Address, On, Where, check_address
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import LabelNoise
-from capax.cli.speaking.watching import Report, watching
 from capax.errors import InputError, counted
 
 if TYPE_CHECKING:
     from capax.cards.answers.card_rows import Card
-    from capax.sweep.running.job import Status
-
-_PATIENCE = 20.0  # seconds before a card says what is known so far
-_LINES = 4  # of which it says so many at once
 
 
 def card(
@@ -97,16 +90,14 @@ def _measured(
     with_references: bool,
 ) -> "Card":
     from capax.learners.names import entry_of
-    from capax.learners.references import is_reference
 
-    for name in names:
-        if not is_reference(name):
-            entry_of(name)  # an unknown one is told before the heavy imports
+    entries = [entry_of(name) for name in names]  # an unknown one is told before heavy imports
     from capax.cards.card import card as measure
 
-    with _progress("card") as told:
+    limit = None if any(e.in_lanes for e in entries) or not entries else protocol["time_limit"]
+    with card_progress("card", minutes, limit) as told:
         return measure(
-            *names,
+            *entries,
             T=lengths,
             targets=[part.strip() for part in target.split(",")],
             store=store,
@@ -134,7 +125,7 @@ def _train_reference(
 
     with (
         Store.create_or_resume(path, REFERENCE.experiment(entries)) as opened,
-        _progress("reference") as told,
+        card_progress("reference", minutes) as told,
     ):
         status = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
         (row,) = opened.select("SELECT count(*) AS trials FROM trials")
@@ -205,29 +196,6 @@ def _written(made: "Card", html: Path | None, csv: Path | None, plot: Path | Non
 
 def _command() -> str:
     return shlex.join(["capax", *sys.argv[1:]])
-
-
-@contextmanager
-def _progress(title: str) -> "Iterator[Report]":
-    """Where the card stands, and first answers while they sharpen."""
-    with watching() as watch:
-        yield _Sharpening(watch.sweep(title))
-
-
-class _Sharpening:
-    """Passes a card's status on; says what is known so far, where answers take long."""
-
-    def __init__(self, report: "Report") -> None:
-        self._report = report
-        self._said: tuple[str, ...] = ()
-        self._next = time.monotonic() + _PATIENCE
-
-    def __call__(self, status: "Status") -> None:
-        self._report(status)
-        if status.so_far != self._said and time.monotonic() >= self._next:
-            self._said, self._next = status.so_far, time.monotonic() + 60.0
-            for line in status.so_far[:_LINES]:
-                note(f"unfinished: {line}")
 
 
 def _end(made: "Card") -> None:

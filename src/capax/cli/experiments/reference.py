@@ -42,6 +42,8 @@ def show(
 ) -> None:
     """What a reference says: its thresholds with intervals, or the points that the paper published.
 
+    A reference without thresholds holds learning curves: `capax figure` draws them.
+
     `published` are the points of Figures 2, 3 and 4, read off the figures of the paper.
 
     Example: `capax reference show published --json`
@@ -58,7 +60,7 @@ def show(
 
     entry = reference(name)
     with Store.read(entry.path) as store:
-        curves = threshold_curves([store])
+        curves = threshold_curves([store]) if entry.has_thresholds else ()
     payload = {"reference": asdict(entry), "curves": [curve.to_json() for curve in curves]}
     emit(payload, as_json, lambda console: _show_reference(console, entry, curves))
 
@@ -75,7 +77,10 @@ def add(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Distil a store into a reference: every trial with its seed and outcome, without its runs.
+    """Distil a store into a reference: every trial with its seed and outcome.
+
+    Runs are kept where a panel is drawn as curves (`whole_curves`, `mode = "online"`), and the
+    parameters of one run of such a panel.
 
     Example: `capax reference add out/figure2-paper.sqlite --name mine`
     """
@@ -105,6 +110,8 @@ def _show_reference(
     console: "Terminal", entry: "Reference", curves: "tuple[ThresholdCurve, ...]"
 ) -> None:
     _show(console, (entry,))
+    if not curves:
+        console.print(f"learning curves; `capax figure NUMBER --store {entry.name}` draws them")
     for curve in curves:
         rows = []
         for t in curve.answer.thresholds:

@@ -1,6 +1,6 @@
 """`capax cite`: how to cite Capax, and the paper it makes into software."""
 
-from importlib.metadata import version
+from importlib.metadata import PackageMetadata, metadata
 
 import typer
 
@@ -17,14 +17,11 @@ PAPER = """@inproceedings{edelman2022inductive,
   url       = {https://proceedings.mlr.press/v162/edelman22a.html},
   note      = {arXiv:2110.10090}
 }"""
-SOFTWARE = """@software{{capax,
-  title   = {{Capax: what self-attention prefers to learn, how much data it needs, and how much a
-             head can hold}},
-  author  = {{{{The Capax developers}}}},
-  version = {{{version}}},
-  year    = {{2026}},
-  note    = {{Apache License 2.0}}
-}}"""
+TITLE = (
+    "Capax: what self-attention prefers to learn, how much data it needs, "
+    "and how much a head can hold"
+)
+DEVELOPERS = "{The Capax developers}"  # in braces: one name, not a family name and given ones
 
 
 def cite(json: JsonFlag = False) -> None:
@@ -32,8 +29,24 @@ def cite(json: JsonFlag = False) -> None:
 
     Example: `capax cite >> references.bib`
     """
-    entries = {"paper": PAPER, "capax": SOFTWARE.format(version=version("capax"))}
+    entries = {"paper": PAPER, "capax": software(metadata("capax"))}
     emit(entries, json, lambda _: typer.echo("\n\n".join(entries.values())))
+
+
+def software(package: PackageMetadata) -> str:
+    """The entry of this version: authors and address as the installed package states them."""
+    authors = package.get("Author") or ""
+    addresses = package.get_all("Project-URL") or []
+    fields = {
+        "title": TITLE,
+        "author": " and ".join(name.strip() for name in authors.split(",")) or DEVELOPERS,
+        "version": package["Version"],
+        "year": "2026",
+        "url": next((line.partition(",")[2].strip() for line in addresses), ""),
+        "note": "Apache License 2.0",
+    }
+    lines = [f"  {name:7} = {{{value}}}" for name, value in fields.items() if value]
+    return "@software{capax,\n" + ",\n".join(lines) + "\n}"
 
 
 def register(app: typer.Typer) -> None:

@@ -67,7 +67,7 @@ def figure(
 
     Figure 1 is drawn from actual modules on actual bits: the darkness of an edge is a computed
     attention weight; --function compiles your own formula into its [CLS] panel. Figures 2 to 4 are
-    drawn from a store, Figure 2 by default from the results that come with the package (`capax
+    drawn from a store, by default from the results that come with the package (`capax
     reference`). With --json the numbers in the picture are printed.
 
     Example: `capax figure 1 --function "maj(x0,x2,x5)" --bits 101101 --out fig1.png`

@@ -24,8 +24,8 @@ from capax.sweep.storage.store import Store
 
 Numbers = dict[str, Any]
 Stores = Sequence[Path]
-DEFAULT = Path("paper")
-"""The reference that Figure 2 is drawn from where no store is given."""
+DEFAULTS = {2: Path("paper"), 3: Path("figure3"), 4: Path("figure4")}
+"""The reference that a figure is drawn from where no store is given."""
 
 
 def figure_2(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figure, Numbers]:
@@ -34,7 +34,7 @@ def figure_2(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figu
     Without a store the results that come with the package are drawn.
     """
     with ExitStack() as stack:
-        opened = [stack.enter_context(_opened((store,))) for store in stores or (DEFAULT,)]
+        opened = [stack.enter_context(_opened((store,))) for store in stores or (DEFAULTS[2],)]
         curves = threshold_curves(opened, panel)
     named = [NamedCurve(curve.name, curve_scaling(curve)) for curve in curves]
     if len(named) == 1:
@@ -46,7 +46,7 @@ def figure_2(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figu
 def figure_3(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figure, Numbers]:
     """Learning curves and attention weights; one of the two where the store has only one."""
     del panel
-    with _opened(stores) as opened:
+    with _opened(stores or (DEFAULTS[3],)) as opened:
         maps = attention_maps(opened) if panels_of(opened, "attention") else ()
         if maps and not panels_of(opened, "curves"):
             return draw_attention_weights(maps, dark=dark), _attention_numbers(maps)
@@ -60,7 +60,7 @@ def figure_3(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figu
 def figure_4(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figure, Numbers]:
     """Parity: the phase transition."""
     del panel
-    with _opened(stores) as opened:
+    with _opened(stores or (DEFAULTS[4],)) as opened:
         data = parity_transition(opened)
     return draw_parity_transition(data, dark=dark), asdict(data)
 
@@ -69,12 +69,7 @@ def _attention_numbers(maps: tuple[AttentionMap, ...]) -> Numbers:
     return {"attention": [asdict(attention) for attention in maps]}
 
 
-def _opened(stores: Sequence[Path | None]) -> Store:
-    if not stores or stores[0] is None:
-        raise InputError(
-            "--store: wanted a store made by `capax sweep`, got none; the references that come "
-            "with the package hold outcomes (Figure 2), but no curves"
-        )
+def _opened(stores: Stores) -> Store:
     if len(stores) > 1:
         raise InputError(f"--store: wanted one store for this figure, got {len(stores)}")
     return Store.read(stores[0])

@@ -36,10 +36,24 @@ def difference(old: Experiment, new: Experiment) -> str | None:
     before = {panel.name: panel for panel in old.panels}
     for panel in new.panels:
         if panel.name in before:
-            edit = _edit(before[panel.name].identity, panel.identity)
+            edit = _edit(_without_source(before[panel.name]), _without_source(panel))
             if edit:
                 return f"panels.{panel.name}.{edit}"
+            sources = _source(before[panel.name]), _source(panel)
+            if all(sources) and sources[0] != sources[1]:
+                return f"{panel.family} has changed since its trials were made"
     return None
+
+
+def _source(panel: Panel) -> str:
+    """The hash of the user's file; "" in stores of before, which did not keep it."""
+    return panel.source or panel.model.get("source", "")
+
+
+def _without_source(panel: Panel) -> dict[str, Any]:
+    fields = panel.identity
+    model = {k: v for k, v in fields["model"].items() if k != "source"}
+    return {k: v for k, v in fields.items() if k != "source"} | {"model": model}
 
 
 def _edit(old: dict[str, Any], new: dict[str, Any]) -> str | None:
