@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from capax.cards.card import card as card
     from capax.compiler.compiling import Compiled as Compiled
     from capax.compiler.compiling import compile as compile
-    from capax.compiler.verifying import Verification as Verification
+    from capax.compiler.verification import Verification as Verification
     from capax.compiler.verifying import verify as verify
     from capax.data.task import TaskSpec as TaskSpec
     from capax.data.task import draw_task as draw_task
@@ -73,7 +73,7 @@ _PUBLIC: dict[str, str] = {
     "Threshold": "capax.analysis.threshold:Threshold",
     "Scaling": "capax.analysis.scaling:Scaling",
     "Compiled": "capax.compiler.compiling:Compiled",
-    "Verification": "capax.compiler.verifying:Verification",
+    "Verification": "capax.compiler.verification:Verification",
     "Trained": "capax.training.one_model:Trained",
     "CapaxError": "capax.errors:CapaxError",
     "InputError": "capax.errors:InputError",

@@ -18,7 +18,7 @@ from capax.attention import ClsScalar
 from capax.boolean import parse
 from capax.compiler import save_compiled, verify
 from capax.compiler.proof import worst_case
-from capax.compiler.verifying import Verification
+from capax.compiler.verification import Verification
 from capax.errors import CapaxError
 
 FILES = 66

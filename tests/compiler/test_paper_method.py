@@ -137,8 +137,8 @@ def test_the_command_shows_both_networks():
     ("words", "message"),
     [
         (("x1", "-T", "9", "--method", "theirs"), "method: wanted ours or paper"),
-        (("x1", "-T", "9", "--method", "paper", "-o", "w.safetensors"), "--out: wanted nothing"),
-        (("x1", "-T", "9", "--method", "paper", "--eps", "0.1"), "--eps: wanted nothing"),
+        (("x1", "-T", "9", "--method", "paper", "-o", "no/w.safetensors"), "does not exist"),
+        (("x1", "-T", "9", "--method", "paper", "--eps", "0.1"), "--eps: wanted no such option"),
         (("x1 | ~x1", "-T", "9", "--method", "paper"), "function: wanted 1 to 8"),
         (("x1 & ~x2", "-T", "9", "--method", "paper", "--family", "symmetric"), "not symmetric"),
         (("x1", "-T", "9", "--method", "paper", "--family", "linear-threshold"), "family: wanted"),

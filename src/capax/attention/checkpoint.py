@@ -37,7 +37,7 @@ def to_bytes(module: eqx.Module, metadata: Mapping[str, Any] | None = None) -> b
     leaves: dict[str, np.ndarray] = {}
     structure = describe(module, "", leaves)
     text = _canonical({"module": structure, "metadata": dict(metadata or {})})
-    header = {"format": FORMAT, "capax": text, "sha256": _fingerprint(text, leaves)}
+    header = {"format": FORMAT, "capax": text, "sha256": fingerprint(text, leaves)}
     return to_safetensors(leaves, metadata=header)
 
 
@@ -56,10 +56,16 @@ def load(path: Path | str, *, dtype: Any = None) -> tuple[eqx.Module, dict[str, 
         raise InputError(f"{path}: {error}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: the header is damaged ({_first_line(error)})") from None
-    same = _fingerprint(header["capax"], leaves) == header.get("sha256")
+    same = fingerprint(header["capax"], leaves) == header.get("sha256")
     require(same, str(path), "the content that was saved", "a file that was changed afterwards")
     require(isinstance(metadata, dict), f"{path}: metadata", "a JSON object", metadata)
     return module, metadata
+
+
+def is_intact(path: Path | str) -> bool:
+    """Does the fingerprint in a file match its header and its arrays?"""
+    header, leaves = _read(Path(path))
+    return fingerprint(header["capax"], leaves) == header.get("sha256")
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
@@ -86,7 +92,7 @@ def _canonical(content: dict[str, Any]) -> str:
         raise InputError(f"metadata: wanted plain JSON values, got {_first_line(error)}") from None
 
 
-def _fingerprint(text: str, leaves: Mapping[str, np.ndarray]) -> str:
+def fingerprint(text: str, leaves: Mapping[str, np.ndarray]) -> str:
     """SHA-256 of the header text and of every array with its path, shape and dtype."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(leaves):

@@ -17,6 +17,7 @@ COMMANDS = (
     "networks.audit",
     "theory.theorems",
     "theory.shatter",
+    "theory.influence",
     "networks.train",
     "experiments.new",
     "experiments.sweep",

@@ -3,9 +3,10 @@
 `compile` reads a formula (`boolean`), finds which constructions fit (`literals`, `families`), takes
 the cheapest (`choice`): one head that selects the relevant positions (`selection`), followed by a
 scalar read-out (`threshold_head`) or a small ReLU network (`symmetric`, `general`). The paper's own
-networks (`paper_method`) are `paper_heads` and `bump_network`. The temperature is the smallest that
-meets the wanted error (`temperature`, `heads`); codes shorter than T are handled by a dual basis
-(`incoherent`). `assemble` fills in the matrices of a `capax.attention` module;
+networks (`paper_method`) are `paper_heads` and `bump_network`. `averages` are heads that average.
+The temperature is the smallest that meets the wanted error (`temperature`, `heads`); codes shorter
+than T are handled by a dual basis (`incoherent`). `assemble` fills in the matrices of a
+`capax.attention` module;
 `certificate` states the worst case, the margin, every norm (`norm_table`) and the sample size they
 imply (`sample_size`). `verifying` recomputes all of it from the weights alone: the weights become
 `tables`, numbers with a proven error (`rounding`), whose range over all inputs is a
@@ -25,7 +26,7 @@ from capax.compiler.construction.selection import Selection as Selection
 from capax.compiler.proof.certificate import Certificate as Certificate
 from capax.compiler.proof.certificate import certify as certify
 from capax.compiler.proof.claims import Claim as Claim
-from capax.compiler.verifying import Verification as Verification
+from capax.compiler.verification import Verification as Verification
 from capax.compiler.verifying import verify as verify
 from capax.compiler.weights_file import load_compiled as load_compiled
 from capax.compiler.weights_file import save_compiled as save_compiled

@@ -23,10 +23,14 @@ from capax.compiler.construction.incoherent import draw_codes
 from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
 from capax.compiler.construction.selection import ENCODINGS, EncodingName
 from capax.compiler.proof.certificate import error_from_range, table_text
-from capax.compiler.proof.paper_range import head_box, network_range
+from capax.compiler.proof.paper_range import Box, head_box, network_range
 from capax.errors import InfeasibleError, InputError, require
 from capax.rounding import digits_down, digits_up
 
+Ends = tuple[np.ndarray, np.ndarray]
+"""Lower and upper ends of the output, one number for each pattern."""
+ROOM = 1 + 1e-12
+"""Norms are compared up to the rounding of float64."""
 PaperFamily = Literal["auto", "symmetric", "general"]
 MAX_T = 4096
 """The paper's matrices are dense: T x T numbers of 8 bytes, 128 MiB here."""
@@ -113,7 +117,14 @@ def construct(
         raise InputError("family: f is not symmetric in its bits; use general")
     heads = _heads(f, encoding, vector, dim)
     network = network_for(heads, f)
-    return PaperCompiled(heads, network, _certify(f, name, heads, network))
+    box = head_box(heads)
+    limits = {**heads.limits, **network.limits}
+    ranges = (box, network_range(network, box))
+    made = certify_paper(f, name, heads, network, ranges, limits)
+    if made.margin is not None and made.margin <= 0:
+        reached = f"the paper's network decides within {made.margin:.3g} of 1/2"
+        raise InfeasibleError(f"function: {reached}")
+    return PaperCompiled(heads, network, made)
 
 
 def level_values(f: SparseFunction) -> np.ndarray | None:
@@ -148,19 +159,21 @@ def _heads(f: SparseFunction, encoding: str, vector: bool, dim: int | None) -> P
     raise InputError(f"dim: codes of length {lengths[-1]} are too coherent for s = {s} (B.2)")
 
 
-def _certify(
-    f: SparseFunction, name: str, heads: PaperHeads, network: BumpNetwork
+def certify_paper(
+    f: SparseFunction,
+    name: str,
+    heads: PaperHeads,
+    network: BumpNetwork,
+    ranges: tuple[Box, Ends],
+    limits: dict[str, float],
 ) -> PaperCertificate:
-    box = head_box(heads)
-    error, margin = error_from_range(f, *network_range(network, box), signed=False)
+    """The certificate from the proven ranges of heads and network; `limits`: of the lemmas."""
+    box, ends = ranges
+    error, margin = error_from_range(f, *ends, signed=False)
     away = np.maximum(heads.wanted - box[0], box[1] - heads.wanted).max()
-    norms = {
-        matrix: {"built": size, "allowed": limits[matrix]}
-        for made, limits in ((heads.norms(), heads.limits), (network.norms(), network.limits))
-        for matrix, size in made.items()
-    }
-    if margin is not None and margin <= 0:
-        raise InfeasibleError(f"function: the paper's network decides within {margin:.3g} of 1/2")
+    built = {**heads.norms(), **network.norms()}
+    norms = {name: {"built": size, "allowed": limits[name]} for name, size in built.items()}
+    right = margin is not None and margin > 0
     return PaperCertificate(
         function=name,
         T=heads.T,
@@ -177,9 +190,9 @@ def _certify(
         head_error=digits_up(float(np.nextafter(away, np.inf))),
         worst_case_error=digits_up(error),
         margin=None if margin is None else digits_down(margin),
-        wrong_decisions=None if margin is None else 0,
+        wrong_decisions=0 if right else None,
         norms=norms,
-        within_limits=heads.within_limits() and network.within_limits(),
+        within_limits=all(row["built"] <= row["allowed"] * ROOM for row in norms.values()),
     )
 
 

@@ -9,80 +9,26 @@ true.
 """
 
 import math
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
+from capax.compiler.average_file import verify_average
 from capax.compiler.fields import description_claims, paper_claims, size_claims
 from capax.compiler.proof.certificate import Certificate, function_from
 from capax.compiler.proof.claims import Claim, at_least, at_most, equal, is_number, near, stated
-from capax.compiler.proof.float32 import Float32Margin, float32_margin
+from capax.compiler.proof.float32 import float32_margin
 from capax.compiler.proof.norm_table import measured_norms, norm_error
 from capax.compiler.proof.sample_size import capacity_report, capacity_routes, sample_sizes
 from capax.compiler.proof.tables import HeadTables, Model, alphabet_of, head_tables
 from capax.compiler.proof.worst_case import WorstCase, worst_case
-from capax.compiler.weights_file import WeightsFile, load_compiled
+from capax.compiler.verification import ARITHMETIC, NormTable, Verification
+from capax.compiler.verify_paper import verify_paper
+from capax.compiler.weights_file import AVERAGE, PAPER, WeightsFile, kind_of, load_compiled
 from capax.errors import CapaxError, InputError
 
 FIELDS = (*(n for n in Certificate.__dataclass_fields__ if n != "alphabet"), "sample_size_for")
-NormTable = dict[str, dict[str, float]]
-ARITHMETIC = "real arithmetic on the stored float64 weights"
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The verdict: `ok` when every claim that is not merely stated is proved.
-
-    `worst_case_error`, `margin` = the numbers that are proved (an upper and a lower end);
-    `attacked_error` = the error on an actual input, at least; `float32` = what is left of the
-    margin when the forward pass runs in float32.
-
-    Examples:
-        >>> import capax, tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "and.safetensors"
-        >>> _ = capax.compiler.save_compiled(path, capax.compile("x0 & x2", T=5))
-        >>> capax.verify(path).T
-        5
-    """
-
-    ok: bool
-    path: str
-    function: str
-    T: int
-    alphabet: int
-    method: str
-    arithmetic: str
-    worst_case_error: float
-    margin: float | None
-    attacked_error: float
-    float32: Float32Margin
-    norms: NormTable
-    claims: tuple[Claim, ...]
-
-    @property
-    def failed(self) -> tuple[Claim, ...]:
-        """The claims that are refuted or not proved."""
-        return tuple(claim for claim in self.claims if not claim.ok)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data with the failed claims named under `failed`."""
-        content = {**asdict(self), "failed": [claim.name for claim in self.failed]}
-        return finite(content)
-
-
-def finite(content: Any) -> Any:
-    """The same with infinities and NaN as text, which JSON has no numbers for."""
-    if isinstance(content, dict):
-        return {str(key): finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [finite(value) for value in content]
-    if isinstance(content, float) and not np.isfinite(content):
-        return str(content)
-    return content
 
 
 def verify(path: Path | str) -> Verification:
@@ -95,6 +41,10 @@ def verify(path: Path | str) -> Verification:
         >>> capax.verify(path).ok
         True
     """
+    others = {AVERAGE: verify_average, PAPER: verify_paper}
+    kind = kind_of(path)
+    if kind in others:
+        return others[kind](path)
     file = load_compiled(path)
     try:
         table = (file.claims.get("support"), file.claims.get("table"))

@@ -1,4 +1,8 @@
-"""Compiled networks in safetensors files: weights in float64, the certificate in the metadata."""
+"""Compiled networks in safetensors files: weights in float64, the certificate in the metadata.
+
+Three kinds of files: networks of Boolean functions, heads that average (`average_file`), and the
+networks of the paper's Appendix B (`paper_file`).
+"""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +16,15 @@ from capax.attention.checkpoint_structure import build
 from capax.compiler.compiling import Compiled
 from capax.compiler.construction.assemble import Model, assemble
 from capax.errors import InputError, require
+from capax.files import check_writable
 from capax.reading import parse_json
 
-KIND = "capax-compiled-1"
+KIND, AVERAGE, PAPER = "capax-compiled-1", "capax-average-1", "capax-paper-1"
+CONTENTS = {
+    KIND: "the network of a Boolean function",
+    AVERAGE: "a head that averages",
+    PAPER: "a network of the paper's Appendix B",
+}
 
 
 class WeightsFile(NamedTuple):
@@ -32,47 +42,61 @@ def save_compiled(path: Path | str, compiled: Compiled) -> Path:
     return checkpoint.save(path, model, metadata)
 
 
-def load_compiled(path: Path | str) -> WeightsFile:
+def load_compiled(path: Path | str, kind: str = KIND) -> WeightsFile:
     """Read a compiled network, also one that was changed after it was saved.
 
     Raises `InputError` when the file is missing, truncated, no safetensors file, holds another kind
     of module, or arrays that do not fit together or are not finite.
     """
-    content, leaves = _read(Path(path))
-    metadata, structure = content.get("metadata"), content.get("module")
-    if not isinstance(metadata, dict) or metadata.get("kind") != KIND:
-        raise InputError(f"{path}: wanted a network written by capax compile, got other metadata")
-    require(isinstance(structure, dict), f"{path}: module", "a JSON object", structure)
-    claims = metadata.get("certificate")
-    require(isinstance(claims, dict), f"{path}: certificate", "a JSON object", claims)
+    structure, claims, leaves = read_parts(path, kind)
     with jax.enable_x64(True):
         try:
-            module = build(dict(structure), "", dict(leaves), _to_jax)  # type: ignore[arg-type]
+            module = build(structure, "", leaves, _to_jax)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: the header is damaged ({error})") from None
         fits = isinstance(module, ClsScalar | ClsMLP)
         require(fits, str(path), "a ClsScalar or ClsMLP", type(module).__name__)
-        return WeightsFile(module, claims, _is_intact(path))  # type: ignore[arg-type]
+        return WeightsFile(module, claims, checkpoint.is_intact(path))  # type: ignore[arg-type]
+
+
+def read_parts(
+    path: Path | str, kind: str
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, np.ndarray]]:
+    """The structure, the claims and the arrays of a file of this kind."""
+    content, leaves = _read(Path(path))
+    metadata, structure = content.get("metadata"), content.get("module")
+    found = metadata.get("kind") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or found != kind:
+        got = CONTENTS.get(found, "other metadata") if isinstance(found, str) else "other metadata"
+        raise InputError(f"{path}: wanted {CONTENTS[kind]}, written by capax compile, got {got}")
+    require(isinstance(structure, dict), f"{path}: module", "a JSON object", structure)
+    claims = metadata.get("certificate")
+    require(isinstance(claims, dict), f"{path}: certificate", "a JSON object", claims)
+    return dict(structure), dict(claims), leaves  # type: ignore[arg-type]
+
+
+def kind_of(path: Path | str) -> str | None:
+    """Which of our kinds a file is; None for any other file, also for one that is not there."""
+    try:
+        metadata = _header(Path(path)).get("metadata")
+    except InputError:
+        return None
+    kind = metadata.get("kind") if isinstance(metadata, dict) else None
+    return kind if isinstance(kind, str) and kind in CONTENTS else None
 
 
 def is_compiled_file(path: Path | str) -> bool:
-    """True when `path` is a file that `capax compile` wrote (so it may be overwritten)."""
-    try:
-        metadata = _read(Path(path))[0].get("metadata")
-    except InputError:
-        return False
-    return isinstance(metadata, dict) and metadata.get("kind") == KIND
+    """True for the network of a Boolean function that `capax compile` wrote."""
+    return kind_of(path) == KIND
 
 
-def _is_intact(path: Path | str) -> bool:
-    """Does the fingerprint in the file match its content?"""
-    try:
-        checkpoint.load(path)
-    except InputError:
-        return False
-    return True
+def check_destination(path: Path) -> None:
+    """Raise `InputError` for a file that cannot be written, or that is there and is not ours."""
+    check_writable(path)
+    if path.exists() and kind_of(path) is None:
+        raise InputError(f"{path}: exists and was not written by capax compile; choose another -o")
 
 
 def _to_jax(name: str, leaf: np.ndarray) -> jax.Array:
@@ -82,9 +106,13 @@ def _to_jax(name: str, leaf: np.ndarray) -> jax.Array:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The JSON header and the arrays of a Capax file."""
+    return _header(path), read_safetensors(path, "a weights file")[1]
+
+
+def _header(path: Path) -> dict[str, Any]:
     header = safetensors_metadata(path, "a weights file")
     marked = header.get("format") == checkpoint.FORMAT
     require(marked, str(path), "a Capax file", "a safetensors file of another kind")
     content = parse_json(header.get("capax", "null"), f"{path}: header")
     require(isinstance(content, dict), f"{path}: header", "a JSON object", content)
-    return content, read_safetensors(path, "a weights file")[1]
+    return dict(content)  # type: ignore[arg-type]

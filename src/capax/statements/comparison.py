@@ -22,7 +22,7 @@ from capax.capacity.network.sample_points import Sample
 from capax.errors import require
 from capax.statements import printed_bounds as printed
 from capax.statements.head_shattering import smallest_norm
-from capax.statements.other_functions import influence_bound
+from capax.statements.token_influence import influence_bound
 
 Number = Callable[..., float | int]
 

@@ -133,8 +133,8 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "Section B.4",
         "Beyond Boolean: tokens from M symbols, s heads and M^s bumps.",
-        ("capax.statements.other_functions:SymbolNetwork",),
-        ("tests/statements/test_other_functions.py::test_functions_of_symbols_are_exact",),
+        ("capax.statements.symbol_network:SymbolNetwork",),
+        ("tests/statements/test_symbol_network.py::test_functions_of_symbols_are_exact",),
         paper="s M^s parameters",
         ours="4 s M^s and 2 M^s units",
     ),
@@ -142,22 +142,27 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
         "Section 5",
         "Remarks: averages, averages over a subspace, the influence of one token.",
         (
-            "capax.statements.other_functions:average_head",
-            "capax.statements.other_functions:influence_bound",
+            "capax.compiler.averages:compile_average",
+            "capax.statements.token_influence:influence_bound",
+            "capax.statements.token_influence:smallest_score",
+            "capax.statements.token_influence:head_influence",
         ),
         (
-            "tests/statements/test_other_functions.py::test_averages",
-            "tests/statements/test_other_functions.py"
+            "tests/compiler/test_averages.py::test_the_error_is_that_of_all_inputs",
+            "tests/statements/test_token_influence.py"
             "::test_the_influence_of_a_token_is_attained_and_never_exceeded",
+            "tests/statements/test_token_influence.py::test_a_smaller_bound_is_refuted",
+            "tests/statements/test_token_influence.py"
+            "::test_the_influence_of_a_head_is_that_over_all_inputs",
         ),
         paper="approaches 0 at constant norms",
-        ours="2B/(1 + T e^(-2S)), attained; B at S = (1/2) ln T",
+        ours="2B/(1 + T e^(-2S)), attained; margin gamma needs S >= (1/2) ln(T gamma/(B - gamma))",
     ),
     Statement(
         "Section 6",
         "m labels tell at most 2^m of N rules apart: P(success) <= 2^m/N.",
         ("capax.boolean.best_possible.limits:counting",),
-        ("tests/statements/test_other_functions.py::test_no_rule_beats_counting",),
+        ("tests/statements/test_symbol_network.py::test_no_rule_beats_counting",),
         paper="Omega(log N)",
         ours="2^m/N",
     ),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from capax.cli.networks.compile_average import show_average
 from capax.cli.networks.compile_continuous import show_continuous
 from capax.cli.networks.compile_paper import show_paper
 from capax.cli.speaking.destinations import check_destinations
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     from capax.compiler import Certificate, Compiled
     from capax.terminal import Terminal
 
+WEIGHTS = "weights.safetensors"
+
 
 def compile_command(
-    formula: Annotated[str, typer.Argument(help="e.g. `x2 & x3 & x10`, `maj(x1, x5, x9)`")],
+    formula: Annotated[str, typer.Argument(help="e.g. `x2 & x3 & x10`, `mean(all)`")],
     T: Annotated[int, typer.Option("-T", "--length", help="Context length: number of tokens.")],
     alphabet: Annotated[
         int, typer.Option(help="Symbols a token can be. With more than 2: `x3 == x7`, `x3 >= 2`.")
@@ -47,7 +50,11 @@ def compile_command(
     ] = "ours",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Weights file. Default: weights.safetensors."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Weights file. Default: weights.safetensors (--method paper: no file).",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Certificate only.")] = False,
     transformer_lens: Annotated[
@@ -62,27 +69,34 @@ def compile_command(
     """Compile a sparse function into a bounded-norm Transformer head, certified on all inputs.
 
     Examples: `capax compile "x2 & x3 & x10" -T 1000`,
-    `capax compile "x3 == x7" -T 1000 --alphabet 5`
+    `capax compile "x3 == x7" -T 1000 --alphabet 5`, `capax compile "mean(x0..x99)" -T 1000`
     """
     from capax.boolean.parser import parse
 
-    if continuous:
+    pictures = {"--plot": plot, "--transformer-lens": transformer_lens}
+    if continuous or formula.strip().startswith("mean"):
         chosen = {"--family": (family, "auto"), "--encoding": (encoding, "deterministic")}
-        chosen |= {"--method": (method, "ours"), "--alphabet": (alphabet, 2)}
+        chosen |= {"--method": (method, "ours")}
         asked: dict[str, Any] = {n: v if v != usual else None for n, (v, usual) in chosen.items()}
-        asked |= {"--out": out, "--plot": plot, "--transformer-lens": transformer_lens}
-        show_continuous(formula, T, eps, {**asked, "--dim": dim}, json)
+        asked |= {**pictures, "--dim": dim}
+        if not continuous:
+            written = None if dry_run else out or Path(WEIGHTS)
+            show_average(formula, T, alphabet, eps, written, asked, json)
+            return
+        asked |= {"--out": out, "--alphabet": None if alphabet == 2 else alphabet}
+        show_continuous(formula, T, eps, asked, json)
         return
     parse(formula, alphabet=alphabet)  # a mistake in it is told before the heavy imports
     require(method in ("ours", "paper"), "method", "ours or paper", method)
     if method == "paper":
-        asked = {"--out": out, "--plot": plot, "--transformer-lens": transformer_lens, "--eps": eps}
+        asked = {**pictures, "--eps": eps}
         require(alphabet == 2, "--alphabet", "2 (bits) with --method paper", alphabet)
-        show_paper(formula, T, encoding, family, dim, asked, json)
+        written = None if dry_run else out
+        show_paper(formula, T, (encoding, family, dim), written, asked, json)
         return
     from capax.compiler import compile as compile_function
 
-    out = Path("weights.safetensors") if out is None else out
+    out = out or Path(WEIGHTS)
     for option, value in (("--transformer-lens", transformer_lens), ("--plot", plot)):
         fits = value is None or alphabet == 2
         require(fits, option, "an alphabet of 2 (bits)", f"--alphabet {alphabet}")
@@ -99,12 +113,12 @@ def compile_command(
 
 def _check_outputs(out: Path | None, lens: Path | None, plot: Path | None) -> None:
     """Raise `InputError` before any work for a file that cannot be written or is not ours."""
-    from capax.compiler.weights_file import is_compiled_file
+    from capax.compiler.weights_file import check_destination
     from capax.errors import InputError
 
-    check_destinations(out, lens, plot)
-    if out is not None and out.exists() and not is_compiled_file(out):
-        raise InputError(f"{out}: exists and was not written by capax compile; choose another -o")
+    check_destinations(lens, plot)
+    if out is not None:
+        check_destination(out)
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot: wanted a name ending in .png, .svg or .pdf, got {plot.name!r}")
 

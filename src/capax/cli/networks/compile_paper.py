@@ -1,8 +1,9 @@
 """`capax compile --method paper`: the network of Appendix B, proved, and beside it ours."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capax.cli.speaking.output import emit
+from capax.cli.speaking.output import emit, note
 from capax.errors import require
 
 if TYPE_CHECKING:
@@ -13,21 +14,30 @@ if TYPE_CHECKING:
 def show_paper(
     formula: str,
     T: int,
-    encoding: str,
-    family: str,
-    dim: int | None,
+    choice: tuple[str, str, int | None],
+    out: Path | None,
     asked: dict[str, Any],
     json: bool,
 ) -> None:
-    """Compile by the paper's method and print certificate and comparison; nothing is written."""
+    """Compile by the paper's method, print certificate and comparison, write weights to `out`.
+
+    `choice`: encoding, family, and length of the codes.
+    """
     for option, value in asked.items():
-        require(value is None, option, "nothing: the paper's network is proved and printed", value)
+        require(value is None, option, "no such option with --method paper", value)
+    encoding, family, dim = choice
     families = ("auto", "symmetric", "general")
     require(family in families, "family", f"one of {', '.join(families)} for the paper", family)
+    from capax.compiler.paper_file import save_paper
     from capax.compiler.paper_method import compile_paper, side_by_side
+    from capax.compiler.weights_file import check_destination
 
+    if out is not None:
+        check_destination(out)
     made = compile_paper(formula, T, encoding=encoding, family=family, dim=dim)
     both = side_by_side(made)
+    if out is not None:
+        note(f"weights: {save_paper(out, made)}")
     content = {**made.certificate.to_json(), "comparison": both}
     emit(content, json, lambda console: _show(console, made.certificate, both))
 

@@ -74,14 +74,16 @@ def show_verdict(console: "Terminal", verdict: "Verification") -> None:
 def _summary(verdict: "Verification") -> list[str]:
     """The method, the arithmetic, and the margin that is left in float32."""
     low, high = verdict.attacked_error, verdict.worst_case_error
-    single = verdict.float32
-    kept = "nothing to decide" if verdict.margin is None else f"margin {_text(single.margin)}"
-    fate = "" if single.decided or verdict.margin is None else " (decisions are not proved there)"
-    return [
+    lines = [
         f"method: {verdict.method}; arithmetic: {verdict.arithmetic}",
         f"worst-case error between {low:.6g} (an actual input) and {high:.6g} (proved)",
-        f"float32 forward pass: {kept}, error at most {single.error:.6g}{fate}",
     ]
+    single = verdict.float32
+    if single is None:
+        return [*lines, "float32 forward pass: not examined for this kind of network"]
+    kept = "nothing to decide" if verdict.margin is None else f"margin {_text(single.margin)}"
+    fate = "" if single.decided or verdict.margin is None else " (decisions are not proved there)"
+    return [*lines, f"float32 forward pass: {kept}, error at most {single.error:.6g}{fate}"]
 
 
 def _cells(claim: "Claim") -> tuple[str, str, str, str]:

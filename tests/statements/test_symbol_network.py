@@ -1,45 +1,16 @@
-"""Averages, the influence of one token, functions of symbols, counting."""
+"""Functions of symbols, counting."""
 
 import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from capax.boolean import from_table
 from capax.boolean.best_possible.limits import counting
 from capax.errors import InputError
-from capax.statements.other_functions import (
+from capax.statements.symbol_network import (
     SymbolNetwork,
-    average_head,
-    influence_attained,
-    influence_bound,
-    subspace_average_head,
 )
-
-
-def test_averages():
-    rng = np.random.default_rng(1)
-    X, W_V = rng.normal(size=(7, 3)), rng.normal(size=(3, 2))
-    assert np.allclose(average_head(X, W_V), np.mean([x @ W_V for x in X], axis=0))
-    X[:, 0] = [1, 1, 0, 0, 0, 0, 0]
-    chosen = subspace_average_head(X, np.eye(1, 3), np.array([50.0]), W_V)
-    assert np.allclose(chosen, (X[0] + X[1]) / 2 @ W_V)
-
-
-@given(st.integers(1, 30), st.floats(0, 4), st.integers(0, 2**32 - 1))
-def test_the_influence_of_a_token_is_attained_and_never_exceeded(T, S, seed):
-    assert abs(influence_attained(T, S) - influence_bound(T, S)) < 1e-12
-    rng = np.random.default_rng(seed)
-    scores, values = rng.uniform(-S, S, T + 1), rng.uniform(-1, 1, T + 1)
-    outputs = []
-    for _ in range(2):  # the first token changes its score and its value
-        scores[0], values[0] = rng.choice([-S, S]), rng.choice([-1.0, 1.0])
-        outputs.append(np.exp(scores) @ values / np.exp(scores).sum())
-    change = abs(outputs[0] - outputs[1])
-    assert change <= influence_bound(T, S) + 1e-12
-    assert influence_attained(T, S) > 0.99 * influence_bound(T, S)
 
 
 @pytest.mark.parametrize("M", [2, 3, 5])
