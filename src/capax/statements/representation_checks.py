@@ -18,9 +18,9 @@ from capax.compiler.construction.literals import pattern_bits
 from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
 from capax.compiler.construction.selection import EncodingName
 from capax.statements.inequalities import truncation_distance
-from capax.statements.symbol_network import SymbolNetwork
 from capax.statements.representation_counterexamples import uneven_codes, worst_error
 from capax.statements.small_instance import SmallInstance, compared
+from capax.statements.symbol_network import SymbolNetwork
 from capax.statements.token_influence import influence_attained, influence_bound
 
 KEY = 2022
