@@ -75,7 +75,9 @@ class Mutant:
 
 def mutants(path: str, source: str) -> list[Mutant]:
     """All faults that the operators can plant in `source`; each still parses and differs."""
-    offsets = _line_offsets(source)
+    offsets, lines = _line_offsets(source), source.splitlines()
+    tree = ast.parse(source)
+    parts = [(offsets[n.lineno - 1], offsets[n.end_lineno]) for n in tree.body]
 
     def offset(line: int, column: int) -> int:
         text = source[offsets[line - 1] : offsets[line]]
@@ -83,18 +85,19 @@ def mutants(path: str, source: str) -> list[Mutant]:
 
     found: dict[tuple[int, int, str], Mutant] = {}
     seen: Counter[tuple[str, ...]] = Counter()
-    for node in _calculating(ast.parse(source)):
+    for node in _calculating(tree):
         for operator, after in _faults(node):
             start = offset(node.lineno, node.col_offset)
             end = offset(node.end_lineno, node.end_col_offset)
-            before, line = source[start:end], source.splitlines()[node.lineno - 1].strip()
+            before, line = source[start:end], lines[node.lineno - 1].strip()
             if after == before or (start, end, after) in found:
                 continue
             texts = (path, operator, line, before, after)
             seen[texts] += 1
             key = hashlib.sha256("\0".join((*texts, str(seen[texts]))).encode()).hexdigest()[:16]
             mutant = Mutant(path, node.lineno, operator, start, end, before, after, key)
-            if _parses(mutant.applied(source)):
+            first, last = next(part for part in parts if part[0] <= start < part[1])
+            if _parses(source[first:start] + after + source[end:last]):  # the rest did already
                 found[start, end, after] = mutant
     return list(found.values())
 

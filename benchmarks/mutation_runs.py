@@ -1,14 +1,14 @@
 """Runs of pytest: which tests execute a line, and which test fails first with a fault planted.
 
 A worker imports the libraries once and forks a process per run of pytest; it computes nothing, so
-that it may fork. Each worker has a copy of the repository to itself.
+that it may fork. It imports nothing of the package itself: every process reads the sources anew,
+with the fault in them. Each worker has a copy of the repository to itself.
 """
 
 import contextlib
 import itertools
 import json
 import os
-import shutil
 import signal
 import sys
 import time
@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import pytest
 from mutation_operators import Mutant
+from mutation_report import NOT_ENDED
 
 IMPORTED = ("jax.numpy", "equinox", "optax", "scipy.stats", "scipy.optimize", "scipy.special",
             "pydantic", "hypothesis", "pytest", "beartype", "jaxtyping", "typer", "rich.table",
@@ -35,7 +36,7 @@ PATIENCE = 5.0  # times the usual time of the tests, after which a mutant counts
 START = 30.0  # seconds added for imports and compilation
 
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
-_COPY, _LONGEST, _END = "", 0.0, 0.0
+_COPY, _COMPILED, _LONGEST, _END = "", "", 0.0, 0.0
 _LEFT_OUT: tuple[str, ...] = ()
 _SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
@@ -45,8 +46,9 @@ def begin(copies: Any, asked: Any, end: float) -> None:
 
     asked: the arguments of the command. end: the time after which no mutant is begun or judged.
     """
-    global _COPY, _LONGEST, _END, _LEFT_OUT
+    global _COPY, _COMPILED, _LONGEST, _END, _LEFT_OUT
     _COPY, _LONGEST, _END = copies.get(), asked.longest, end
+    _COMPILED = str(asked.keep.resolve() / "compiled")
     _LEFT_OUT = tuple(asked.leave_out)
     os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
     os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{_COPY}/compiled"
@@ -58,26 +60,30 @@ def begin(copies: Any, asked: Any, end: float) -> None:
 def mapped(file: str) -> dict[str, Any]:
     """Of one test file: seconds per test, tests per executed line, and tests that fail."""
     found = _forked(lambda: _map(file), _LONGEST)
-    return json.loads(found) if found else {"seconds": {}, "lines": {}, "failing": [file]}
+    return (
+        json.loads(found)
+        if found
+        else {"seconds": {}, "lines": {}, "failing": [file], "start": 0.0}
+    )
 
 
-def outcome(job: tuple[Mutant, list[Round]]) -> dict[str, Any] | None:
-    """Plant the fault and run its tests, round by round, until one fails; None: no time left."""
-    mutant, rounds = job
+def outcome(job: tuple[Mutant, Round]) -> dict[str, Any] | None:
+    """Plant the fault and run its tests until one fails; None: no time left."""
+    mutant, (tests, usual) = job
+    if time.time() > _END:
+        return None
     start, file = time.perf_counter(), Path(_COPY) / mutant.path
     original, times = file.read_text(), file.stat()
     file.write_text(mutant.applied(original))
     planted = times.st_mtime + next(_SECONDS)  # bytecode is known by its source's time in seconds
     os.utime(file, (planted, planted))
-    killer = ""
     try:
-        for tests, usual in rounds:
-            killer = killer or _first_failure(tests, usual)
-            if time.time() > _END:
-                return None
+        killer = _first_failure(tests, usual)
     finally:
         file.write_text(original)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if time.time() > _END:
+        return None
     return {**told(mutant, killer), "seconds": round(time.perf_counter() - start, 1)}
 
 
@@ -91,7 +97,7 @@ def _first_failure(tests: list[str], usual: float) -> str:
     """The first test that fails; "" where all pass. Tests that do not end count as a failure."""
     limit = min(PATIENCE * usual + START, max(_END - time.time(), 0.01))
     said = _forked(lambda: _run(tests), limit)
-    return json.loads(said) if said else "the tests did not end in time"
+    return json.loads(said) if said else NOT_ENDED
 
 
 def _forked(work: Callable[[], Any], limit: float) -> str:
@@ -128,37 +134,35 @@ def _answer(work: Callable[[], Any], writing: int, limit: float) -> NoReturn:
     os._exit(0)
 
 
-def share_compiled(top: Path) -> None:
-    """Programs that were compiled for the maps, of all workers, in one folder for all."""
-    (top / "compiled").mkdir()
-    for program in top.glob("*/compiled/*"):
-        shutil.copy2(program, top / "compiled")
-
-
 def _read_compiled() -> None:
     """From the shared folder only: two writers, or one that is stopped, would leave half a file."""
-    folder = Path(_COPY).parent / "compiled"
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    folder = _COMPILED
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e9"
     if jax := sys.modules.get("jax"):
-        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_compilation_cache_dir", folder)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1e9)
 
 
 def _run(tests: list[str]) -> str:
-    """Files are named, not tests: pytest cannot find a test by every name that it gives."""
+    """File by file, so that a failure in the first saves the imports of the others. Files are
+    named, not tests: pytest cannot find a test by every name that it gives."""
     _read_compiled()
-    failures = _Failures()
-    files = dict.fromkeys(test.partition("::")[0] for test in tests)
-    code = pytest.main([*QUIETLY, "-x", *files], plugins=[failures, _Order(tests)])
-    return next(iter(failures.names), "" if code == 0 else "pytest could not import the tests")
+    for file, own in itertools.groupby(tests, lambda test: test.partition("::")[0]):
+        failures = _Failures()
+        code = pytest.main([*QUIETLY, "-x", file], plugins=[failures, _Order(list(own))])
+        if failures.names:
+            return failures.names[0]
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return f"{file} (pytest ended with {code})"
+    return ""
 
 
 def _map(file: str) -> dict[str, Any]:
     import coverage
 
     measured = coverage.Coverage(data_file=None, include=[f"{_COPY}/src/capax/*"])
-    timing, failures = _Timing(measured), _Failures()
+    begun, timing, failures = time.perf_counter(), _Timing(measured), _Failures()
     measured.start()
     pytest.main([*QUIETLY, file], plugins=[timing, failures])
     measured.stop()
@@ -167,7 +171,8 @@ def _map(file: str) -> dict[str, Any]:
         contexts = data.contexts_by_lineno(path).items()
         tests = {str(line): [name for name in names if name] for line, names in contexts}
         lines[Path(path).relative_to(_COPY).as_posix()] = tests
-    return {"seconds": timing.seconds, "lines": lines, "failing": failures.names}
+    start = timing.first - begun
+    return {"seconds": timing.seconds, "lines": lines, "failing": failures.names, "start": start}
 
 
 class _Failures:
@@ -206,10 +211,12 @@ class _Timing:
 
     def __init__(self, measured: Any) -> None:
         self.measured, self.seconds = measured, {}
+        self.first = 0.0
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.measured.switch_context(nodeid)
         self.start = time.perf_counter()
+        self.first = self.first or self.start
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self.seconds[nodeid] = time.perf_counter() - self.start

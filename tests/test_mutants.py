@@ -106,9 +106,9 @@ def test_every_fault_in_the_description_code_is_noticed(tmp_path):
 
 def test_a_fault_is_noticed_and_harmless_ones_survive(tmp_path):
     """The whole harness on a package of two lines: a bound with a test, a bound without."""
-    for name in ("mutants.py", "mutation_operators.py", "mutation_runs.py"):
-        (tmp_path / "benchmarks").mkdir(exist_ok=True)
-        (tmp_path / "benchmarks" / name).write_text((ROOT / "benchmarks" / name).read_text())
+    (tmp_path / "benchmarks").mkdir()
+    for source in BENCHMARKS.glob("muta*.py"):
+        (tmp_path / "benchmarks" / source.name).write_text(source.read_text())
     package, tests = tmp_path / "src" / "capax" / "toy", tmp_path / "tests" / "toy"
     for folder in (package, tests):
         folder.mkdir(parents=True)

@@ -1,0 +1,103 @@
+"""Which tests meet a mutant: those that execute its line, the cheapest file of tests first.
+
+A map is made once per test file, with coverage, and kept: it serves until the test file changes.
+Where a source file changed since, its lines are not trusted, and a mutant meets every test that
+executes any line of its file. A map that is out of date can hide a killing test, never invent one.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mutation_operators import Mutant
+from mutation_runs import Round, mapped
+
+Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashes of what was run
+
+
+def tests_of(path: str) -> str:
+    """The folder of tests of a source file: that of its layer."""
+    return f"tests/{Path(path).parts[2]}"
+
+
+def test_files(mutants: list[Mutant], root: Path, whole: bool) -> list[str]:
+    """Test files of the mutants' layers: those that name a mutant's folder, or all of them."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for mutant in mutants:
+        parts = Path(mutant.path).parts[1:-1]
+        folders[tests_of(mutant.path)].add(".".join(parts))
+    return [
+        path.relative_to(root).as_posix()
+        for folder, names in sorted(folders.items())
+        for path in sorted((root / folder).rglob("test_*.py"))
+        if whole or any(name in path.read_text() for name in names)
+    ]
+
+
+def maps_of(files: list[str], root: Path, kept: Path, pool: Any) -> Maps:
+    """Maps of test files: those that are kept, and the rest made now."""
+    kept.mkdir(parents=True, exist_ok=True)
+    maps = {file: _kept(file, root, kept) for file in files}
+    wanted = [file for file in files if maps[file] is None]
+    print(f"mapping {len(wanted)} of {len(files)} test files", flush=True)
+    for file, found in zip(wanted, pool.imap(mapped, wanted, 1), strict=True):
+        hashes = {path: _hash(root / path) for path in (file, *found["lines"])}
+        maps[file] = {**found, "hashes": hashes}
+        (kept / _name(file)).write_text(json.dumps(maps[file]))
+    for found in maps.values():
+        for name in sorted(found["failing"]):
+            print(f"left out, fails or does not end without a fault: {name}", flush=True)
+    return maps
+
+
+def _kept(file: str, root: Path, kept: Path) -> Any:
+    path = kept / _name(file)
+    found = json.loads(path.read_text()) if path.exists() else None
+    return found if found and found["hashes"][file] == _hash(root / file) else None
+
+
+def _name(file: str) -> str:
+    return file.replace("/", "-") + ".json"
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> Round:
+    """Tests that execute the line, the rest of their files, and, if asked for, of the layer.
+
+    The rest of the files is there because tests share fixtures: the line was executed for the first
+    of them alone. A line outside of functions belongs to every test that executes its file. Where
+    no test does so in this process, the tests of its layer may do so in another.
+    """
+    now = _hash(root / mutant.path)
+    whole = whole or not any(found["lines"].get(mutant.path) for found in maps.values())
+    folder, groups, usual = f"{tests_of(mutant.path)}/", defaultdict(list), 0.0
+    for file, found in maps.items():
+        lines = found["lines"].get(mutant.path, {})
+        line = str(mutant.line) if found["hashes"].get(mutant.path) == now else ""
+        near = set(lines.get(line) or [test for names in lines.values() for test in names])
+        passing = [test for test in found["seconds"] if test not in found["failing"]]
+        if not (near or whole) or not file.startswith(folder) or not passing:
+            continue
+        usual += found["start"] + sum(map(found["seconds"].__getitem__, passing))
+        for rank, tests in _ranked(near, passing, found["seconds"]):
+            cost = found["start"] + sum(map(found["seconds"].__getitem__, tests))
+            groups[rank].append((cost, tests))
+    ordered = [tests for rank in sorted(groups) for _, tests in sorted(groups[rank])]
+    return [test for tests in ordered for test in tests], usual
+
+
+def _ranked(near: set[str], passing: list[str], seconds: Any) -> Iterator[tuple[int, list[str]]]:
+    """(0, tests that execute the line), (1, tests beside them), (2, tests of other files)."""
+    by_time = sorted(passing, key=seconds.__getitem__)
+    close = [test for test in by_time if test in near]
+    beside = [test for test in by_time if test not in near]
+    if close:
+        yield 0, close
+    if beside:
+        yield (1 if close else 2), beside
