@@ -65,7 +65,7 @@ fuzz: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --workers $(WORKERS) --keep $(OUT)/fuzz
 
 # Faults planted in proofs, bounds and statistics: at least nine in ten must make a test fail.
-MUTANTS ?= 400
+MUTANTS ?= 440
 mutants: $(VENV)/.test-installed
 	$(BIN)/python benchmarks/mutants.py --count $(MUTANTS) --workers $(WORKERS) --keep $(OUT)/mutants
 

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,16 @@ def test_the_sample_does_not_depend_on_other_lines():
     keys = [m.key for m in mutants("a.py", source)]
     assert len(set(keys)) == len(keys)
     assert keys == [m.key for m in mutants("a.py", "import math\n\n" + source)]
+
+
+def test_every_attack_in_the_guide_has_its_test():
+    page = (ROOT / "docs" / "guides" / "trust.md").read_text()
+    section = page.partition("## Attacks that once succeeded")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    named = [re.findall(r"`(tests/\S+)::(test_\w+)`", row) for row in rows]
+    assert len(rows) == 16 and all(named)
+    for file, test in (pair for pairs in named for pair in pairs):
+        assert f"def {test}(" in (ROOT / file).read_text(), test
 
 
 def test_offsets_count_characters_not_bytes():

@@ -1,11 +1,15 @@
 """What the reference cards that travel with the package say, against what is known."""
 
+from pathlib import Path
+
 import pytest
 
 from capax.cards.answers.reference_card import reference_card
 from capax.cards.measuring.card_question import card_floor
 from capax.cards.protocol.plan import REFERENCE
 from capax.learners.names import entry_of, known_names
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +78,16 @@ def test_no_law_is_named_that_fits_badly(card):
     named = [w for w in card.laws if w.law is not None]
     assert len(named) > 30
     assert all(w.p_value is None or w.p_value >= 0.05 for w in named)
+
+
+@pytest.mark.parametrize("accuracy", REFERENCE.accuracies)
+def test_the_guide_says_of_the_transformer_what_the_card_found(card, accuracy):
+    """It once said that the Transformer's m* grows like log T, which no trial had shown."""
+    guide = " ".join((ROOT / "docs/guides/card.md").read_text().split())
+    said = "none is settled for `and3` (constant is ruled out, log and linear both stand)"
+    found = law(card, "transformer", accuracy)
+    assert said in guide and found.law is None
+    assert "constant" in found.ruled_out and not {"log", "linear"} & set(found.ruled_out)
 
 
 def test_it_knows_its_learners_and_its_rules(card):

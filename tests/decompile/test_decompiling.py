@@ -129,6 +129,15 @@ def test_a_model_that_answers_at_random_is_refused():
             decompile(model, T=12, effort=UNPROVED)
 
 
+@pytest.mark.parametrize(
+    "of_batch", [lambda X: X.sum() % 2, lambda X: X[:, 5].mean() > 0.5], ids=["parity", "mean"]
+)
+def test_a_model_whose_answer_depends_on_the_batch_is_refused(of_batch):
+    """In the same company, in another order, such a model answers the same."""
+    with pytest.raises(InputError, match="model: wanted the same answer to the same input"):
+        decompile(lambda X: (X[:, 3] ^ int(of_batch(X))) - 0.5, T=12, effort=UNPROVED)
+
+
 def test_a_noisy_model_gets_the_short_formula():
     f, weights = parse("x1 & x4", 30), np.random.default_rng(0).integers(1, 61, 30)
 

@@ -23,6 +23,7 @@ from capax.capacity.certificates.evidence import (
     acceptance,
     looks_in_training,
     task_evidence,
+    twins_beyond_chance,
 )
 from capax.capacity.certificates.model_routes import weights_route
 from capax.capacity.certificates.pac_bayes import pac_bayes_bound
@@ -317,6 +318,24 @@ def test_rows_that_chose_the_model_are_not_its_holdout():
         rows = {tuple(row) for row in drawn.X_validation}
         assert sum(tuple(row) in rows for row in fresh.X) < 20  # 60 of 4096 meet by chance
     assert below["validation"] >= 5 and below["hold-out"] <= 2
+
+
+def test_a_part_of_the_training_set_is_no_holdout():
+    """In any order; equal rows by chance, where inputs are short, are no reason to refuse."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (300, 60), dtype=np.uint8)
+    y, order = X[:, 0], rng.permutation(300)
+    new = rng.integers(0, 2, (40, 60), dtype=np.uint8)
+    for part in (order, order[:40], order[:12]):
+        with pytest.raises(InputError, match=f"got {len(part)} rows of the training set"):
+            Evidence(Examples(X, y), Examples(X[part], y[part]))
+    with pytest.raises(InputError, match="got 12 rows of the training set"):
+        Evidence(Examples(X, y), Examples(np.concatenate([X[:12], new]), np.zeros(52, np.uint8)))
+    Evidence(Examples(X, y), Examples(new, new[:, 0]))
+    for T in (4, 8, 10, 12, 14):  # all rows, many pairs, few pairs
+        for _ in range(10):
+            rows = rng.integers(0, 2, (700, T), dtype=np.uint8)
+            assert twins_beyond_chance(rows[:400], rows[400:]) == 0
 
 
 def test_fresh_rows_carry_the_noise_of_the_task():

@@ -5,11 +5,17 @@ run and chose the restart. Where the task is known, fresh rows are drawn from it
 is not, `looks` says how many models the rows have judged, and each has its part of delta.
 """
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import UInt8
+
 from capax.boolean.consistent.survivors import is_unique
+from capax.capacity.complexity.tail_inversion import binomial_lower
 from capax.data.distributions import input_rows
 from capax.data.examples import Examples, fresh_examples, read_examples, training_examples
 from capax.data.file_task import content_of
@@ -19,6 +25,8 @@ from capax.identity import key_words
 
 ACCEPTANCE_DRAWS = 200
 """Further training sets that are drawn to learn how often one is accepted; fixed in advance."""
+COINCIDENCE = 1e-6
+"""Hold-out rows are refused where independent ones have so many training rows with this chance."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +62,32 @@ class Evidence:
             return
         T, other = self.data.X.shape[1], self.holdout.X.shape[1]
         require(other == T, "holdout", f"rows of {T} bits, as the training data", other)
-        same = len(self.data.X) == len(self.holdout.X) and bool(
-            (self.data.X == self.holdout.X).all()
-        )
+        same = np.array_equal(self.data.X, self.holdout.X)
         require(not same, "holdout", "examples the model was not trained on", "the training set")
+        twins = twins_beyond_chance(self.data.X, self.holdout.X)
+        require(twins == 0, "holdout", "examples the model was not trained on",
+                f"{twins} rows of the training set")  # fmt: skip
 
     @property
     def task(self) -> TaskSpec | None:
         """The task of the training data, where it is known."""
         return None if self.data is None else self.data.task
+
+
+def twins_beyond_chance(X: UInt8[np.ndarray, "m T"], Z: UInt8[np.ndarray, "n T"]) -> int:
+    """How many rows of X lie in Z too, where independent rows would hardly have so many; else 0.
+
+    Rows of one law, whatever it is, may be exchanged: two equal rows that occur nowhere else lie in
+    different sets with chance q = 2 m n / ((m + n) (m + n - 1)), and in one set otherwise. A part
+    of the training set that serves as hold-out rows has all its pairs in different sets.
+    """
+    m, n = len(X), len(Z)
+    own, other = (Counter(hash(row.tobytes()) for row in rows) for rows in (X, Z))
+    pairs = [row for row, times in (own + other).items() if times == 2]
+    apart = sum(own[row] == 1 for row in pairs)
+    q = 2 * m * n / ((m + n) * (m + n - 1))
+    beyond = apart > 0 and binomial_lower(apart, len(pairs), math.log(COINCIDENCE)) > q
+    return apart if beyond else 0
 
 
 def task_evidence(task: TaskSpec) -> Evidence:

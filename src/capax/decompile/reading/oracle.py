@@ -119,7 +119,8 @@ def same_again(
     if other:
         raise InputError(
             f"model: wanted the same answer to the same input, got another decision on {other} of "
-            f"{len(X)} inputs that were asked again (switch sampling and dropout off)"
+            f"{len(X)} inputs that were asked again (switch sampling, dropout and statistics of "
+            f"batches off)"
         )
 
 
