@@ -5,14 +5,17 @@
     python benchmarks/verdicts.py laws 50           # wrong verdicts for every law and shape
     python benchmarks/verdicts.py quick 30          # closed intervals and power of the quick scale
     python benchmarks/verdicts.py exponents 1000 0 8  # exponent and verdict, 8 processes
+    python benchmarks/verdicts.py exponents 1000 0 8 sweeps.jsonl    # goes on where it was stopped
 
 The number is that of simulated sweeps per line; another one behind it, the first seed (0), gives
 other dice. Nothing is trained.
 """
 
 import itertools
+import json
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
@@ -159,7 +162,7 @@ TRUTHS = {
     "sqrt": (SimulatedSpec(threshold=20.0, growth=1.5, exponent=0.5), 0.5),
     "linear": (SimulatedSpec(threshold=40.0, growth=0.06, exponent=1.0), 1.0),
 }
-PLATEAUS = {"falls 1 to 0.81": (1.0, 0.81), "flat 0.98": (0.98, 0.98), "flat 0.90": (0.9, 0.9)}
+PLATEAUS = {"flat 0.98": (0.98, 0.98), "flat 0.90": (0.9, 0.9), "falls 1 to 0.81": (1.0, 0.81)}
 DESIGNS = {
     "5 T, 8 m, 12 trials": (TS, SIZES, 12),
     "7 T, 10 m, 40 trials": (
@@ -219,25 +222,43 @@ def deviance_of(said: Answer, c: float) -> float:
     return float(2 * max(0.0, best - here))
 
 
-def exponents(repeats: int, first: int, processes: int = 1) -> None:
-    """Coverage of the exponent's interval and wrong verdicts, plateaus flat and falling with T."""
+def exponents(repeats: int, first: int, processes: int = 1, kept: str = "") -> None:
+    """Coverage of the exponent's interval and wrong verdicts, plateaus flat and falling with T.
+
+    kept: a file with a line per sweep; those that it has are not simulated again. All lines of the
+    table grow together, so that a run that is stopped leaves a table too.
+    """
     from multiprocessing import Pool
 
+    file = Path(kept) if kept else None
+    lines = file.read_text().splitlines() if file is not None and file.exists() else []
+    found = {tuple(job): (Counter(right), d) for job, right, d in map(json.loads, lines)}
+    cases = list(itertools.product(DESIGNS, TRUTHS, PLATEAUS))
+    jobs = [
+        (truth, plateau, design, seed)
+        for seed in range(first, first + repeats)
+        for design, truth, plateau in cases
+    ]
+    waiting = [job for job in jobs if job not in found]
+    with Pool(processes) as pool:
+        for job, (right, deviance) in zip(waiting, pool.imap(judged, waiting), strict=True):
+            found[job] = right, deviance
+            if file is not None:
+                with file.open("a") as out:
+                    out.write(json.dumps([job, right, deviance]) + "\n")
     columns = ("exponent covered", "true law ruled out", "other law named", "true law named")
     print(
         f"| trials | truth | plateau | sweeps | {' | '.join(columns)} | 95 % of deviances below |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    with Pool(processes) as pool:
-        for plateau, design, truth in itertools.product(PLATEAUS, DESIGNS, TRUTHS):
-            jobs = [(truth, plateau, design, seed) for seed in range(first, first + repeats)]
-            found = list(pool.imap_unordered(judged, jobs, chunksize=4))
-            total = sum((counted for counted, _ in found), Counter())
-            n = max(1, total["sweeps"])
-            shares = (total[k] / n for k in ("covered", "ruled out", "other named", "named"))
-            cells = " | ".join(f"{100 * share:.1f} %" for share in shares)
-            most = np.quantile([deviance for _, deviance in found], 0.95)
-            print(f"| {design} | {truth} | {plateau} | {n} | {cells} | {most:.1f} |", flush=True)
+    for design, truth, plateau in cases:
+        own = [found[job] for job in jobs if job[:3] == (truth, plateau, design)]
+        total = sum((right for right, _ in own), Counter())
+        n = max(1, total["sweeps"])
+        shares = (total[k] / n for k in ("covered", "ruled out", "other named", "named"))
+        cells = " | ".join(f"{100 * share:.1f} %" for share in shares)
+        most = np.quantile([deviance for _, deviance in own], 0.95)
+        print(f"| {design} | {truth} | {plateau} | {n} | {cells} | {most:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
@@ -248,4 +269,5 @@ if __name__ == "__main__":
         "quick": quick,
         "exponents": exponents,
     }
-    COMMANDS[sys.argv[1]](int(sys.argv[2]), *map(int, sys.argv[3:] or ["0"]))
+    numbers = [int(word) for word in sys.argv[3:5]] or [0]
+    COMMANDS[sys.argv[1]](int(sys.argv[2]), *numbers, *sys.argv[5:])
