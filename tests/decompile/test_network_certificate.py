@@ -327,9 +327,9 @@ def test_a_part_of_the_training_set_is_no_holdout():
     y, order = X[:, 0], rng.permutation(300)
     new = rng.integers(0, 2, (40, 60), dtype=np.uint8)
     for part in (order, order[:40], order[:12]):
-        with pytest.raises(InputError, match=f"got {len(part)} rows of the training set"):
+        with pytest.raises(InputError, match=f"{len(part)} rows of the training set"):
             Evidence(Examples(X, y), Examples(X[part], y[part]))
-    with pytest.raises(InputError, match="got 12 rows of the training set"):
+    with pytest.raises(InputError, match="12 rows of the training set"):
         Evidence(Examples(X, y), Examples(np.concatenate([X[:12], new]), np.zeros(52, np.uint8)))
     Evidence(Examples(X, y), Examples(new, new[:, 0]))
     for T in (4, 8, 10, 12, 14):  # all rows, many pairs, few pairs
