@@ -204,11 +204,14 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         (
             "capax.statements.printed_bounds:theorem_a_17",
             "capax.statements.printed_bounds:summed_errors",
+            "capax.statements.depth_order:restored_form",
             "capax.capacity.network.paper_network:paper_network",
         ),
         (
             "tests/statements/test_printed_bounds.py::test_depth_as_printed_and_as_corrected",
             "tests/statements/test_printed_bounds.py::test_printed_bounds_fail_for_long_tokens",
+            "tests/statements/test_depth_order.py"
+            "::test_the_printed_form_has_the_product_of_all_gains",
         ),
         kind="Theorem",
         paper="(B_w^(2/3) + sum alpha_i^(2/3) [...])^3 log(dmT)/eps^2, alpha_i over j < i",

@@ -111,9 +111,10 @@ def _our_depth(layers: int, C_2: float, C_21: float, B_w: float, eps: float, **n
 
 
 DEPTH: dict[str, float | int] = {
-    "layers": 3, "C_2": 1.0, "C_21": 4.0, "B_w": 1.0, "eps": 0.5, "d": 64, "k": 16, "m": 1000,
+    "layers": 3, "C_2": 1.0, "C_21": 4.0, "B_w": 10.0, "eps": 0.5, "d": 64, "k": 16, "m": 1000,
     "T": 100,
 }  # fmt: skip
+"""B_w is not 1: there the printed form, which lacks B_w in its sum, has the corrected number."""
 GENERALIZATION: dict[str, float | int] = {"C": 1.0, "m": 10_000, "delta": 0.05}
 SELECTION: dict[str, float | int] = {"T": 1000, "s": 3, "gamma": 0.5, "Delta": 0.05}
 

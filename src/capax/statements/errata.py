@@ -102,7 +102,9 @@ ERRATA: tuple[Erratum, ...] = (
         "P11",
         ("A.17",),
         "alpha_i is the product of the gains of the layers j < i.",
-        "Layers j > i: the error of layer i passes the later ones.",
+        "Layers j > i: the error of layer i passes the later ones. Once B_w is restored, the"
+        " printed order still gives a true bound for k <= d, up to a factor of order L^3: its"
+        " factors d and k are larger than they need be (`capax.statements.depth_order`).",
         capacity.a_17_recursion,
     ),
     Erratum(
@@ -223,7 +225,8 @@ SLIPS = (
     "Lemma B.8 ends with f(x) = x_i where f(x) = f(x_i) is meant.",
     "The caption of Figure 2 asks for 100 % accuracy, Appendix C for more than 0.99; C.1 is"
     ' headed "Figure 6" and describes Figure 2.',
-    "Whether A.17 with B_w restored and the product over j < i is false as a bound is open here.",
+    "Whether A.17 with B_w restored and the product over j < i holds without a factor of order L^3"
+    " is open here.",
 )
 
 
