@@ -30,8 +30,10 @@ from capax.boolean.best_possible.limits import (
 from capax.boolean.best_possible.one_rule_left import (
     expected_samples_until_one_left,
     no_swap_probability,
+    probability_as_conjunction,
     probability_one_left,
 )
+from capax.boolean.functions import SparseFunction
 from capax.errors import InfeasibleError, InputError
 
 AND3, OR3, MAJ3, XOR3 = (
@@ -329,6 +331,17 @@ def test_expected_consistent_juntas_against_enumeration(formula, p):
     for J in itertools.combinations(range(T), s):
         total += sum(float(w @ (from_table(g, J)(X) == target)) ** m for g in range(16))
     assert expected_consistent_juntas(f, T, s, m, p) == pytest.approx(total, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [[1], [0], [1, 1, 1, 0], [0, 0, 1, 0], [0, 0.5, 1.5, 1], [0.5, -0.5, 0, 1], [0, 1, 1, 0]],
+)
+def test_only_conjunctions_and_disjunctions_have_the_closed_form(table):
+    """Constants, a negated literal, and real values with the sum of an AND or an OR do not."""
+    f = SparseFunction(tuple(range(len(table).bit_length() - 1)), np.array(table, float))
+    with pytest.raises(InputError, match="wanted an AND or an OR"):
+        probability_as_conjunction(f, 0.5)
 
 
 @pytest.mark.parametrize(
