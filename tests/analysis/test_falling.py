@@ -1,8 +1,11 @@
 """Success that falls where it should rise is found, and not where it does not."""
 
-import numpy as np
+import itertools
 
-from capax.analysis.falling import falling, plateau_falling
+import numpy as np
+import pytest
+
+from capax.analysis.falling import _largest_drop, falling, plateau_falling
 from capax.analysis.threshold import threshold_of
 from capax.sweep.counts import Counts
 from capax.sweep.simulated import SimulatedSpec
@@ -35,6 +38,23 @@ def test_a_fall_is_found_and_m_star_lies_before_it():
     assert all(t.rising.m[-1] == t.peak for t in found if t.peak is not None)
     few = [threshold_of("p", 9, drawn(learner, 8, rng)) for _ in range(40)]
     assert sum((t.low or 0) <= truth <= (t.high or 10**9) for t in few) >= 34
+
+
+def test_the_largest_drop_by_trying_all_pairs_of_blocks():
+    """Blocks of neighbours, the later one behind the end of the first; 0 where all is equal."""
+    total = np.array([3.0, 5.0, 2.0, 7.0])
+    rows = np.array([[3, 2, 1, 0], [0, 5, 0, 6], [0, 1, 2, 7], [3, 5, 2, 7]], float)
+    for solved, found in zip(rows, _largest_drop(rows, total), strict=True):
+        drops = []
+        for i, j, k, end in itertools.product(range(5), repeat=4):
+            if i < j <= k < end:
+                hits = [solved[i:j].sum(), solved[k:end].sum()]
+                trials = [total[i:j].sum(), total[k:end].sum()]
+                pooled = sum(hits) / sum(trials)
+                error = np.sqrt(pooled * (1 - pooled) * (1 / trials[0] + 1 / trials[1]))
+                gap = hits[0] / trials[0] - hits[1] / trials[1]
+                drops.append(gap / error if error > 0 else 0.0)
+        assert found == pytest.approx(max(drops), rel=1e-12)
 
 
 def test_too_little_to_fall():

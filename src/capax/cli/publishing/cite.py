@@ -1,6 +1,7 @@
 """`capax cite`: how to cite Capax, and the paper it makes into software."""
 
-from importlib.metadata import PackageMetadata, metadata
+from importlib.metadata import metadata
+from typing import Any
 
 import typer
 
@@ -33,7 +34,7 @@ def cite(json: JsonFlag = False) -> None:
     emit(entries, json, lambda _: typer.echo("\n\n".join(entries.values())))
 
 
-def software(package: PackageMetadata) -> str:
+def software(package: Any) -> str:
     """The entry of this version: authors and address as the installed package states them."""
     authors = package.get("Author") or ""
     addresses = package.get_all("Project-URL") or []
