@@ -43,7 +43,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".", "theory", "heads", "experiments", "stored", "paper"),
     "report": (".",),
-    "lab": (".",),
+    "lab": ("exercises", "views", "running", "."),
     "cli": ("speaking", "theory", "networks", "experiments", "publishing", "machine", "."),
 }
 ORDER = [(layer, folder) for layer, folders in LAYERS.items() for folder in folders]

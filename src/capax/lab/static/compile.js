@@ -41,6 +41,7 @@ export function mount(root, host) {
   const tokens = make("div", { class: "scroll tokens" });
   const more = make("div", { class: "scroll" });
   const verdict = message();
+  const worst = make("p", { class: "worst" });
   const found = message();
   const command = make("code", { class: "command" });
 
@@ -53,6 +54,7 @@ export function mount(root, host) {
       legend(),
       make("div", { class: "numbers" }, ...Object.values(numbers).map((one) => one.node)),
       verdict.node,
+      worst,
       make("h2", { text: "The head on this input" }),
       make("div", { class: "actions" }, button("all 0", () => setBits(new Uint8Array(state.T))), button("all 1", () => setBits(new Uint8Array(state.T).fill(1))), button("relevant bits 1", relevantOn)),
       strip.node,
@@ -100,6 +102,7 @@ export function mount(root, host) {
     T.set(state.T);
     command.textContent = reply.command;
     certificate(reply);
+    sayWorst(drawnMargin(head).worst);
     draw();
     if (ladder === null) {
       ladder = [];
@@ -191,7 +194,15 @@ export function mount(root, host) {
     numbers.wrong.set(null, "drawn", "\u2026");
     numbers.norm.set(keyNorm(head), "drawn");
     verdict.say("Drawn while you drag; the proof follows when you let go.");
+    sayWorst(drawn.worst);
     draw();
+  }
+
+  function sayWorst(input) {
+    if (input === null) return void (worst.textContent = "");
+    const ones = head.support.filter((t, i) => input.pattern[i]).map((t) => `x${t}`);
+    const others = input.share === 0 ? "all others 0" : input.share === 1 ? "all others 1" : `${Math.round(100 * input.share)} % of the others 1`;
+    worst.textContent = `Worst input as drawn: ${ones.join(", ") || "no relevant bit"} 1, ${others}.`;
   }
 
   function compiledAt(length) {
