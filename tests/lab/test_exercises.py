@@ -4,6 +4,8 @@ import json
 import math
 import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -225,3 +227,13 @@ def test_questions_are_shown_and_name_what_they_ask():
         for limit in (one.margin, one.norm, one.value, one.units):
             assert not limit or f"{limit:g}" in one.question
     assert json.loads(typed("exercise", 3, "--json").stdout)["exercises"][0]["T"] == 1000
+
+
+def test_other_commands_load_nothing_of_the_lab():
+    probe = """
+import sys, capax.cli.main
+heavy = ("capax.lab", "starlette", "uvicorn", "anywidget", "jax", "numpy")
+print([name for name in sys.modules if name.startswith(heavy)])
+"""
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
