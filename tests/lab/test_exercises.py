@@ -98,8 +98,7 @@ def test_heads_by_hand_are_marked_as_softmax_decides(tmp_path):
 
 
 def test_a_right_head_must_keep_the_limits(tmp_path):
-    question = {"formula": "maj(x1, x5, x9)", "T": 1000}
-    plain = save_compiled(tmp_path / "plain.safetensors", capax.compile(**question))
+    plain = save_compiled(tmp_path / "plain.safetensors", capax.compile("maj(x1, x5, x9)", T=1000))
     done = typed("exercise", 3, plain)
     assert done.returncode == 1
     assert "right on all 2^1000 inputs, but: Frobenius norm of W_QK 12.48" in done.stdout
@@ -133,9 +132,9 @@ def test_covers(tmp_path):
     assert mark(1, written(tmp_path, "a.toml", f"centres = {words}")).reason.startswith(
         "128 centres"
     )
-    found = mark(1, written(tmp_path, "b.toml", f"centres = {words[:100]}"))
+    found = mark(1, written(tmp_path, "b.toml", f"centres = {words[:20]}"))
     lost = "".join(str(int(t in found.counterexample)) for t in range(7))
-    assert all(sum(a != b for a, b in zip(lost, w, strict=True)) > 1 for w in words[:100])
+    assert all(sum(a != b for a, b in zip(lost, w, strict=True)) > 1 for w in words[:20])
     assert found.got == "the nearest at distance 2"
 
 
@@ -183,7 +182,7 @@ def test_the_process_of_a_program_is_not_ours_and_has_a_time_limit(tmp_path):
 
 BAD = {
     "x8 = 1": "score.x8: wanted x0 to x7",
-    "x1 = nan": "",
+    "x1 = nan": "nan|finite",
     "x1 = 1e300": "score.x1: wanted a number of at most 1e+06",
     "x1 = true": "score.x1: ",
     "'<b>' = 1": "score.<b>: ",
