@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 COMPUTED = "main .number [data-kind=computed]"
-RUNS = "create?formula=and3&T=50&m=200&m2=30"
-LOOKS = (0.0, 0.34, 0.67, 1.0)  # moments of the strip, as shares of the run
+RUNS = "create?formula=and3&T=50&m=200&m2=30&steps=300"
+LOOKS = (0, 1, 2, None)  # looks of the strip; the last one is the end
 
 
 def window(browser: Browser, address: str, **options: object) -> Page:
@@ -57,8 +57,8 @@ def film_strip(page: Page, name: str) -> None:
     slider = page.locator("input[data-name=look-0]")
     most = int(slider.get_attribute("max") or 0)
     parts = []
-    for share in LOOKS:
-        slider.fill(str(round(share * most)))
+    for look in LOOKS:
+        slider.fill(str(most if look is None else look))
         page.wait_for_timeout(200)
         top = page.locator("#run-0 .now").bounding_box()
         end = page.locator("#run-0 .strip-caption").bounding_box()
@@ -98,10 +98,16 @@ def main() -> None:
             shot(page, base, "laws", f"lab_laws{kind}", ready="#laws-chart .mark")
             shot(page, base, "bounds", f"lab_bounds{kind}")
         trained(light, base)
-        film_strip(light, "lab_film_strip")
         save(light.screenshot(), "lab_create")
+        with light.expect_download() as download:
+            light.locator("[data-action=freeze]").click()
+        frozen = Path(home) / "create.html"
+        download.value.save_as(frozen)
+        film_strip(light, "lab_film_strip")
         for page, kind in ((dark, "_dark"), (phone, "_phone")):
-            trained(page, base)
+            page.goto(frozen.as_uri())
+            page.wait_for_selector("#run-1 [data-outcome]")
+            page.wait_for_timeout(300)
             save(page.screenshot(), f"lab_create{kind}")
         server.send_signal(2)
         server.wait()

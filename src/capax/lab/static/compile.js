@@ -58,6 +58,7 @@ export function mount(root, host) {
       make("h2", { text: "The head on this input" }),
       make("div", { class: "actions" }, button("all 0", () => setBits(new Uint8Array(state.T))), button("all 1", () => setBits(new Uint8Array(state.T).fill(1))), button("relevant bits 1", relevantOn)),
       strip.node,
+      make("p", { class: "strip-caption", text: "Tokens, as drawn: softmax of the scores gives the weights; the output is read off the weighted values." }),
       tokens,
       meter.node,
       found.node,
@@ -179,8 +180,7 @@ export function mount(root, host) {
     tokens.replaceChildren(
       make(
         "table",
-        { class: "drawn-table" },
-        make("caption", { text: "Tokens, as drawn: softmax of the scores gives the weights; the output is read off the weighted values" }),
+        { class: "drawn-table", "aria-label": "Tokens, as drawn" },
         make("thead", {}, make("tr", {}, make("th", { text: "token" }), ...columns.map((column) => make("th", { scope: "col", text: column.name })))),
         make("tbody", {}, row("bit", (cell) => (cell.bit ? [cell.bit] : [])), row("score", (cell) => [cell.score]), row("weight", (cell) => [cell.bar, cell.weight]), row("value", (cell) => [cell.value])),
       ),
@@ -200,9 +200,9 @@ export function mount(root, host) {
 
   function sayWorst(input) {
     if (input === null) return void (worst.textContent = "");
-    const ones = head.support.filter((t, i) => input.pattern[i]).map((t) => `x${t}`);
+    const bits = head.support.map((t, i) => `x${t} = ${input.pattern[i]}`);
     const others = input.share === 0 ? "all others 0" : input.share === 1 ? "all others 1" : `${Math.round(100 * input.share)} % of the others 1`;
-    worst.textContent = `Worst input as drawn: ${ones.join(", ") || "no relevant bit"} 1, ${others}.`;
+    worst.textContent = `Worst input as drawn: ${[...bits, others].join(", ")}.`;
   }
 
   function compiledAt(length) {
