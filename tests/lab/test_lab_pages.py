@@ -296,24 +296,28 @@ def test_every_control_has_a_name_and_nothing_overflows_on_a_phone(open_view, vi
         page.set_viewport_size({"width": 1100, "height": 900})
 
 
-SHIFTS = """() => { window.shifts = [];
-    new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((e) => e.value)))
-        .observe({ type: "layout-shift" }); }"""
+PLACES = """() => [...document.querySelectorAll("main section > *, main .number, main th, h2, svg")]
+    .map((e) => [e.outerHTML.slice(0, 60), ...Object.values(e.getBoundingClientRect().toJSON())])"""
 
 
-@pytest.mark.parametrize(("view", "name"), [("compile?T=20", "T"), ("bounds", "m")])
+@pytest.mark.parametrize(("view", "name"), [("compile?T=120", "T"), ("bounds", "m")])
 def test_nothing_moves_while_numbers_change(open_view, view, name):
     page = open_view(view)
     page.wait_for_selector(COMPUTED)
-    page.evaluate(SHIFTS)
     box = page.locator(f"input[type=range][data-name={name}]").bounding_box()
+    places = [page.evaluate(PLACES)]
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2)
     page.mouse.down()
     for share in (0.4, 0.6, 0.8, 0.5):
         page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2, steps=3)
+        page.wait_for_timeout(50)
+        places.append(page.evaluate(PLACES))
     page.mouse.up()
     page.wait_for_selector(COMPUTED)
-    assert sum(page.evaluate("window.shifts")) == 0
+    places.append(page.evaluate(PLACES))
+    for later in places[1:]:
+        moved = [a for a, b in zip(places[0], later, strict=True) if a[1:] != b[1:]]
+        assert moved == []
 
 
 # ---- Create, last: the server is killed
@@ -334,8 +338,11 @@ def test_training_by_mouse_equals_the_command(open_view):
     assert "Proved on all inputs: the network computes and(x1, x4)" in text
     assert value(page, "step", within="#run-0") == command["steps"]
     assert value(page, "validation accuracy", within="#run-0") == command["validation_accuracy"]
-    assert value(page, "loss", within="#run-0") == command["loss"]
-    assert value(page, "attention on the relevant bits", within="#run-0") == command["attention"]
+    # float32 sums of another length of chunk: the same up to the order of additions
+    loss = value(page, "loss", within="#run-0")
+    assert loss == pytest.approx(command["loss"], rel=1e-4)
+    mass = value(page, "attention on the relevant bits", within="#run-0")
+    assert mass == pytest.approx(command["attention"], rel=1e-4)
     assert page.locator("#run-0 .formula-now").inner_text() == "and(x1, x4)"
     looks = page.locator("input[data-name=look-0]")
     looks.focus()

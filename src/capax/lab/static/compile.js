@@ -151,15 +151,13 @@ export function mount(root, host) {
   function drawTokens(now) {
     const columns = head.support.slice(0, SHOWN).map((t, i) => ({ name: `x${t}`, t, bit: bits[t], score: score(head, now.known, true, bits[t]), weight: mass(head, now.known, true, bits[t]) / now.Z, value: head.scalar ? head.readout.nu[i] : head.readout.position_values[i]?.[0] }));
     const rest = head.T - head.support.length;
-    columns.push({ name: `${rest} others`, t: null, bit: null, score: score(head, now.known, false, head.beta), weight: now.others, value: 0 });
+    columns.push({ name: "others", t: null, bit: `${rest} tokens`, score: score(head, now.known, false, head.beta), weight: now.others, value: 0 });
     columns.push({ name: "[CLS]", t: null, bit: null, score: score(head, now.known, "CLS", 0), weight: now.cls, value: head.scalar ? head.readout.cls_value : head.readout.cls_values[0] });
     if (tokens.dataset.columns !== columns.map((column) => column.name).join()) buildTokens(columns);
     columns.forEach((column, i) => {
       const cell = tokens.cells[i];
-      if (cell.bit) {
-        cell.bit.textContent = column.bit;
-        cell.bit.setAttribute("aria-pressed", column.bit === 1);
-      }
+      cell.bit.textContent = column.bit;
+      if (column.t !== null) cell.bit.setAttribute("aria-pressed", column.bit === 1);
       cell.score.textContent = shortNumber(column.score);
       cell.weight.textContent = shortNumber(column.weight);
       cell.bar.style.setProperty("--share", column.weight);
@@ -170,7 +168,7 @@ export function mount(root, host) {
   function buildTokens(columns) {
     tokens.dataset.columns = columns.map((column) => column.name).join();
     tokens.cells = columns.map((column) => ({
-      bit: column.t === null ? null : make("button", { type: "button", class: "bit", "aria-label": `bit x${column.t}`, on: { click: () => flip(column.t) } }),
+      bit: column.t === null ? make("span") : make("button", { type: "button", class: "bit", "aria-label": `bit x${column.t}`, on: { click: () => flip(column.t) } }),
       score: make("span"),
       weight: make("span"),
       bar: make("span", { class: "share", "aria-hidden": "true" }),
@@ -182,7 +180,7 @@ export function mount(root, host) {
         "table",
         { class: "drawn-table", "aria-label": "Tokens, as drawn" },
         make("thead", {}, make("tr", {}, make("th", { text: "token" }), ...columns.map((column) => make("th", { scope: "col", text: column.name })))),
-        make("tbody", {}, row("bit", (cell) => (cell.bit ? [cell.bit] : [])), row("score", (cell) => [cell.score]), row("weight", (cell) => [cell.bar, cell.weight]), row("value", (cell) => [cell.value])),
+        make("tbody", {}, row("bit", (cell) => [cell.bit]), row("score", (cell) => [cell.score]), row("weight", (cell) => [cell.bar, cell.weight]), row("value", (cell) => [cell.value])),
       ),
     );
   }
