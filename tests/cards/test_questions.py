@@ -24,7 +24,10 @@ from capax.sweep.trial import Outcome, Run, Trial
 
 def test_probes_decide_whether_a_search_begins():
     search = CardSearch(m_low=4, m_high=64, max_trials=40)
-    assert search.next_round(Counts((), (), ())) == (64,) * PROBES
+    assert search.next_round(Counts((), (), ())) == (64, 32, 16, 8, *(64,) * (PROBES - 1))
+    few = search.model_copy(update={"max_trials": PROBES + 2})
+    assert few.next_round(Counts((), (), ())) == (64, 32, 16, *(64,) * (PROBES - 1))
+    assert search.next_round(Counts((64,), (1,), (1,))) == (64,) * (PROBES - 1)
     assert search.next_round(Counts((64,), (0,), (PROBES,))) == (32, 16, 8)
     failed = Counts((8, 16, 32, 64), (0, 0, 0, 0), (1, 1, 1, PROBES))
     assert search.next_round(failed) == ()

@@ -56,7 +56,8 @@ def check_command(
     from capax.proving.run_checker import CHECKER, check_proof
 
     if print_checker:
-        typer.echo(CHECKER.read_text(encoding="utf-8"), nl=False)
+        source = CHECKER.read_text(encoding="utf-8")
+        emit({"checker": source}, json, lambda _: typer.echo(source, nl=False))
         return
     if proof is None or weights is None:
         raise InputError("capax check: wanted a proof file and a weights file (or --print-checker)")
