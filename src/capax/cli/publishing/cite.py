@@ -1,6 +1,7 @@
 """`capax cite`: how to cite Capax, and the paper it makes into software."""
 
 from importlib.metadata import metadata
+from typing import Any
 
 import typer
 
@@ -29,19 +30,18 @@ def cite(json: JsonFlag = False) -> None:
 
     Example: `capax cite >> references.bib`
     """
-    package = metadata("capax")
-    authors, addresses = (package.get_all(name) or [] for name in ("Author", "Project-URL"))
-    entries = {"paper": PAPER, "capax": software(package["Version"], authors, addresses)}
+    entries = {"paper": PAPER, "capax": software(metadata("capax"))}
     emit(entries, json, lambda _: typer.echo("\n\n".join(entries.values())))
 
 
-def software(version: str, authors: list[str], addresses: list[str]) -> str:
+def software(package: Any) -> str:
     """The entry of this version: authors and address as the installed package states them."""
-    names = [name.strip() for line in authors for name in line.split(",")]
+    authors = package.get("Author") or ""
+    addresses = package.get_all("Project-URL") or []
     fields = {
         "title": TITLE,
-        "author": " and ".join(names) or DEVELOPERS,
-        "version": version,
+        "author": " and ".join(name.strip() for name in authors.split(",")) or DEVELOPERS,
+        "version": package["Version"],
         "year": "2026",
         "url": next((line.partition(",")[2].strip() for line in addresses), ""),
         "note": "Apache License 2.0",

@@ -1,0 +1,176 @@
+"""t*: the number of steps after which a run has solved its task, with intervals.
+
+A run is looked at every few steps, so its time is known to lie between two looks. A run that ended
+unsolved has a time beyond every step it made. Its time counts as infinite here, whatever ended it:
+the limit of steps, a divergence, or a rule that gave it up. A quantile needs no more than the order
+of the times, so this costs nothing as long as the quantile lies below the limit.
+
+**Interval of a quantile.** Let t be the q-quantile of the times and K the number of runs of n with
+a time of at most t. With X_(1) <= ... <= X_(n) the sorted times,
+
+    t < X_(l)   only if   K < l,       chance at most P(Bin(n, q) <= l - 1),
+    t > X_(u)   only if   K >= u for all times below t,   chance at most P(Bin(n, q) >= u).
+
+The largest l and the smallest u for which each chance is at most 2.5 % give an interval that covers
+with at least 95 %, for every distribution of times. `low` is the last look before X_(l), `high` the
+look at which X_(u) was seen solved. Where no u <= n will do, or X_(u) is infinite, it is open.
+
+Only the first run of each trial counts: a restart is made where the run before it failed.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.stats import beta, binom
+
+from capax.boolean import parse
+from capax.errors import InputError, require
+from capax.sweep.storage.store import Store
+
+LEVEL = 0.95
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """The times of the runs of one setting: unsolved at `after`, solved at `by` (or infinite).
+
+    m: examples, or the batch size where every step draws fresh ones. s: bits that the task reads,
+    if it is a formula. limit: steps that a run may take.
+    """
+
+    panel: str
+    T: int
+    m: int
+    s: int | None
+    limit: int
+    after: Float[ndarray, " n"]
+    by: Float[ndarray, " n"]
+
+    def __post_init__(self) -> None:
+        require(self.after.size > 0, "after", "at least one run", 0)
+        require(bool((self.after < self.by).all()), "by", "later than after", "an earlier time")
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A quantile of the times with its 95% interval; `None` where it lies beyond the limit."""
+
+    value: int | None
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True)
+class SolveTimes:
+    """Steps to solve at one setting; quartiles over all runs, unsolved ones counted as infinite.
+
+    share_low, share_high: 95% interval of the share of runs that are solved within the limit.
+    """
+
+    panel: str
+    T: int
+    m: int
+    s: int | None
+    limit: int
+    quartiles: tuple[Quantile, Quantile, Quantile]
+    solved: int
+    censored: int
+    share_low: float
+    share_high: float
+
+    @property
+    def median(self) -> Quantile:
+        return self.quartiles[1]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `median`, `low` and `high` are `null` where they lie beyond the limit."""
+        lower, median, upper = self.quartiles
+        return {
+            "panel": self.panel,
+            "T": self.T,
+            "s": self.s,
+            "m": self.m,
+            "median": median.value,
+            "low": median.low,
+            "high": median.high,
+            "lower_quartile": lower.value,
+            "upper_quartile": upper.value,
+            "solved": self.solved,
+            "censored": self.censored,
+            "limit": self.limit,
+            "share_low": self.share_low,
+            "share_high": self.share_high,
+        }
+
+
+def solve_times(times: RunTimes) -> SolveTimes:
+    """Quartiles, their intervals and the share of solved runs at one setting."""
+    n, solved = times.by.size, int(np.isfinite(times.by).sum())
+    tail = (1 - LEVEL) / 2
+    low = float(beta.ppf(tail, solved, n - solved + 1)) if solved else 0.0
+    high = float(beta.ppf(1 - tail, solved + 1, n - solved)) if solved < n else 1.0
+    first, second, third = (quantile(times, q) for q in QUARTILES)
+    return SolveTimes(
+        times.panel, times.T, times.m, times.s, times.limit, (first, second, third),
+        solved, n - solved, low, high,
+    )  # fmt: skip
+
+
+def quantile(times: RunTimes, q: float, level: float = LEVEL) -> Quantile:
+    """The q-quantile of the times with an interval for any distribution (see above)."""
+    require(0 < q < 1, "q", "a number between 0 and 1", q)
+    n, tail = times.by.size, (1 - level) / 2
+    after, by = np.sort(times.after), np.sort(times.by)
+    ranks = np.arange(1, n + 1)
+    lows = ranks[binom.cdf(ranks - 1, n, q) <= tail]
+    highs = ranks[binom.sf(ranks - 1, n, q) <= tail]
+    value = by[math.ceil(n * q) - 1]
+    high = by[highs[0] - 1] if highs.size else math.inf
+    return Quantile(
+        int(value) if math.isfinite(value) else None,
+        int(after[lows[-1] - 1]) if lows.size else 0,
+        int(high) if math.isfinite(high) else None,
+    )
+
+
+_QUERY = """
+    SELECT t.panel, t.T, t.m, r.run_id, r.outcome, r.solved_step, r.steps, r.spec
+    FROM trials t JOIN runs r USING (trial_id) WHERE r.restart = 0
+    ORDER BY t.panel, t.T, t.m, t.number
+"""
+
+
+def run_times(store: Store, panel: str | None = None) -> tuple[RunTimes, ...]:
+    """The times of a store by panel, T and m; of one panel where it is named.
+
+    Raises `InputError` for learners that are not trained in steps, or a panel without runs.
+    """
+    groups: dict[tuple[str, int, int], list[Any]] = defaultdict(list)
+    for row in store.select(_QUERY):
+        if panel is None or row["panel"] == panel:
+            groups[row["panel"], row["T"], row["m"]].append(row)
+    if not groups:
+        asked = "" if panel is None else f" of panel {panel!r}"
+        raise InputError(f"{store.path}: wanted runs{asked}, got none")
+    return tuple(_times_of(store, *key, rows) for key, rows in groups.items())
+
+
+def _times_of(store: Store, panel: str, T: int, m: int, rows: Sequence[Any]) -> RunTimes:
+    spec = store.plain(rows[0]["spec"], f"spec of {rows[0]['run_id']}")
+    limit, every = spec.get("steps"), spec.get("eval_every")
+    if not isinstance(limit, int) or not isinstance(every, int):
+        raise InputError(f"{store.path}: panel {panel}: wanted a learner that is trained in steps")
+    by = np.array([math.inf if r["solved_step"] is None else r["solved_step"] for r in rows], float)
+    unsolved = np.array([r["steps"] for r in rows], float)
+    after = np.where(np.isfinite(by), np.maximum(by - every, 0), unsolved)
+    task = spec.get("task", {})
+    function = task.get("function")
+    s = None if function is None else parse(function, T, alphabet=task.get("alphabet", 2)).s
+    return RunTimes(panel, T, m, s, limit, after, by)

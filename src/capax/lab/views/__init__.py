@@ -1,1 +1,0 @@
-"""The views: what each asks, and the functions of the commands that answer."""
