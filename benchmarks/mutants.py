@@ -4,7 +4,7 @@
     python benchmarks/mutants.py --modules capacity/network --count 60
     python benchmarks/mutants.py --modules analysis/laws.py --count 0     # all mutants of a file
     python benchmarks/mutants.py --again --whole                # plant the survivors once more
-    python benchmarks/mutants.py --minutes 0 --report docs/guides/mutants.md   # only the table
+    python benchmarks/mutants.py --minutes 0 --report docs/mutants.md   # only the table
 
 Each mutant is one fault (`mutation_operators.py`) in a copy of the sources. Of the test files that
 name its folder, the tests that execute its line run first, the quick ones first; a mutant that
