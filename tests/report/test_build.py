@@ -164,7 +164,7 @@ def test_commands_refuse_bad_input_in_one_line(tmp_path, warm_commands):
             str(tmp_path / "r.html"),
         ): "no such file",
         ("reproduce", "--out", str(tmp_path), "--experiments", str(tmp_path)): "--experiments",
-        ("figure", "3", "--out", str(tmp_path / "f.png")): "--store",
+        ("figure", "3", "--store", "none", "--out", str(tmp_path / "f.png")): "no such file",
     }
     for arguments, expected in cases_.items():
         real = arguments[0] == "reproduce"  # its only process
