@@ -1,14 +1,14 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make reproduce   venv, install, the paper's figures, a compiled function, a bound, a report in out/
 #   make test        venv, install, formatting, lint, types, docs, tests
-# and for daily work: make check (lint, types, the tests of what changed), make format, make bench, make fuzz, make mutants
+# and for daily work: make check (lint, types, the tests of what changed), make format, make bench, make fuzz, make mutants, make course
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= out
 unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes that read the same modules
 
-.PHONY: reproduce test check wheel fuzz mutants format bench clean
+.PHONY: reproduce test check wheel course fuzz mutants format bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -57,6 +57,10 @@ PYTHONS ?= $(PYTHON)
 wheel: $(VENV)/.test-installed
 	$(BIN)/python -m hatchling build -t wheel -d $(OUT)/dist
 	for python in $(PYTHONS); do sh tests/clean_environment.sh $$python $(OUT)/dist || exit 1; done
+
+# The lessons in a kernel, as a reader runs them; the tests run the same cells without one.
+course: $(VENV)/.test-installed
+	$(BIN)/python tools/course.py
 
 # Hostile input by the hundred thousand: formulas, files, stores, command lines. Bad cases are kept.
 CASES   ?= 100000

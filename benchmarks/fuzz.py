@@ -29,7 +29,7 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
-STUCK = 150.0  # seconds after which a worker that does not come back is ended and its case kept
+STUCK = 900.0  # seconds after which a worker that does not come back is ended and its case kept
 SLOW = 3.0  # seconds of a case that is good but kept
 TURN = 1000  # cases of one process: what JAX compiled for them is forgotten with it
 

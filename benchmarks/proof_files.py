@@ -28,7 +28,7 @@ import capax  # noqa: E402
 from capax.boolean import SparseFunction  # noqa: E402
 from capax.compiler import ENCODINGS, save_compiled  # noqa: E402
 from capax.compiler.weights_file import load_compiled  # noqa: E402
-from capax.proving.compiled_proof import prove  # noqa: E402
+from capax.proving.proof_files import prove  # noqa: E402
 from capax.proving.run_checker import check_proof  # noqa: E402
 
 KINDS = ("digit", "drop", "twice", "swap", "null", "swap ends", "cut")

@@ -22,6 +22,10 @@ SLOW = {
     "compiler/construction/test_exhaustive.py": {"test_a_thousand_random_functions_of_four_bits"},
     "compiler/test_adversarial_files.py": {"test_no_accepted_file_contradicts_its_certificate"},
     "figures/test_created_variables.py": {"test_all_layers_are_measured_and_drawn"},
+    "lab/test_course.py": {"test_a_lesson_runs_and_says_what_it_teaches"},
+    "lab/test_many_tabs.py": {
+        "test_ten_tabs_end_within_their_memory_and_ctrl_c_ends_everything",
+    },
     "learners/test_zoo.py": {
         "test_lanes_train_an_architecture",
         "test_every_architecture_learns_by_its_gradient",

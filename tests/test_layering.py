@@ -43,7 +43,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".", "theory", "heads", "experiments", "stored", "paper"),
     "report": (".",),
-    "lab": (".",),
+    "lab": ("exercises", "views", "running", "."),
     "cli": ("speaking", "theory", "networks", "experiments", "publishing", "machine", "."),
 }
 ORDER = [(layer, folder) for layer, folders in LAYERS.items() for folder in folders]
@@ -158,7 +158,7 @@ def test_the_picture_in_contributing_is_the_order():
             assert " -> ".join(folders).replace(".", layer) in " ".join(page.split())
 
 
-LONG = {"capax_check.py": 500}  # one file on purpose: strangers copy it and read it whole
+LONG = {"capax_check.py": 800}  # one file on purpose: strangers copy it and read it whole
 
 
 def test_files_stay_short():

@@ -74,6 +74,16 @@ def test_the_wheel_holds_what_the_package_reads(wheel):
     assert not [name for name in names if name.startswith(("tests", "docs"))]
 
 
+def test_the_lab_is_small_and_the_solutions_stay_at_home(wheel):
+    infos = zipfile.ZipFile(wheel).infolist()
+    assert not [
+        info.filename for info in infos if "solution" in info.filename or "course" in info.filename
+    ]
+    parts = ("capax/lab/", "capax/cli/publishing/lab", "capax/cli/publishing/exercise")
+    sizes = [info.compress_size for info in infos if info.filename.startswith(parts)]
+    assert len(sizes) > 30 and sum(sizes) < 300_000
+
+
 def test_the_package_is_the_wheel(installed, tmp_path):
     probe = "import capax; print(capax.__file__)"
     python = [str(installed / "python"), "-c", probe]

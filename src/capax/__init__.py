@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from capax.errors import InputError as InputError
     from capax.figures.paper.figure import figure as figure
     from capax.proving.compiled_proof import Proof as Proof
-    from capax.proving.compiled_proof import prove as prove
+    from capax.proving.proof_files import prove as prove
     from capax.report.build import report as report
     from capax.sweep.running.sweeping import sweep as sweep
     from capax.training.one_model import Trained as Trained
@@ -59,7 +59,7 @@ _PUBLIC: dict[str, str] = {
     "train": "capax.training.one_model:train_model",
     "audit": "capax.audit.auditing:audit",
     "card": "capax.cards.card:card",
-    "prove": "capax.proving.compiled_proof:prove",
+    "prove": "capax.proving.proof_files:prove",
     "Proof": "capax.proving.compiled_proof:Proof",
     "decompile": "capax.decompile.decompiling:decompile",
     "SparseFunction": "capax.boolean.functions:SparseFunction",

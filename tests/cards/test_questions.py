@@ -24,7 +24,10 @@ from capax.sweep.trial import Outcome, Run, Trial
 
 def test_probes_decide_whether_a_search_begins():
     search = CardSearch(m_low=4, m_high=64, max_trials=40)
-    assert search.next_round(Counts((), (), ())) == (64,) * PROBES
+    assert search.next_round(Counts((), (), ())) == (64, 32, 16, 8, *(64,) * (PROBES - 1))
+    few = search.model_copy(update={"max_trials": PROBES + 2})
+    assert few.next_round(Counts((), (), ())) == (64, 32, 16, *(64,) * (PROBES - 1))
+    assert search.next_round(Counts((64,), (1,), (1,))) == (64,) * (PROBES - 1)
     assert search.next_round(Counts((64,), (0,), (PROBES,))) == (32, 16, 8)
     failed = Counts((8, 16, 32, 64), (0, 0, 0, 0), (1, 1, 1, PROBES))
     assert search.next_round(failed) == ()
@@ -115,7 +118,7 @@ def test_a_learner_that_no_rate_helps_is_not_searched_for(design, probes):
     while (trial := question.take()) is not None:
         question.record(outcome(trial, 0.6))
     assert question.finished
-    assert [m for m, _ in question.scores] == [64] * probes + [32, 16, 8] * (probes > 0)
+    assert sorted(m for m, _ in question.scores) == [8, 16, 32] * (probes > 0) + [64] * probes
 
 
 def looks(*pairs):

@@ -240,3 +240,13 @@ def test_files_have_the_users_mode_and_nothing_stays_of_a_failed_one(
     assert len(during) == (1 if nameless else 2)
     assert [path.name for path in tmp_path.iterdir()] == [target.name]
     assert target.read_bytes() == b"two"
+
+
+def test_the_citation_has_the_names_and_the_address_that_the_package_states():
+    from capax.cli.publishing.cite import software
+
+    known = software("1.2", ["Ada Lovelace, Emmy Noether"], ["Repository, https://example.org/c"])
+    assert "author  = {Ada Lovelace and Emmy Noether}" in known
+    assert "url     = {https://example.org/c}" in known and "version = {1.2}" in known
+    unknown = software("1.2", [], [])
+    assert "author  = {{The Capax developers}}" in unknown and "url" not in unknown

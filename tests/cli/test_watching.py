@@ -105,3 +105,21 @@ def test_a_log_hears_why_nothing_is_done_yet():
     nothing = Status(0, 256, 0, 0, 0, 1, 0)
     assert "0 runs, compiling and training the first, 0:00" in module.long(nothing, Stopwatch())
     assert "compiling" not in module.long(status(7), Stopwatch())
+
+
+def test_a_card_says_how_long_it_may_take_before_and_after_its_first_trial(monkeypatch):
+    from capax.cli.experiments.card_progress import before, estimate
+
+    monkeypatch.setattr("capax.machine.num_cores", lambda: 2)
+    none, one = (Status(t, 41, 0, 1, t, 1, 0) for t in (0, 1))
+    assert before(none, None, None) == "1 cell, at most 41 trials to make"
+    limited = before(none, 60.0, 5.0)
+    assert "at most 60 s (--time-limit), so all of them at most 21:00" in limited
+    assert limited.endswith("ends after --minutes 5")
+    assert before(none, 1e308, None) == before(none, None, None)
+    # one trial is in and one in work after a minute: 41 trials are 20.5 such minutes
+    assert "first trial after 1:00; at this pace at most 20:30 in all" in estimate(
+        one, 0, 60.0, None
+    )
+    assert "--minutes 5 ends it earlier" in estimate(one, 0, 60.0, 5.0)
+    assert "--minutes" not in estimate(one, 0, 60.0, 30.0)

@@ -26,7 +26,7 @@ from fuzzing.case import Case
 from fuzzing.hostile import PLANTED
 
 SECONDS, BYTES = 10.0, 2 * 2**30
-ASLEEP = 60.0  # seconds by the clock: for those who wait instead of work, on a busy machine too
+ASLEEP, WORK = 60.0, 0.1  # by the clock, and the work in this time below which a command waits
 CODES = {0, 1, 2, 130}
 _TRACES = re.compile(r"Traceback \(most recent|^Exception ignored|\.py:\d+: \w*Warning", re.M)
 
@@ -151,19 +151,30 @@ def _inside(folder: Path, argv: tuple[str, ...]) -> Iterator[None]:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    def ring(_signal: int, frame: object) -> None:
+    """Raises `Overtime` after so much work, or where a minute passes without work.
+
+    On a busy machine a minute alone says nothing.
+    """
+    worked = time.process_time()
+
+    def ring(bell: int, frame: object) -> None:
+        nonlocal worked
+        now = time.process_time()
+        if bell == signal.SIGALRM and now - worked > WORK:
+            worked = now
+            return
         _PLACE[:] = traceback.format_stack(frame)[-3:]  # type: ignore[arg-type]
         raise Overtime
 
-    clocks = ((signal.SIGPROF, signal.ITIMER_PROF, seconds),
-              (signal.SIGALRM, signal.ITIMER_REAL, ASLEEP))  # fmt: skip
-    before = [signal.signal(bell, ring) for bell, _, _ in clocks]
-    for _, timer, limit in clocks:
-        signal.setitimer(timer, limit, 1.0)
+    clocks = ((signal.SIGPROF, signal.ITIMER_PROF, seconds, 1.0),
+              (signal.SIGALRM, signal.ITIMER_REAL, ASLEEP, ASLEEP))  # fmt: skip
+    before = [signal.signal(bell, ring) for bell, _, _, _ in clocks]
+    for _, timer, limit, again in clocks:
+        signal.setitimer(timer, limit, again)
     try:
         yield
     finally:
-        for (bell, timer, _), old in zip(clocks, before, strict=True):
+        for (bell, timer, _, _), old in zip(clocks, before, strict=True):
             signal.setitimer(timer, 0)
             signal.signal(bell, old)
 

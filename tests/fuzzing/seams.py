@@ -1,8 +1,8 @@
 """Where the real work would begin: a fuzzed command is stopped there, and nowhere earlier.
 
-Replaced are the training of a job, of a single model and of a benchmark, and the two commands that
-write into the package itself. Everything before (reading, checking, planning, opening stores) and
-after it (reading back, printing) is the real thing.
+Replaced are the training of a job, of a single model and of a benchmark, the server of the lab, and
+the two commands that write into the package itself. Everything before (reading, checking, planning,
+opening stores) and after it (reading back, printing) is the real thing.
 """
 
 import functools
@@ -36,6 +36,7 @@ def seams() -> Iterator[None]:
     import capax.cards.answers.reference_card
     import capax.cards.measuring.run_card
     import capax.cli.machine.doctor
+    import capax.lab.server
     import capax.sweep.running.cluster
     import capax.sweep.running.runner
     import capax.sweep.running.several
@@ -55,6 +56,7 @@ def seams() -> Iterator[None]:
             (capax.sweep.running.cluster, "run_on_ray", _stopped),
             (capax.cards.measuring.run_card, "on_ray", _stopped),
             (capax.training.one_model, "train", _stopped),
+            (capax.lab.server, "serve", _stopped),
             (capax.training.speed.benchmark, "benchmark", _stopped),
             (capax.cards.answers.reference_card, "write_reference", _nothing),
             (capax.analysis.reference_stores, "FOLDER", Path("references")),

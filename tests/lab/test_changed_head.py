@@ -10,9 +10,9 @@ import capax
 from capax.compiler.proof.evaluation import output_bounds
 from capax.compiler.proof.tables import head_tables
 from capax.errors import InputError
-from capax.lab.bit_ranges import ranges_of
-from capax.lab.changed_head import at_temperature, named_weights, with_weight
-from capax.lab.compile_view import (
+from capax.lab.views.bit_ranges import ranges_of
+from capax.lab.views.changed_head import at_temperature, named_weights, with_weight
+from capax.lab.views.compile_view import (
     HeadQuestion,
     break_answer,
     compiled_head,
@@ -142,6 +142,8 @@ def test_ranges_of_ones():
         ({"evil": 1}, "evil: unknown field"),
         ({"formula": "__import__('os')"}, "formula: "),
         ({"formula": "x99", "T": 10}, "x99"),
+        ({"formula": "parity9", "T": 10}, "formula: wanted at most 8 relevant bits"),
+        ({"formula": "x1 |" * 2000}, "formula: "),
     ],
     ids=str,
 )

@@ -1,6 +1,7 @@
 """Pages in one file, and the same views in a notebook: in a real browser, without any server."""
 
 import json
+import re
 
 import pytest
 
@@ -10,7 +11,7 @@ from capax.errors import InputError
 from capax.figures.style import DARK, LIGHT
 from capax.lab.frozen_page import frozen_page
 from capax.lab.static_files import one_script, static_files
-from capax.lab.views import state_of
+from capax.lab.views.questions import QUESTIONS, VIEWS, state_of
 from capax.report.vector import css_variables
 from typed_command import typed
 
@@ -94,6 +95,15 @@ def test_every_module_is_in_the_one_script_and_colours_are_those_of_the_reports(
     for line in css_variables().splitlines():
         assert line.strip() in style
     assert LIGHT.series != DARK.series
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_page_and_its_question_have_the_same_defaults(view):
+    """An address leaves out what is the default: page and server must mean the same by it."""
+    text = re.search(r"^const DEFAULTS = ({.*});$", static_files()[f"{view}.js"][1], re.MULTILINE)
+    page = json.loads(re.sub(r"(\w+): ", r'"\1": ', text[1]))
+    question = {name: field.default for name, field in QUESTIONS[view].model_fields.items()}
+    assert {name: page[name] for name in question} == question
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_everybody_else_is_refused(headers):
 def test_a_link_from_another_page_opens_a_view_but_changes_nothing():
     link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "cookie": COOKIE}
     assert asked(**link)[0] == 200
+    assert asked(path="/api/weights", **link)[0] == 403
     assert asked(method="POST", **link)[0] == 403
     assert asked(method="POST", cookie=COOKIE)[0] == 403  # without an origin
     assert asked(method="POST", cookie=COOKIE, origin="http://127.0.0.1:8000")[0] == 200

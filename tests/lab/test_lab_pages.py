@@ -5,6 +5,7 @@ import shlex
 import signal
 from urllib.parse import quote
 
+import psutil
 import pytest
 from lab_server import LabServer
 
@@ -58,6 +59,10 @@ def test_compile_shows_the_numbers_of_the_command(open_view):
     numbers = [float(cell.get_attribute("data-value")) for cell in cells]
     wanted = [row[k] for row in norms.values() for k in ("frobenius", "spectral", "norm_2_1")]
     assert numbers == [*wanted, *command["sample_size"].values()]
+    assert value(page, "MLP units") == command["mlp_units"]
+    assert value(page, "wrong decisions") == command["wrong_decisions"] == 0
+    everything = page.locator("main [data-kind=computed][data-value]").count()
+    assert everything == len(numbers) + 5  # no computed number that was not compared
 
 
 def test_compile_by_mouse_draws_while_dragging_and_proves_afterwards(open_view, window):
@@ -79,6 +84,7 @@ def test_compile_by_mouse_draws_while_dragging_and_proves_afterwards(open_view, 
     proved = value(page, "margin")
     assert proved == capax.compile("maj(x1, x5, x9)", T=T).certificate.margin
     assert drawn == pytest.approx(proved, rel=0.05)
+    assert "Worst input as drawn: x" in page.locator(".worst").inner_text()
     page.locator("button.bit").nth(1).click()
     page.locator(".strip-view").click(position={"x": 2, "y": 20})
     until(page, lambda: "on=0%2C5" in page.url)
@@ -290,6 +296,30 @@ def test_every_control_has_a_name_and_nothing_overflows_on_a_phone(open_view, vi
         page.set_viewport_size({"width": 1100, "height": 900})
 
 
+PLACES = """() => [...document.querySelectorAll("main section > *, main .number, main th, h2, svg")]
+    .map((e) => [e.outerHTML.slice(0, 60), ...Object.values(e.getBoundingClientRect().toJSON())])"""
+
+
+@pytest.mark.parametrize(("view", "name"), [("compile?T=120", "T"), ("bounds", "m")])
+def test_nothing_moves_while_numbers_change(open_view, view, name):
+    page = open_view(view)
+    page.wait_for_selector(COMPUTED)
+    box = page.locator(f"input[type=range][data-name={name}]").bounding_box()
+    places = [page.evaluate(PLACES)]
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for share in (0.4, 0.6, 0.8, 0.5):
+        page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2, steps=3)
+        page.wait_for_timeout(50)
+        places.append(page.evaluate(PLACES))
+    page.mouse.up()
+    page.wait_for_selector(COMPUTED)
+    places.append(page.evaluate(PLACES))
+    for later in places[1:]:
+        moved = [a for a, b in zip(places[0], later, strict=True) if a[1:] != b[1:]]
+        assert moved == []
+
+
 # ---- Create, last: the server is killed
 
 
@@ -308,6 +338,11 @@ def test_training_by_mouse_equals_the_command(open_view):
     assert "Proved on all inputs: the network computes and(x1, x4)" in text
     assert value(page, "step", within="#run-0") == command["steps"]
     assert value(page, "validation accuracy", within="#run-0") == command["validation_accuracy"]
+    # float32 sums of another length of chunk: the same up to the order of additions
+    loss = value(page, "loss", within="#run-0")
+    assert loss == pytest.approx(command["loss"], rel=1e-4)
+    mass = value(page, "attention on the relevant bits", within="#run-0")
+    assert mass == pytest.approx(command["attention"], rel=1e-4)
     assert page.locator("#run-0 .formula-now").inner_text() == "and(x1, x4)"
     looks = page.locator("input[data-name=look-0]")
     looks.focus()
@@ -338,7 +373,9 @@ def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_returns(open_
     page = open_view(f"create?formula=parity2&m=60&m2=61&steps=20000&{SMALL}")
     page.locator("[data-action=train]").click()
     value(page, "step", within="#run-0")
+    below = psutil.Process(lab.process.pid).children(recursive=True)
     lab.end(signal.SIGKILL)
+    assert below and not psutil.wait_procs(below, timeout=10)[1]  # it trains for nobody
     page.wait_for_selector("#run-0 .message:has-text('does not answer')", timeout=30_000)
     again = LabServer(lab.home, lab.port)
     assert again.address == lab.address  # the same token: the page is known

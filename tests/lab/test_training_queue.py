@@ -6,10 +6,10 @@ import time
 import pytest
 
 from capax.errors import InputError
-from capax.lab import training_queue
-from capax.lab.create_view import CreateQuestion, RunQuestion
 from capax.lab.remembered import remember, remembered
-from capax.lab.training_queue import AT_ONCE, KEPT, WAITING, TrainingQueue
+from capax.lab.running import training_queue
+from capax.lab.running.training_queue import AT_ONCE, KEPT, WAITING, TrainingQueue
+from capax.lab.views.create_view import CreateQuestion, RunQuestion
 
 # A process that obeys like the real one, and trains nothing: it ends a run on "stop" alone.
 DOUBLE = """

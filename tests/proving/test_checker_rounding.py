@@ -16,7 +16,7 @@ import mpmath
 import pytest
 
 from capax.proving import capax_check
-from capax.proving.capax_check import Sums, exp_between
+from capax.proving.capax_check import Cell, Matrix, Tables, exp_between
 
 TINY = Fraction(1, 1 << 100)  # far above the error of `exact_exp`, far below any step of the tests
 
@@ -82,28 +82,36 @@ def head_range(network, support, row, g) -> tuple[Fraction, Fraction]:
     return min(found), max(found)
 
 
-# Large whole values: an end of a weight decides. Small values between the steps: their rounding.
+def tables(network, bits: int) -> Tables:
+    scores, cls, e = network.scores()
+    _, values, cls_value, f = network.values()
+    rows = [[s] for pair in scores for s in pair] + [[cls]]
+    return Tables(Matrix(rows, e), Matrix([v for p in values for v in p] + [cls_value], f), bits)
+
+
+def proved(made: Tables, row: int, g: int, sign: int, end: Fraction, T: int = 4) -> bool:
+    """`end` is an upper (sign 1) or lower (-1) end where position 0 shows the bit `row`."""
+    return made.at_most(Cell(T, {0: row}), g, sign, math.floor(sign * end * (1 << made.e)))
+
+
+# Large whole values: an end of a weight decides. Few bits: every rounding does.
 HEADS = [(size, e, bits) for size, e in ((99, 0), (40, 6), (3, 9)) for bits in (3, 4, 6, 8, 12)]
 
 
 @pytest.mark.parametrize(("size", "e", "bits"), HEADS)
-def test_weights_and_values_are_enclosed(size, e, bits):
+def test_weights_are_enclosed_and_values_exact(size, e, bits):
     rng = random.Random(bits + size)
     for _ in range(5):
         network = head(rng, size, e)
-        sums = Sums(network, [0, 1, 2, 3], bits)
-        scores, cls, es = network.scores()
-        _, values, cls_value, ev = network.values()
-        top = max(cls, *(s for pair in scores for s in pair))
-        tokens = [(sums.cls, cls, cls_value)]
-        for pair, score, value in zip(sums.support, scores, values, strict=True):
-            tokens += zip(pair, score, value, strict=True)
-        for ((low, high), ends), score, value in tokens:
-            true = exact_exp(Fraction(score - top, 1 << es)) * (1 << bits)
-            assert low <= true <= high <= low + 2
-            for (least, most), v in zip(ends, value, strict=True):
-                scaled = Fraction(v << bits, 1 << ev)
-                assert (least, most) == (math.floor(scaled), math.ceil(scaled))
+        made, (scores, cls, es) = tables(network, bits), network.scores()
+        values = network.values()[1]
+        flat = [s for pair in scores for s in pair] + [cls]
+        top = max(flat)
+        for (low, high), score in zip(made.ends[0], flat, strict=True):
+            assert low <= exact_exp(Fraction(score - top, 1 << es)) * (1 << bits) <= high <= low + 2
+        for g in (0, 1):
+            stored = [Fraction(v, 1 << made.e) for v in made.v[g]][:-1]
+            assert stored == [Fraction(v[g], 1 << e) for pair in values for v in pair]
 
 
 @pytest.mark.parametrize(("size", "e", "bits"), HEADS)
@@ -111,30 +119,57 @@ def test_an_end_a_hair_inside_the_range_is_never_proved(size, e, bits):
     rng = random.Random(100 * bits + size)
     for _ in range(5):
         network = head(rng, size, e)
-        few, many = Sums(network, [0], bits), Sums(network, [0], 60)
+        few, many = tables(network, bits), tables(network, 120)
         for row, g in product((0, 1), repeat=2):
             least, most = head_range(network, [0], row, g)
-            for sums in (few, many):
-                assert not sums.at_most(row, g, most - TINY)
-                assert not sums.at_least(row, g, least + TINY)
+            for made in (few, many):
+                assert not proved(made, row, g, 1, most - TINY)
+                assert not proved(made, row, g, -1, least + TINY)
             slack = Fraction(1, 1 << 40)
-            assert many.at_most(row, g, most + slack)
-            assert many.at_least(row, g, least - slack)
+            assert proved(many, row, g, 1, most + slack)
+            assert proved(many, row, g, -1, least - slack)
 
 
-def test_a_head_with_one_value_shows_the_rounding_of_values_and_levels():
+@pytest.mark.parametrize("off", [0, 1, 5])
+def test_head_outputs_of_the_integers_are_within_the_slack(off):
+    """Scores and values that are known to within `off` only: every choice at the ends."""
+    rng = random.Random(off)
+    for _ in range(20):
+        scores = [rng.randint(0, 300) for _ in range(5)]
+        values = [rng.randint(-500, 500) for _ in range(5)]
+        made = Tables(
+            Matrix([[s] for s in scores], 8, off), Matrix([[v] for v in values], 8, off), 8
+        )
+        if not made.slack:
+            continue
+        for chosen in product((0, 1), repeat=2):
+            there = [chosen[0], 2 + chosen[1], 4]
+            w, v = ([x[r] for r in there] for x in (made.w[0], made.v[0]))
+            ours = Fraction(sum(map(int.__mul__, w, v)), sum(w))
+            for moved in product((-off, off), repeat=3):
+                true = [
+                    exact_exp(Fraction(scores[r] + m, 256))
+                    for r, m in zip(there, moved, strict=True)
+                ]
+                for signs in ((off,) * 3, (-off,) * 3):
+                    top = sum(
+                        a * (values[r] + m) for a, r, m in zip(true, there, signs, strict=True)
+                    )
+                    assert abs(top / sum(true) - ours) <= made.slack[0]
+
+
+def test_a_head_with_one_value_shows_the_rounding_of_levels():
     """u is that value on every input: nothing below is an upper end, nothing above a lower end."""
     for bits, v in product((1, 2, 4), range(-40, 41)):
         pair = ([v], [v])
         network = SimpleNamespace(
             T=2, scores=lambda: ([(0, 0)] * 2, 0, 0), values=lambda p=pair: (None, [p] * 2, p[0], 6)
         )
-        sums, true = Sums(network, [0], bits), Fraction(v, 64)
+        made, true = tables(network, bits), Fraction(v, 64)
         for hair in (TINY, Fraction(1, 128)):
-            assert not sums.at_most(0, 0, true - hair)
-            assert not sums.at_least(0, 0, true + hair)
-        step = Fraction(2, 1 << bits)
-        assert sums.at_most(0, 0, true + step) and sums.at_least(0, 0, true - step)
+            assert not proved(made, 0, 0, 1, true - hair, 2)
+            assert not proved(made, 0, 0, -1, true + hair, 2)
+        assert proved(made, 0, 0, 1, true, 2) and proved(made, 0, 0, -1, true, 2)
 
 
 def mean_network() -> bytes:

@@ -34,6 +34,7 @@ COMMANDS = (
     "publishing.report",
     "publishing.reproduce",
     "publishing.lab_command",
+    "publishing.exercise_command",
     "machine.bench",
     "machine.doctor",
     "publishing.cite",

@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 from capax.errors import CapaxError, InputError, require
 from capax.foreign import printable_parts
+from capax.lab.running.training_queue import TrainingQueue
 from capax.lab.static_files import static_files
-from capax.lab.training_queue import TrainingQueue
-from capax.lab.views import VIEWS, answer, state_of
+from capax.lab.views.questions import VIEWS, answer, state_of
 from capax.plain_json import json_text
 
 MAX_QUESTION = 64 * 1024
@@ -23,13 +23,17 @@ MAX_UPLOAD = 64 * 2**20
 BUSY = 16
 """Questions that are worked on or wait at once; more are refused."""
 POLL = 0.05  # seconds between two looks for new events of a run
+FEW = 3
+"""Streams that stay open. A browser opens six connections to a server for all its tabs together:
+where more streams are open, each ends after `TURN` seconds and its page asks again."""
+TURN = 1.0
 
 
 class Lab:
     """The routes and what they share: the queue of runs and the number of open questions."""
 
     def __init__(self, queue: TrainingQueue) -> None:
-        self._queue, self._open, self.closing = queue, 0, False
+        self._queue, self._open, self._streams, self.closing = queue, 0, 0, False
 
     def application(self) -> Starlette:
         """The application without its guard."""
@@ -71,7 +75,7 @@ class Lab:
         return _json(await self._work(answer, request.path_params["name"], fields))
 
     async def _weights(self, request: Request) -> Response:
-        from capax.lab.compile_view import HeadQuestion, weights_file
+        from capax.lab.views.compile_view import HeadQuestion, weights_file
 
         fields: dict[str, Any] = dict(request.query_params)
         question = HeadQuestion(**fields)
@@ -95,7 +99,7 @@ class Lab:
         return _json(await self._work(read_upload, request.path_params["kind"], content, name))
 
     async def _start(self, request: Request) -> Response:
-        from capax.lab.create_view import RunQuestion
+        from capax.lab.views.create_view import RunQuestion
 
         question = RunQuestion(**await _fields(request))
         return _json({"run": self._queue.start(question)})
@@ -119,20 +123,27 @@ class Lab:
         return StreamingResponse(self._stream(run, first), media_type="text/event-stream")
 
     async def _stream(self, run: str, at: int) -> AsyncIterator[str]:
-        """Server-sent events from number `at` on, until the run has ended."""
-        quiet = 0.0
-        while not self.closing:
-            events = self._queue.events(run) or []
-            for event in events[at:]:
-                yield f"id: {at}\ndata: {_text(event)}\n\n"
-                at, quiet = at + 1, 0.0
-                if event["kind"] == "ended":
+        """Server-sent events from number `at` on, until the run has ended or others wait."""
+        loop = asyncio.get_running_loop()
+        began = told = loop.time()
+        self._streams += 1
+        try:
+            yield "retry: 300\n\n"
+            while not self.closing:
+                for event in (self._queue.events(run) or [])[at:]:
+                    yield f"id: {at}\ndata: {_text(event)}\n\n"
+                    at, told = at + 1, loop.time()
+                    if event["kind"] == "ended":
+                        return
+                if self._streams > FEW and loop.time() > began + TURN:
+                    yield "event: turn\ndata:\n\n"
                     return
-            await asyncio.sleep(POLL)
-            quiet += POLL
-            if quiet > 10:  # tells the page, and us, that somebody is still there
-                quiet = 0.0
-                yield ": waiting\n\n"
+                await asyncio.sleep(POLL)
+                if loop.time() > told + 10:  # tells the page, and us, that somebody is still there
+                    told = loop.time()
+                    yield ": waiting\n\n"
+        finally:
+            self._streams -= 1
 
     async def _work(self, function: Any, *arguments: Any) -> Any:
         """`function` in a thread; too many at once are refused."""

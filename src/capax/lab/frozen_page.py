@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from capax.foreign import script_json
-from capax.lab.create_view import CreateQuestion
 from capax.lab.static_files import one_script, static_files
-from capax.lab.views import VIEWS, answer, question_of
+from capax.lab.views.create_view import CreateQuestion
+from capax.lab.views.questions import VIEWS, answer, question_of
 from capax.plain_json import finite_json, plain
 
 PATIENCE = 600.0  # seconds for the runs of a page that is written without a server
@@ -46,7 +46,7 @@ def frozen_page(view: str, state: Mapping[str, str], runs: Sequence[Mapping[str,
 
 def recorded_runs(state: Mapping[str, str]) -> list[dict[str, Any]]:
     """Train the runs of a state of the view Create, and give what a page replays."""
-    from capax.lab.training_queue import TrainingQueue
+    from capax.lab.running.training_queue import TrainingQueue
 
     question = question_of("create", state)
     assert isinstance(question, CreateQuestion)

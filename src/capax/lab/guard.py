@@ -68,7 +68,8 @@ class Guard:
         reads = scope["method"] in ("GET", "HEAD")
         if not reads and headers.get("origin") is None:
             return "A request that changes something must name its origin.\n"
-        page = reads and headers.get("sec-fetch-mode") == "navigate"
+        link = headers.get("sec-fetch-mode") == "navigate"
+        page = reads and link and not scope["path"].startswith("/api/")
         site = headers.get("sec-fetch-site")
         if not page and site not in (None, "same-origin", "none"):
             return "Requests of other sites are refused.\n"

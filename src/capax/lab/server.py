@@ -15,7 +15,7 @@ from capax.errors import InputError, require
 from capax.lab.app import Lab
 from capax.lab.guard import Guard
 from capax.lab.remembered import remember, remembered
-from capax.lab.training_queue import TrainingQueue
+from capax.lab.running.training_queue import TrainingQueue
 
 ADDRESS = "127.0.0.1"
 FAREWELL = 2  # seconds that open connections get at the end

@@ -14,7 +14,7 @@ def read_upload(kind: str, content: bytes, name: str) -> dict[str, Any]:
     """The content of a file for the view that asked: a card or a store, or an audit."""
     label = one_line(name, 80)
     if kind == "audit":
-        from capax.lab.bounds_view import audited_norms
+        from capax.lab.views.bounds_view import audited_norms
 
         return audited_norms(content, label)
     require(kind == "laws", "upload", "laws or audit", kind)
@@ -22,7 +22,7 @@ def read_upload(kind: str, content: bytes, name: str) -> dict[str, Any]:
 
 
 def _store(content: bytes, label: str) -> dict[str, Any]:
-    from capax.lab.laws_view import store_curves
+    from capax.lab.views.laws_view import store_curves
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"

@@ -14,9 +14,9 @@ from typing import Any
 
 from capax.errors import CapaxError, InputError, require
 from capax.foreign import printable_parts
+from capax.lab.running.training_queue import TrainingQueue
 from capax.lab.static_files import one_script, static_files
-from capax.lab.training_queue import TrainingQueue
-from capax.lab.views import answer, question_of
+from capax.lab.views.questions import answer, question_of
 from capax.plain_json import json_text
 
 try:
@@ -54,8 +54,8 @@ class View(anywidget.AnyWidget):
             self.send({"id": number, "error": str(error)})
 
     def _answer(self, message: dict[str, Any]) -> Any:
-        from capax.lab.create_view import RunQuestion
         from capax.lab.uploads import read_upload
+        from capax.lab.views.create_view import RunQuestion
 
         what = message.get("what")
         if what == "ask":

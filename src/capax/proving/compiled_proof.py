@@ -58,18 +58,11 @@ class Proof:
         return write_atomically(path, lambda file: file.write(self.text.encode()))
 
 
-def prove(weights: Path | str) -> Proof:
+def prove_compiled(weights: Path | str) -> Proof:
     """The proof that a compiled network decides as its function on all inputs.
 
     Raises `InputError` for a file that `capax compile` did not write, and where nothing is proved:
     the network may be wrong on some input.
-
-    Examples:
-        >>> import capax, tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "and.safetensors"
-        >>> _ = capax.compiler.save_compiled(path, capax.compile("x0 & x2", T=5))
-        >>> capax.prove(path).statement[:19]
-        'On all 2^5 inputs t'
     """
     file = load_compiled(weights)
     symbols = alphabet_of(file.model)

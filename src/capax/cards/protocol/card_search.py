@@ -1,4 +1,4 @@
-"""The search of a card: the adaptive one, after a look at the largest m.
+"""The search of a card: the adaptive one, after a look at the largest m and at a ladder below it.
 
 A learner that fails at the largest m is given up, which saves the dearest trials, but only after a
 look at smaller m too: success may fall with m, and a failure at the largest m is then no evidence
@@ -22,11 +22,16 @@ class CardSearch(AdaptiveSearch):
     """
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """Probes at the largest m first; where they fail, a look at the rungs below."""
+        """Probes at the largest m, and one trial at each rung below, which say soon where m* is.
+
+        The rungs come right after the first probe: a fit may take a minute. Where the probes fail
+        and no rung was tried, the rungs are tried then.
+        """
         tried = dict(zip(counts.m, counts.total, strict=True))
         missing = PROBES - tried.get(self.m_high, 0)
         if missing > 0:
-            return (self.m_high,) * missing
+            first = () if tried else self.rungs[: max(0, self.max_trials - PROBES)]
+            return (self.m_high, *first, *(self.m_high,) * (missing - 1))
         if not self._fails(counts):
             return super().next_round(counts, restarts)
         unseen = tuple(m for m in self.rungs if m not in tried)

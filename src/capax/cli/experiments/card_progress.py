@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _PATIENCE = 20.0  # seconds before a card says what is known so far
 _PAUSE = 60.0  # seconds between two such reports
 _LINES = 4  # of which it says so many at once
+_DAY = 86400.0  # seconds; a limit beyond it is none
 _SLOW = 5.0  # seconds until the first trial from which on a card says how long it may take
 
 
@@ -65,7 +66,7 @@ def before(status: "Status", limit: float | None, minutes: float | None) -> str:
 
     trials = status.most_trials - status.trials
     line = f"{counted(status.jobs, 'cell')}, at most {counted(trials, 'trial')} to make"
-    if limit is not None:
+    if limit is not None and limit < _DAY:
         most = clock(limit * -(-trials // num_cores()))
         line += f"; a fit takes at most {limit:g} s (--time-limit), so all of them at most {most}"
     return line if minutes is None else f"{line}; ends after --minutes {minutes:g}"

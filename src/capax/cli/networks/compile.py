@@ -64,6 +64,9 @@ def compile_command(
     plot: Annotated[
         Path | None, typer.Option(help="Picture of the network (.png, .svg or .pdf).")
     ] = None,
+    proof: Annotated[
+        Path | None, typer.Option(help="Also write a proof that capax check accepts.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Compile a sparse function into a bounded-norm Transformer head, certified on all inputs.
@@ -73,12 +76,12 @@ def compile_command(
     """
     from capax.boolean.parser import parse
 
-    pictures = {"--plot": plot, "--transformer-lens": transformer_lens}
+    only_ours = {"--plot": plot, "--transformer-lens": transformer_lens, "--proof": proof}
     if continuous or formula.strip().startswith("mean"):
         chosen = {"--family": (family, "auto"), "--encoding": (encoding, "deterministic")}
         chosen |= {"--method": (method, "ours")}
         asked: dict[str, Any] = {n: v if v != usual else None for n, (v, usual) in chosen.items()}
-        asked |= {**pictures, "--dim": dim}
+        asked |= {**only_ours, "--dim": dim}
         if not continuous:
             written = None if dry_run else out or Path(WEIGHTS)
             show_average(formula, T, alphabet, eps, written, asked, json)
@@ -89,7 +92,7 @@ def compile_command(
     parse(formula, alphabet=alphabet)  # a mistake in it is told before the heavy imports
     require(method in ("ours", "paper"), "method", "ours or paper", method)
     if method == "paper":
-        asked = {**pictures, "--eps": eps}
+        asked = {**only_ours, "--eps": eps}
         require(alphabet == 2, "--alphabet", "2 (bits) with --method paper", alphabet)
         written = None if dry_run else out
         show_paper(formula, T, (encoding, family, dim), written, asked, json)
@@ -97,14 +100,20 @@ def compile_command(
     from capax.compiler import compile as compile_function
 
     out = out or Path(WEIGHTS)
-    for option, value in (("--transformer-lens", transformer_lens), ("--plot", plot)):
+    for option, value in only_ours.items():
         fits = value is None or alphabet == 2
         require(fits, option, "an alphabet of 2 (bits)", f"--alphabet {alphabet}")
+    require(not (dry_run and proof), "--proof", "weights to prove, without --dry-run", str(proof))
+    check_destinations(proof)
     _check_outputs(None if dry_run else out, transformer_lens, plot)
     compiled = compile_function(
         formula, T, encoding=encoding, family=family, eps=eps, dim=dim, alphabet=alphabet
     )
     _write(compiled, None if dry_run else out, transformer_lens, plot)
+    if proof is not None:
+        from capax.proving.proof_files import prove
+
+        note(f"proof: {prove(out).write(proof)}")
     for remark in compiled.certificate.notes:
         note(remark)
     certificate = compiled.certificate

@@ -56,6 +56,9 @@ CompiledFile = Annotated[
 PictureFile = Annotated[
     Path | None, typer.Option(help="Draw heads and created variables: .png, .svg or .pdf.")
 ]
+ProofFile = Annotated[
+    Path | None, typer.Option(help="Write a proof of the formula that capax check accepts.")
+]
 QuestionSeed = Annotated[int, typer.Option(min=0, help="Seed of the questions that are asked.")]
 
 
@@ -76,6 +79,7 @@ def decompile_command(
     lens: LensFile = None,
     out: CompiledFile = None,
     explain: PictureFile = None,
+    proof: ProofFile = None,
     seed: QuestionSeed = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -90,7 +94,7 @@ def decompile_command(
 
     Example: `capax decompile net.pt --module net.py:Net -T 20`
     """
-    check_destinations(out, lens, picture=explain)
+    check_destinations(out, lens, proof, picture=explain)
     from capax.reading import existing
 
     for path, what in ((model, "a .safetensors file or a store"), (data, "a data file (.npz)"),
@@ -113,6 +117,8 @@ def decompile_command(
         payload["transformer_lens"] = _lens(module, lens)
     if explain is not None:
         payload["explain"] = _explained(module, found, explain)
+    if proof is not None:
+        payload["proof"] = _proved(model, module, found, proof)
     emit(payload, json, lambda console: _render(console, found, payload))
 
 
@@ -232,6 +238,16 @@ def _lens(module: Any, path: Path) -> str:
     return str(save_trained_lens(path, module))
 
 
+def _proved(path: Path, module: Any, found: "Decompiled", out: Path) -> str:
+    from capax.attention.transformer import Transformer
+    from capax.proving.proof_files import prove
+
+    named = path.suffix == ".safetensors"
+    require(named, "--proof", "a .safetensors file: a proof names its weights by hash", path.name)
+    function = found.function if isinstance(module, Transformer) else None
+    return str(prove(path, function).write(out))
+
+
 def _explained(module: Any, found: "Decompiled", path: Path) -> str:
     from capax.attention.transformer import Transformer
     from capax.figures.heads.created_variables import draw_created_variables, measure_heads
@@ -245,7 +261,7 @@ def _explained(module: Any, found: "Decompiled", path: Path) -> str:
 
 def _render(console: "Terminal", found: "Decompiled", payload: dict[str, Any]) -> None:
     console.table(found.lines())
-    for name in ("out", "transformer_lens", "explain"):
+    for name in ("out", "transformer_lens", "explain", "proof"):
         if name in payload:
             note(f"written: {payload[name]}")
 

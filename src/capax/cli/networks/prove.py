@@ -10,16 +10,24 @@ from capax.cli.speaking.output import JsonFlag, emit, note
 
 
 def prove_command(
-    weights: Annotated[Path, typer.Argument(help="File written by capax compile.")],
+    weights: Annotated[Path, typer.Argument(help="File of capax compile, or a trained network.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Proof file. Default: the name with .proof.")
     ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(help="Formula of a trained network. Default: the one capax decompile reads."),
+    ] = None,
+    cells: Annotated[
+        int, typer.Option(min=1, help="Cells of inputs that are tried at most (trained networks).")
+    ] = 4096,
     json: JsonFlag = False,
 ) -> None:
     """Write a proof that the network decides as its function on all inputs, for others to check.
 
-    The file holds the statement and one line of numbers for each pattern of the relevant bits.
-    `capax check` reads it with exact arithmetic and no search.
+    The file holds the statement and lines of numbers: for a compiled network one for each pattern
+    of the relevant bits, for a trained one a tree of cells. `capax check` reads it with exact
+    arithmetic and no search.
 
     Example: `capax prove weights.safetensors --out weights.proof`
     """
@@ -28,9 +36,10 @@ def prove_command(
     existing(weights, "a weights file")
     target = weights.with_suffix(".proof") if out is None else out
     check_destinations(target)
-    from capax.proving.compiled_proof import prove
+    from capax.boolean.parser import parse
+    from capax.proving.proof_files import prove
 
-    found = prove(weights)
+    found = prove(weights, None if function is None else parse(function), cells=cells)
     lines = found.text.count("\n")
     note(f"proof: {found.write(target)}")
     payload = {"statement": found.statement, "lines": lines, "out": str(target)}
@@ -56,7 +65,8 @@ def check_command(
     from capax.proving.run_checker import CHECKER, check_proof
 
     if print_checker:
-        typer.echo(CHECKER.read_text(encoding="utf-8"), nl=False)
+        source = CHECKER.read_text(encoding="utf-8")
+        emit({"checker": source}, json, lambda _: typer.echo(source, nl=False))
         return
     if proof is None or weights is None:
         raise InputError("capax check: wanted a proof file and a weights file (or --print-checker)")

@@ -75,6 +75,7 @@ def train(
 
 
 def _summary(trained: "Trained", out: Path | None, data: Path | None) -> dict[str, Any]:
+    last = {name: values[-1] for name, values in trained.run.evals.items() if len(values)}
     return {
         "spec": trained.spec.model_dump(mode="json"),
         "support": list(trained.task.support),
@@ -82,6 +83,8 @@ def _summary(trained: "Trained", out: Path | None, data: Path | None) -> dict[st
         "runs": len(trained.result.runs),
         "steps": trained.run.steps,
         "validation_accuracy": trained.accuracy,
+        "loss": float(last["loss"]) if "loss" in last else None,
+        "attention": float(last["attention_mass"]) if "attention_mass" in last else None,
         "seconds": round(sum(run.seconds for run in trained.result.runs), 2),
         "out": None if out is None else str(out),
         "data": None if data is None else str(data),

@@ -1,7 +1,6 @@
 """`capax cite`: how to cite Capax, and the paper it makes into software."""
 
 from importlib.metadata import metadata
-from typing import Any
 
 import typer
 
@@ -30,18 +29,19 @@ def cite(json: JsonFlag = False) -> None:
 
     Example: `capax cite >> references.bib`
     """
-    entries = {"paper": PAPER, "capax": software(metadata("capax"))}
+    package = metadata("capax")
+    authors, addresses = (package.get_all(name) or [] for name in ("Author", "Project-URL"))
+    entries = {"paper": PAPER, "capax": software(package["Version"], authors, addresses)}
     emit(entries, json, lambda _: typer.echo("\n\n".join(entries.values())))
 
 
-def software(package: Any) -> str:
+def software(version: str, authors: list[str], addresses: list[str]) -> str:
     """The entry of this version: authors and address as the installed package states them."""
-    authors = package.get("Author") or ""
-    addresses = package.get_all("Project-URL") or []
+    names = [name.strip() for line in authors for name in line.split(",")]
     fields = {
         "title": TITLE,
-        "author": " and ".join(name.strip() for name in authors.split(",")) or DEVELOPERS,
-        "version": package["Version"],
+        "author": " and ".join(names) or DEVELOPERS,
+        "version": version,
         "year": "2026",
         "url": next((line.partition(",")[2].strip() for line in addresses), ""),
         "note": "Apache License 2.0",

@@ -40,7 +40,7 @@ def lab(
     """
     from urllib.parse import urlencode
 
-    from capax.lab.views import question_of, state_of
+    from capax.lab.views.questions import question_of, state_of
 
     view, state = state_of(address)
     question_of(view, state)  # a mistake in it is told now

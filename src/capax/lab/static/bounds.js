@@ -26,7 +26,7 @@ export function mount(root, host) {
   const assumed = make("ul", { class: "assumes" });
   const command = make("code", { class: "command" });
   root.append(
-    make("section", { class: "controls-panel", "aria-label": "Norms and sizes" }, ...Object.values(sliders).map((one) => one.node), host.live ? make("label", { class: "drop" }, "Norms of a checkpoint: the file of capax audit --json ", file) : null, host.live ? heads.node : null, said.node),
+    make("section", { class: "controls-panel", "aria-label": "Norms and sizes" }, ...Object.values(sliders).map((one) => one.node), host.live ? make("label", { class: "drop" }, "Norms of a checkpoint: the file of ", make("code", { text: "capax audit --json" }), " ", file) : null, host.live ? heads.node : null, said.node),
     make("section", { class: "result", "aria-label": "Bounds" }, legend(), make("div", { class: "numbers" }, ...Object.values(numbers).map((one) => one.node)), frame, routes, make("h2", { text: "What is assumed" }), assumed, make("p", {}, "The same numbers: ", command)),
   );
   let answer = null;

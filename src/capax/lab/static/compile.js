@@ -41,6 +41,7 @@ export function mount(root, host) {
   const tokens = make("div", { class: "scroll tokens" });
   const more = make("div", { class: "scroll" });
   const verdict = message();
+  const worst = make("p", { class: "worst" });
   const found = message();
   const command = make("code", { class: "command" });
 
@@ -53,9 +54,11 @@ export function mount(root, host) {
       legend(),
       make("div", { class: "numbers" }, ...Object.values(numbers).map((one) => one.node)),
       verdict.node,
+      worst,
       make("h2", { text: "The head on this input" }),
       make("div", { class: "actions" }, button("all 0", () => setBits(new Uint8Array(state.T))), button("all 1", () => setBits(new Uint8Array(state.T).fill(1))), button("relevant bits 1", relevantOn)),
       strip.node,
+      make("p", { class: "strip-caption", text: "Tokens, as drawn: softmax of the scores gives the weights; the output is read off the weighted values." }),
       tokens,
       meter.node,
       found.node,
@@ -100,6 +103,7 @@ export function mount(root, host) {
     T.set(state.T);
     command.textContent = reply.command;
     certificate(reply);
+    sayWorst(drawnMargin(head).worst);
     draw();
     if (ladder === null) {
       ladder = [];
@@ -147,15 +151,13 @@ export function mount(root, host) {
   function drawTokens(now) {
     const columns = head.support.slice(0, SHOWN).map((t, i) => ({ name: `x${t}`, t, bit: bits[t], score: score(head, now.known, true, bits[t]), weight: mass(head, now.known, true, bits[t]) / now.Z, value: head.scalar ? head.readout.nu[i] : head.readout.position_values[i]?.[0] }));
     const rest = head.T - head.support.length;
-    columns.push({ name: `${rest} others`, t: null, bit: null, score: score(head, now.known, false, head.beta), weight: now.others, value: 0 });
+    columns.push({ name: "others", t: null, bit: `${rest} tokens`, score: score(head, now.known, false, head.beta), weight: now.others, value: 0 });
     columns.push({ name: "[CLS]", t: null, bit: null, score: score(head, now.known, "CLS", 0), weight: now.cls, value: head.scalar ? head.readout.cls_value : head.readout.cls_values[0] });
     if (tokens.dataset.columns !== columns.map((column) => column.name).join()) buildTokens(columns);
     columns.forEach((column, i) => {
       const cell = tokens.cells[i];
-      if (cell.bit) {
-        cell.bit.textContent = column.bit;
-        cell.bit.setAttribute("aria-pressed", column.bit === 1);
-      }
+      cell.bit.textContent = column.bit;
+      if (column.t !== null) cell.bit.setAttribute("aria-pressed", column.bit === 1);
       cell.score.textContent = shortNumber(column.score);
       cell.weight.textContent = shortNumber(column.weight);
       cell.bar.style.setProperty("--share", column.weight);
@@ -166,7 +168,7 @@ export function mount(root, host) {
   function buildTokens(columns) {
     tokens.dataset.columns = columns.map((column) => column.name).join();
     tokens.cells = columns.map((column) => ({
-      bit: column.t === null ? null : make("button", { type: "button", class: "bit", "aria-label": `bit x${column.t}`, on: { click: () => flip(column.t) } }),
+      bit: column.t === null ? make("span") : make("button", { type: "button", class: "bit", "aria-label": `bit x${column.t}`, on: { click: () => flip(column.t) } }),
       score: make("span"),
       weight: make("span"),
       bar: make("span", { class: "share", "aria-hidden": "true" }),
@@ -176,10 +178,9 @@ export function mount(root, host) {
     tokens.replaceChildren(
       make(
         "table",
-        { class: "drawn-table" },
-        make("caption", { text: "Tokens, as drawn: softmax of the scores gives the weights; the output is read off the weighted values" }),
+        { class: "drawn-table", "aria-label": "Tokens, as drawn" },
         make("thead", {}, make("tr", {}, make("th", { text: "token" }), ...columns.map((column) => make("th", { scope: "col", text: column.name })))),
-        make("tbody", {}, row("bit", (cell) => (cell.bit ? [cell.bit] : [])), row("score", (cell) => [cell.score]), row("weight", (cell) => [cell.bar, cell.weight]), row("value", (cell) => [cell.value])),
+        make("tbody", {}, row("bit", (cell) => [cell.bit]), row("score", (cell) => [cell.score]), row("weight", (cell) => [cell.bar, cell.weight]), row("value", (cell) => [cell.value])),
       ),
     );
   }
@@ -191,7 +192,15 @@ export function mount(root, host) {
     numbers.wrong.set(null, "drawn", "\u2026");
     numbers.norm.set(keyNorm(head), "drawn");
     verdict.say("Drawn while you drag; the proof follows when you let go.");
+    sayWorst(drawn.worst);
     draw();
+  }
+
+  function sayWorst(input) {
+    if (input === null) return void (worst.textContent = "");
+    const bits = head.support.map((t, i) => `x${t} = ${input.pattern[i]}`);
+    const others = input.share === 0 ? "all others 0" : input.share === 1 ? "all others 1" : `${Math.round(100 * input.share)} % of the others 1`;
+    worst.textContent = `Worst input as drawn: ${[...bits, others].join(", ")}.`;
   }
 
   function compiledAt(length) {

@@ -21,7 +21,7 @@ export function button(text, action, properties = {}) {
 // A number and where it comes from. `computed`: by the server, with the code of the command line.
 // `drawn`: computed by this page. `data-value` holds the number with all its digits.
 export function number(label, unit = "") {
-  const value = make("output", { class: "value" });
+  const value = make("output", { class: "value", "aria-live": "off" }); // it may change with every frame
   const node = make("div", { class: "number", role: "group", "aria-label": label }, make("span", { class: "name", text: label }), value);
   return {
     node,

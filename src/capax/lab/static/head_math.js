@@ -61,30 +61,33 @@ export function forward(head, bits) {
   return { known, Z, others: others / Z, pattern, output: outputAt(head, known, pattern, Z), cls: head.omega / Z };
 }
 
-// The smallest distance from a wrong decision over all patterns and irrelevant bits, as drawn.
+// The smallest distance from a wrong decision over all patterns and irrelevant bits, as drawn, and the
+// input where it is met: its relevant bits, and the share of ones among the others.
 export function drawnMargin(head) {
-  if (!head.boolean) return { margin: null, error: null };
+  if (!head.boolean) return { margin: null, error: null, worst: null };
   const known = constants(head);
   const s = head.support.length;
   const hidden = head.T - s;
   let margin = Infinity;
   let error = 0;
+  let worst = null;
   for (let row = 0; row < 1 << s; row++) {
     const pattern = Array.from({ length: s }, (_, i) => (row >> i) & 1);
     let least = head.omega;
     for (const bit of pattern) least += mass(head, known, true, bit);
-    const ends = [0, 1].map((bit) => least + hidden * mass(head, known, false, bit)).sort((a, b) => a - b);
+    const ends = [0, 1].map((bit) => least + hidden * mass(head, known, false, bit));
     const wanted = head.table[row] > 0.5;
     const target = head.scalar ? (wanted ? 1 : -1) : head.table[row];
     const points = head.scalar ? 2 : 5;
     for (let k = 0; k < points; k++) {
-      const Z = ends[0] + (ends[1] - ends[0]) * (k / (points - 1));
-      const output = outputAt(head, known, pattern, Z);
-      margin = Math.min(margin, wanted ? output - head.cut : head.cut - output);
+      const share = k / (points - 1);
+      const output = outputAt(head, known, pattern, ends[0] + (ends[1] - ends[0]) * share);
+      const away = wanted ? output - head.cut : head.cut - output;
+      if (away < margin) [margin, worst] = [away, { pattern, share }];
       error = Math.max(error, Math.abs(output - target));
     }
   }
-  return { margin, error };
+  return { margin, error, worst };
 }
 
 export function keyNorm(head) {

@@ -138,6 +138,8 @@ export function runPanel(host, name, question, index) {
 
   function finish(event) {
     ended = event;
+    const last = looks.at(-1); // the end looks at the whole validation set, and longer at the formula
+    if (last && event.formula !== undefined) Object.assign(last, { validation_accuracy: event.validation_accuracy, formula: event.formula });
     pause.disabled = stop.disabled = true;
     pause.textContent = "pause";
     const whole = event.all_inputs;
@@ -145,8 +147,8 @@ export function runPanel(host, name, question, index) {
     const words = { solved: `Solved after ${event.steps} steps.${right}`, failed: `Not solved in ${event.steps} steps.${right}`, diverged: "The loss is no number any more: a smaller learning rate helps.", stopped: `Stopped after ${event.steps} steps${event.reason ? `: ${event.reason}` : ""}.`, error: event.reason };
     let proof = "";
     if (whole?.status === "proved") proof = ` Proved on all inputs: the network computes ${event.formula}.`;
-    else if (whole?.status === "refuted") proof = ` ${event.formula} is its best short formula; it differs from the network on the input with ones at ${ones(whole.counterexample, looks.at(-1)?.attention.length)}.`;
-    else if (whole) proof = ` ${event.formula} is its best short formula; the proof on all inputs is open.`;
+    else if (whole?.status === "refuted") proof = ` The formula below is its best short one; it differs from the network on the input with ones at ${ones(whole.counterexample, looks.at(-1)?.attention.length)}.`;
+    else if (whole) proof = " The formula below is its best short one; the proof on all inputs is open.";
     said.say((words[event.outcome] ?? event.outcome) + proof, event.outcome === "solved" ? "good" : "note");
     said.node.dataset.outcome = event.outcome;
   }

@@ -53,12 +53,16 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// Events of a run. `tell` gets each of them once; `lost` when the server is away, `gone` when it is
-// back and does not know the run any more.
+// Events of a run. `tell` gets each of them once; `lost` when the server is away, `connected` when it
+// is back, `gone` when it is back and does not know the run any more. A stream that ends with `turn`
+// only makes room for other tabs, and is asked for again.
 function followRun(run, tell) {
   let source = null;
   let ended = false;
+  let lost = false;
+  let patience = 1500; // milliseconds without a connection until the page says so
   let timer = null;
+  let worry = null;
   function open() {
     source = new EventSource(`/api/runs/${run}/events`);
     source.onmessage = (message) => {
@@ -66,10 +70,22 @@ function followRun(run, tell) {
       tell({ ...event, number: Number(message.lastEventId) });
       if (event.kind === "ended") close();
     };
-    source.onopen = () => tell({ kind: "connected" });
-    source.onerror = async () => {
+    source.addEventListener("turn", () => {
+      patience = 30000;
+    });
+    source.onopen = () => {
+      clearTimeout(worry);
+      worry = null;
+      patience = 1500;
+      if (lost) tell({ kind: "connected" });
+      lost = false;
+    };
+    source.onerror = () => {
       if (ended) return;
-      tell({ kind: "lost" });
+      worry ??= setTimeout(() => {
+        lost = true;
+        tell({ kind: "lost" });
+      }, patience);
       if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
       source.close();
       timer = setTimeout(probe, 700);
@@ -92,6 +108,7 @@ function followRun(run, tell) {
   function close() {
     ended = true;
     clearTimeout(timer);
+    clearTimeout(worry);
     source?.close();
   }
   open();

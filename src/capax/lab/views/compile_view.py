@@ -10,9 +10,11 @@ from pydantic import Field
 
 from capax.data.spec_base import Spec
 from capax.errors import InputError, require
-from capax.lab.bit_ranges import ranges_of
+from capax.lab.views.bit_ranges import ranges_of
 
 MAX_T = 100_000
+MAX_RELEVANT = 8
+"""Relevant bits on a page, which draws all their patterns in every frame; commands take more."""
 MAX_ROWS = 64
 """Patterns of the relevant bits that are attacked: the ones with the smallest proven margin."""
 RUNGS = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, MAX_T)
@@ -24,7 +26,7 @@ class HeadQuestion(Spec):
     `temperature` divides all scores. `weight`, `value`: the name of one weight and its new number.
     """
 
-    formula: str = "maj(x1, x5, x9)"
+    formula: str = Field(default="maj(x1, x5, x9)", max_length=4096)
     T: int = Field(default=50, ge=1, le=MAX_T)
     encoding: Literal["deterministic", "bag"] = "deterministic"
     temperature: float = Field(default=1.0, ge=0.01, le=100, allow_inf_nan=False)
@@ -51,8 +53,9 @@ def compiled_head(question: HeadQuestion) -> Any:
     from capax.compiler import Compiled, certify
     from capax.compiler import compile as compile_function
     from capax.compiler.construction.assemble import assemble
-    from capax.lab.changed_head import at_temperature, with_weight
+    from capax.lab.views.changed_head import at_temperature, with_weight
 
+    _require_few_bits(question.formula, question.T)
     compiled = compile_function(question.formula, question.T, encoding=question.encoding)
     if not question.is_changed:
         return compiled
@@ -63,13 +66,21 @@ def compiled_head(question: HeadQuestion) -> Any:
     return Compiled(assemble(construction), certificate, construction)
 
 
+def _require_few_bits(formula: str, T: int) -> None:
+    from capax.compiler.compiling import understood
+
+    s = understood(formula, T).s
+    wanted = f"at most {MAX_RELEVANT} relevant bits (capax compile takes more)"
+    require(s <= MAX_RELEVANT, "formula", wanted, s)
+
+
 def head_answer(question: HeadQuestion) -> dict[str, Any]:
     """The certificate and the numbers that the head is drawn from.
 
     `proved`: whether every decision is right on all inputs. Where it is not, the certificate's
     counts of wrong decisions and of samples say nothing and are left out.
     """
-    from capax.lab.changed_head import named_weights
+    from capax.lab.views.changed_head import named_weights
 
     compiled = compiled_head(question)
     certificate = compiled.certificate.to_json()
@@ -115,6 +126,7 @@ def ladder_answer(question: HeadQuestion) -> dict[str, Any]:
     from capax.compiler.compiling import understood
     from capax.compiler.construction.choice import choose
 
+    _require_few_bits(question.formula, MAX_T)
     least = max(understood(question.formula, MAX_T).support, default=0) + 1
     lengths = [T for T in RUNGS if least < T]
     rungs = []

@@ -19,14 +19,15 @@ from typing import Any
 import psutil
 
 from capax.errors import InputError, require
-from capax.lab.create_view import RunQuestion
+from capax.lab.views.create_view import RunQuestion
 
-PROCESS = ("-m", "capax.lab.training_process")
+PROCESS = ("-m", "capax.lab.running.training_process")
 AT_ONCE = 4
 KEPT = 12
 WAITING = 32
 REMEMBERED = 64
-"""Runs whose events are kept; older ones that have ended are forgotten."""
+KEPT_NUMBERS = 4_000_000
+"""Runs whose events are kept, and the numbers in them; older ones that ended are forgotten."""
 MEMORY = 3 * 2**30
 GLANCE = 0.5  # seconds between two looks at the memory of the process
 
@@ -223,8 +224,13 @@ class TrainingQueue:
             self._ended.notify_all()
 
     def _forget(self) -> None:
-        ended = [name for name, run in self._runs.items() if run.state == "ended"]
-        for name in ended[: max(0, len(self._runs) - REMEMBERED)]:
+        """Drop the oldest runs that have ended, as long as too many runs or numbers are kept."""
+        held = {name: len(run.events) * run.question.T for name, run in self._runs.items()}
+        total = sum(held.values())
+        for name in [name for name, run in self._runs.items() if run.state == "ended"]:
+            if len(self._runs) <= REMEMBERED and total <= KEPT_NUMBERS:
+                return
+            total -= held[name]
             del self._runs[name]
 
 

@@ -1,4 +1,4 @@
-"""`python -m capax.lab.training_process`: trains the runs of the lab in turn, one chunk each.
+"""`python -m capax.lab.running.training_process`: trains the runs in turn, one chunk each.
 
 Lines of JSON come in (start, pause, resume, rate, stop) and go out (events of runs). The process
 ends when its input does, so it never outlives the server, however that one ends.
@@ -61,8 +61,8 @@ class Turns:
             self._failed(run, error)
 
     def _start(self, run: str, fields: dict[str, Any]) -> None:
-        from capax.lab.create_view import RunQuestion
-        from capax.lab.live_run import LiveRun
+        from capax.lab.running.live_run import LiveRun
+        from capax.lab.views.create_view import RunQuestion
 
         try:
             question = RunQuestion(**fields)

@@ -6,10 +6,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from capax.data.spec_base import Spec
 from capax.errors import InputError, require
-from capax.lab.bounds_view import BoundsQuestion, bounds_answer
-from capax.lab.compile_view import HeadQuestion, break_answer, head_answer, ladder_answer
-from capax.lab.create_view import CreateQuestion
-from capax.lab.laws_view import LawsQuestion, ReferenceQuestion, laws_answer, reference_answer
+from capax.lab.views.bounds_view import BoundsQuestion, bounds_answer
+from capax.lab.views.compile_view import HeadQuestion, break_answer, head_answer, ladder_answer
+from capax.lab.views.create_view import CreateQuestion
+from capax.lab.views.laws_view import LawsQuestion, ReferenceQuestion, laws_answer, reference_answer
 
 VIEWS = ("compile", "create", "laws", "bounds")
 MAX_STATE = 16_384

@@ -10,13 +10,15 @@ from capax.errors import require
 
 MAX_CELLS = 2_000_000
 """T times m: a training set of so many bits takes tens of megabytes as tables."""
+MAX_LOOKED = 5_000_000
+"""T times steps: the attention of every look is kept for the page, in a few megabytes."""
 
 
 class RunQuestion(Spec):
     """One run: the rule, T, m and the seed, the learning rate at its start, and its size."""
 
     formula: str = Field(default="and3", max_length=4096)
-    T: int = Field(default=20, ge=2, le=1000)
+    T: int = Field(default=50, ge=2, le=1000)
     m: int = Field(default=200, ge=1, le=20_000)
     seed: int = Field(default=0, ge=0, lt=2**31)
     lr: float = Field(default=1e-3, ge=1e-6, le=1.0, allow_inf_nan=False)
@@ -28,6 +30,8 @@ class RunQuestion(Spec):
     def _fits_a_laptop(self) -> "RunQuestion":
         wanted = f"T m <= {MAX_CELLS}"
         require(self.T * self.m <= MAX_CELLS, "m", wanted, f"{self.T} * {self.m}")
+        wanted = f"T steps <= {MAX_LOOKED}"
+        require(self.T * self.steps <= MAX_LOOKED, "steps", wanted, f"{self.T} * {self.steps}")
         return self
 
     @property
@@ -53,9 +57,9 @@ class CreateQuestion(Spec):
     """Two runs side by side that differ in m: above and below the threshold."""
 
     formula: str = "and3"
-    T: int = 20
+    T: int = 50
     m: int = 200
-    m2: int = 14
+    m2: int = 30
     seed: int = 0
     lr: float = 1e-3
     steps: int = 1000

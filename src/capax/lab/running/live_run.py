@@ -64,10 +64,11 @@ class LiveRun:
         self.step += CHUNK
         loss, n = float(measured.loss[0]), min(SUBSET, len(self._pool))
         self.diverged = not np.isfinite(loss)
-        validation, rows = float(measured.correct[0]) / n, n
-        if validation == 1.0:
-            correct, _ = self._slots.examine([0])
+        validation, rows, mass = float(measured.correct[0]) / n, n, float(measured.mass[0])
+        if validation == 1.0:  # as the engine does: then the whole pool counts, for the mass too
+            correct, masses = self._slots.examine([0])
             validation, rows = float(correct[0]) / len(self._pool), len(self._pool)
+            mass = float(masses[0])
         whole = rows == len(self._pool) and self._spec.success.is_met(validation)
         self.solved = whole and self.step % self._spec.eval_every == 0
         seen = {
@@ -76,7 +77,7 @@ class LiveRun:
             "train_accuracy": float(measured.train_accuracy[0]),
             "validation_accuracy": validation,
             "validation_rows": rows,
-            "mass": float(measured.mass[0]),
+            "mass": mass,
         }
         if not self.diverged:
             seen |= self._read()

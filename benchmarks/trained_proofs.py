@@ -1,0 +1,66 @@
+"""Proof files of trained networks: `python benchmarks/trained_proofs.py FOLDER t50 t300`.
+
+FOLDER holds the runs of `decompile_runs.py`. Each solved run is proved (`capax.prove`) with its
+target, and the file is checked in a process of its own; with --second also by the checker of the
+tests (Arb).
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "proving")]
+from decompile_runs import paths, read  # noqa: E402
+
+from capax.errors import InputError  # noqa: E402
+from capax.proving.proof_files import prove  # noqa: E402
+from capax.proving.run_checker import check_proof  # noqa: E402
+
+
+def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
+    """What proving and checking one run gave, with times."""
+    _, task, outcome = read(path)
+    row = {"run": f"{path.parent.name}/{path.stem}", "outcome": outcome}
+    if outcome != "solved":
+        return row
+    began = time.perf_counter()
+    try:
+        proof = prove(path, task.target.relevant(), cells=cells)
+    except InputError as error:
+        return row | {"proved": str(error).split(": ")[-1], "s": time.perf_counter() - began}
+    with tempfile.TemporaryDirectory() as folder:
+        file = proof.write((keep or Path(folder)) / f"{path.parent.name}-{path.stem}.proof")
+        between = time.perf_counter()
+        found = check_proof(file, path)
+        row |= {
+            "proved": True, "accepted": found["status"] == "proved", "reason": found["reason"],
+            "margin": json.loads(proof.text.split("\n", 1)[0])["margin"],
+            "leaves": proof.text.count('"slopes"'), "bytes": len(proof.text),
+            "prove_s": round(between - began, 1),
+            "check_s": round(time.perf_counter() - between, 1),
+        }  # fmt: skip
+    if second:
+        from arb_trained import accepted
+
+        between = time.perf_counter()
+        row["second"] = accepted(proof.text, path)
+        row["second_s"] = round(time.perf_counter() - between, 1)
+    return row
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    options.add_argument("folder", type=Path)
+    options.add_argument("names", nargs="+")
+    options.add_argument("--number", type=int, default=0)
+    options.add_argument("--first", type=int, default=0)
+    options.add_argument("--cells", type=int, default=4096)
+    options.add_argument("--second", action="store_true")
+    options.add_argument("--keep", type=Path)
+    chosen = options.parse_args()
+    for name in chosen.names:
+        for path in paths(chosen.folder, name, chosen.number)[chosen.first :]:
+            print(json.dumps(one(path, chosen.cells, chosen.second, chosen.keep)), flush=True)

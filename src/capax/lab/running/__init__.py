@@ -1,0 +1,1 @@
+"""Training runs of the pages: one process, a queue, a run between its looks."""
