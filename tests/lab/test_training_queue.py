@@ -1,11 +1,13 @@
 """The queue of runs: limits, order, and processes that die. No network is trained here."""
 
+import asyncio
 import json
 import time
 
 import pytest
 
 from capax.errors import InputError
+from capax.lab import app
 from capax.lab.remembered import remember, remembered
 from capax.lab.running import training_queue
 from capax.lab.running.training_queue import AT_ONCE, KEPT, WAITING, TrainingQueue
@@ -137,3 +139,57 @@ def test_port_and_token_are_remembered_for_this_user_alone(tmp_path):
                 json.dumps({"port": 1, "token": "\r\nx: y" + "t" * 40})):  # fmt: skip
         path.write_text(bad)
         assert remembered(path).port == 0 and remembered(path).token != first.token
+
+
+def test_numbers_of_ended_runs_are_forgotten_first(queue, monkeypatch):
+    """Each run here keeps 3 events of T = 50 numbers; 400 of them may be kept."""
+    monkeypatch.setattr(training_queue, "KEPT_NUMBERS", 400)
+    names = []
+    for _ in range(6):
+        names.append(queue.start(RunQuestion()))
+        queue.steer(names[-1], {"what": "stop"})
+        queue.wait(names[-1], 10.0)
+    kept = [name for name in names if queue.events(name) is not None]
+    assert kept == names[-len(kept) :] and 2 <= len(kept) <= 4
+    live = queue.start(RunQuestion())
+    monkeypatch.setattr(training_queue, "KEPT_NUMBERS", 0)
+    queue.start(RunQuestion())
+    assert queue.events(live) is not None  # a run that is trained is never forgotten
+
+
+class Waiting(TrainingQueue):
+    """A queue whose runs say nothing."""
+
+    def events(self, name):
+        del name
+        return [{"kind": "waiting", "before": 0}]
+
+
+def parts_of(streams, seconds):
+    """What so many streams of one server say within some seconds, and which of them ended."""
+
+    async def read(lab, found):
+        async for part in lab._stream("run", 0):
+            found.append(part)
+        found.append("end")
+
+    async def together():
+        lab, found = app.Lab(Waiting()), [[] for _ in range(streams)]
+        tasks = [asyncio.create_task(read(lab, one)) for one in found]
+        await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return found
+
+    return asyncio.run(together())
+
+
+def test_streams_take_turns_where_a_browser_would_run_out_of_connections(monkeypatch):
+    monkeypatch.setattr(app, "TURN", 0.1)
+    many = parts_of(app.FEW + 2, 0.6)
+    ended = [parts for parts in many if parts[-1] == "end"]
+    assert all(parts[-2].startswith("event: turn") for parts in ended)
+    assert len(ended) == 2  # enough to let the others stay
+    assert all("id: 0" in parts[1] for parts in many)
+    assert not [parts for parts in parts_of(app.FEW, 0.6) if parts[-1] == "end"]
