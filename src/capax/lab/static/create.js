@@ -1,6 +1,6 @@
 // The view Create: two runs of one rule, above and below the threshold, watched while they learn.
 
-import { make, button, slider, message, legend, shortNumber } from "./dom.js";
+import { make, button, slider, message, legend } from "./dom.js";
 import { runPanel } from "./run_panel.js";
 
 export const title = "Create";
@@ -54,7 +54,7 @@ export function mount(root, host) {
   if (!host.live) {
     for (const one of [...Object.values(sliders), ...examples]) one.disable(true);
     formula.disabled = true;
-    said.say(`Recorded runs of ${state.formula}, T = ${state.T}, learning rate ${shortNumber(state.lr)}.`);
+    said.say(`Recorded runs of ${state.formula}, T = ${state.T}, learning rate ${state.lr}.`);
     (host.recorded ?? []).forEach((record, i) => panels[i]?.replay(record));
   }
 }
