@@ -19,9 +19,10 @@ import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
 NUMBER = ".number[aria-label=margin] output[data-kind=computed]"
-FRAMES = """() => { window.frames_ = []; let last = performance.now();
+FRAMES = """() => { const mine = (window.frames_ = []); let last = performance.now();
     const next = (now) => {
-        window.frames_.push(now - last); last = now; requestAnimationFrame(next); };
+        mine.push(now - last); last = now;
+        if (mine === window.frames_) requestAnimationFrame(next); };
     requestAnimationFrame(next); }"""
 
 

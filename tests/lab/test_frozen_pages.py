@@ -11,7 +11,8 @@ from capax.errors import InputError
 from capax.figures.style import DARK, LIGHT
 from capax.lab.frozen_page import frozen_page
 from capax.lab.static_files import one_script, static_files
-from capax.lab.views.questions import QUESTIONS, VIEWS, state_of
+from capax.lab.views.addresses import VIEWS, state_of
+from capax.lab.views.questions import QUESTIONS
 from capax.report.vector import css_variables
 from typed_command import typed
 

@@ -15,7 +15,7 @@ from capax.errors import CapaxError, InputError, require
 from capax.foreign import printable_parts
 from capax.lab.running.training_queue import TrainingQueue
 from capax.lab.static_files import static_files
-from capax.lab.views.questions import VIEWS, answer, state_of
+from capax.lab.views.addresses import VIEWS, state_of
 from capax.plain_json import json_text
 
 MAX_QUESTION = 64 * 1024
@@ -72,7 +72,7 @@ class Lab:
 
     async def _ask(self, request: Request) -> Response:
         fields = await _fields(request)
-        return _json(await self._work(answer, request.path_params["name"], fields))
+        return _json(await self._work(_answered, request.path_params["name"], fields))
 
     async def _weights(self, request: Request) -> Response:
         from capax.lab.views.compile_view import HeadQuestion, weights_file
@@ -154,6 +154,12 @@ class Lab:
             return await run_in_threadpool(function, *arguments)
         finally:
             self._open -= 1
+
+
+def _answered(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    from capax.lab.views.questions import answer  # loads what the commands load
+
+    return answer(name, fields)
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -11,8 +11,9 @@ from typing import Any
 
 from capax.foreign import script_json
 from capax.lab.static_files import one_script, static_files
+from capax.lab.views.addresses import VIEWS
 from capax.lab.views.create_view import CreateQuestion
-from capax.lab.views.questions import VIEWS, answer, question_of
+from capax.lab.views.questions import answer, question_of
 from capax.plain_json import finite_json, plain
 
 PATIENCE = 600.0  # seconds for the runs of a page that is written without a server

@@ -100,4 +100,5 @@ async def _until_signal(
 def _warm() -> None:
     """Load what the first answer needs, while the page opens."""
     with suppress(ImportError):
-        import capax.compiler  # noqa: F401
+        import capax.compiler
+        import capax.lab.views.questions  # noqa: F401

@@ -40,10 +40,13 @@ def lab(
     """
     from urllib.parse import urlencode
 
-    from capax.lab.views.questions import question_of, state_of
+    from capax.lab.views.addresses import state_of
 
     view, state = state_of(address)
-    question_of(view, state)  # a mistake in it is told now
+    if state:
+        from capax.lab.views.questions import question_of
+
+        question_of(view, state)  # a mistake in it is told now
     if freeze is not None:
         _write(view, state, freeze)
         written = {"page": str(freeze), "view": view, "state": state}

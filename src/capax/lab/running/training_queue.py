@@ -14,12 +14,14 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from capax.errors import InputError, require
-from capax.lab.views.create_view import RunQuestion
+
+if TYPE_CHECKING:
+    from capax.lab.views.create_view import RunQuestion
 
 PROCESS = ("-m", "capax.lab.running.training_process")
 AT_ONCE = 4
@@ -36,7 +38,7 @@ Event = dict[str, Any]
 
 @dataclass
 class _Run:
-    question: RunQuestion
+    question: "RunQuestion"
     events: list[Event] = field(default_factory=list)
     state: str = "waiting"  # waiting, training, paused, ending or ended
 
@@ -59,7 +61,7 @@ class TrainingQueue:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, question: RunQuestion) -> str:
+    def start(self, question: "RunQuestion") -> str:
         """A new run; its name. Raises `InputError` where too many wait."""
         question.trial()  # a mistake is told now
         with self._lock:
@@ -84,6 +86,8 @@ class TrainingQueue:
             if run.state in ("ending", "ended"):
                 return
             if what == "rate":
+                from capax.lab.views.create_view import RunQuestion
+
                 rate: Any = fields.get("lr")
                 lr = RunQuestion(lr=rate).lr  # the same limits as at the start
                 self._send({"run": name, "what": "rate", "lr": lr})

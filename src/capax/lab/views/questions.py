@@ -2,18 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
 
 from capax.data.spec_base import Spec
-from capax.errors import InputError, require
+from capax.errors import require
 from capax.lab.views.bounds_view import BoundsQuestion, bounds_answer
 from capax.lab.views.compile_view import HeadQuestion, break_answer, head_answer, ladder_answer
 from capax.lab.views.create_view import CreateQuestion
 from capax.lab.views.laws_view import LawsQuestion, ReferenceQuestion, laws_answer, reference_answer
-
-VIEWS = ("compile", "create", "laws", "bounds")
-MAX_STATE = 16_384
-"""Characters of an address: inputs of up to a thousand arbitrary bits fit."""
 
 
 class Asked(NamedTuple):
@@ -44,19 +39,6 @@ def answer(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     require(name in ANSWERS, "question", f"one of {', '.join(ANSWERS)}", name)
     asked = ANSWERS[name]
     return asked.answer(asked.question(**fields))
-
-
-def state_of(address: str) -> tuple[str, dict[str, str]]:
-    """The view and its state in an address such as `compile?formula=x1&T=50`, or a whole URL."""
-    require(len(address) <= MAX_STATE, "address", f"at most {MAX_STATE} characters", len(address))
-    try:
-        parts = urlsplit(address)
-        pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
-    except ValueError:
-        raise InputError(f"address: wanted a view such as compile?T=50, got {address!r}") from None
-    view = parts.path.strip("/") or VIEWS[0]
-    require(view in VIEWS, "view", f"one of {', '.join(VIEWS)}", view)
-    return view, {name: text for name, text in pairs if name != "token"}
 
 
 def question_of(view: str, state: Mapping[str, str]) -> Spec:

@@ -1,0 +1,25 @@
+"""The names of the views, and the state of one in its address.
+
+Nothing heavy is loaded here: the server starts first, and loads what answers while the page opens.
+"""
+
+from urllib.parse import parse_qsl, urlsplit
+
+from capax.errors import InputError, require
+
+VIEWS = ("compile", "create", "laws", "bounds")
+MAX_STATE = 16_384
+"""Characters of an address: inputs of up to a thousand arbitrary bits fit."""
+
+
+def state_of(address: str) -> tuple[str, dict[str, str]]:
+    """The view and its state in an address such as `compile?formula=x1&T=50`, or a whole URL."""
+    require(len(address) <= MAX_STATE, "address", f"at most {MAX_STATE} characters", len(address))
+    try:
+        parts = urlsplit(address)
+        pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        raise InputError(f"address: wanted a view such as compile?T=50, got {address!r}") from None
+    view = parts.path.strip("/") or VIEWS[0]
+    require(view in VIEWS, "view", f"one of {', '.join(VIEWS)}", view)
+    return view, {name: text for name, text in pairs if name != "token"}
