@@ -17,7 +17,7 @@ from capax.analysis.floor import (
 )
 from capax.analysis.threshold import panel_floor, panel_protocol, panel_task
 from capax.boolean.best_possible.best_learner import best_learner, chances, version_space_sizes
-from capax.boolean.best_possible.disagreement import union_sample_size
+from capax.boolean.best_possible.disagreement import rivals, union_sample_size
 from capax.boolean.best_possible.limits import counting_sample_size, fano
 from capax.boolean.best_possible.listed_placements import all_placements, num_placements, refuted_at
 from capax.boolean.parser import parse
@@ -312,3 +312,25 @@ def test_the_floor_of_a_panel_is_for_its_own_success_rule():
         success = {} if accuracy is None else {"success": {"accuracy": accuracy, "when": "best"}}
         (panel,) = build_experiment({**fields, "training": success}).panels
         assert panel_protocol(panel, panel_task(panel, 20)).accuracy == wanted
+
+
+def test_the_protocol_of_a_panel_is_that_of_its_trials():
+    """Every setting that changes what a learner can know or how it is judged."""
+    search = {"method": "grid", "m": [5, 9], "trials": 2}
+    task = {"function": "and3", "noise": 0.1, "support": "contiguous", "validation_size": 300}
+    for rejected in (True, False):
+        fields = {"name": "n", "T": [20], "training": {"restarts": 3}, "search": search}
+        fields["task"] = {**task, "noise": 0.0 if rejected else 0.1, "reject_ambiguous": rejected}
+        (panel,) = build_experiment(fields).panels
+        assert panel_protocol(panel, panel_task(panel, 20)) == Protocol(
+            guesses=3, rejection=rejected, noise=0.0 if rejected else 0.1, supports="contiguous",
+            accuracy=1.0, validation_size=300,
+        )  # fmt: skip
+
+
+def test_a_rule_whose_rivals_cannot_be_listed_is_not_said_to_be_needed():
+    f = parse("x0 & (x1 | x2 | x3 | x4 | x5 | x6)")
+    with pytest.raises(InfeasibleError):
+        list(rivals(f, 9, 0.5))
+    assert not must_identify(f, 9, 0.5, Protocol(accuracy=0.99))
+    assert must_identify(f, 9, 0.5, Protocol(accuracy=1.0))
