@@ -164,7 +164,7 @@ def _map(file: str) -> dict[str, Any]:
     measured = coverage.Coverage(data_file=None, include=[f"{_COPY}/src/capax/*"])
     begun, timing, failures = time.perf_counter(), _Timing(measured), _Failures()
     measured.start()
-    pytest.main([*QUIETLY, file], plugins=[timing, failures])
+    pytest.main([*QUIETLY, file], plugins=[timing, failures, _Order([file])])
     measured.stop()
     data, lines = measured.get_data(), {}
     for path in data.measured_files():
