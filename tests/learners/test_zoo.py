@@ -8,8 +8,10 @@ import pytest
 
 from capax.data.task import TaskSpec, draw_task
 from capax.errors import InputError
+from capax.learners.answers import BadAnswer
 from capax.learners.factories import FromFactory, remember
 from capax.learners.names import entry_of
+from capax.learners.setting import Setting
 from capax.learners.zoo.cnn import CNN, conv1d
 from capax.learners.zoo.gru import gru_last
 from capax.learners.zoo.linear_attention import LinearAttention, feature
@@ -22,6 +24,8 @@ from capax.training.steps.gradient_pieces import in_pieces
 from capax.training.steps.objective import cross_entropy
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle of this test")
+from capax.learners.torch_modules import train_module  # noqa: E402
+
 m, T, c, n = 7, 11, 3, 5
 SMALL = {"d": 6, "mlp_width": 7}
 SIZES = {
@@ -240,3 +244,51 @@ def test_a_gradient_in_pieces_is_the_gradient():
     turned = together(*jax.tree.map(lambda x: x[::-1], (params, (X, y, mask))))
     for name, g in found.items():  # neighbours and places do not matter, to the last bit
         assert np.array_equal(np.asarray(turned[name])[::-1], np.asarray(g))
+
+
+class Line(torch.nn.Module):
+    """One neuron with dropout: training and answering are told apart. `shape` of its logits."""
+
+    def __init__(self, shape=(-1,)):
+        super().__init__()
+        torch.manual_seed(0)
+        self.line, self.drop, self.shape = torch.nn.Linear(T, 1), torch.nn.Dropout(0.3), shape
+
+    def forward(self, x):
+        return self.drop(self.line(x)).reshape(self.shape)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_a_torch_module_is_trained_as_by_hand(shape):
+    """AdamW on the whole batch; answers after 4, 8 and 10 steps, without dropout."""
+    X = np.random.default_rng(4).integers(0, 2, (m, T)).astype(np.uint8)
+    y, module, other = X[:, 2], Line(shape), Line()
+    told = Setting(T=T, rate=0.1, steps=10, eval_every=4)
+    torch.manual_seed(1)
+    answers = train_module(module, X, y, told)
+    optimiser = torch.optim.AdamW(other.parameters(), lr=0.1, weight_decay=1e-4)
+    inputs, wanted, by_hand = torch.tensor(X).float(), torch.tensor(y).float(), []
+    torch.manual_seed(1)
+    for step in range(1, 11):
+        loss = torch.nn.BCEWithLogitsLoss()(other.train()(inputs), wanted)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if step in (4, 8, 10):
+            by_hand.append((other.eval()(inputs) > 0).numpy())
+    assert len(answers) == 3
+    for index, labels in enumerate(by_hand):
+        np.testing.assert_array_equal(answers.at(index, X), labels)
+    np.testing.assert_array_equal(answers(X), by_hand[-1])
+    assert any((labels != by_hand[-1]).any() for labels in by_hand)
+
+
+def test_logits_that_are_none_or_not_one_per_example_are_told():
+    X, told = np.ones((m, T), np.uint8), Setting(T=T, steps=1)
+    for shape in ((1, -1), (-1, 1, 1), ()):
+        rows = X[:1] if shape == () else X
+        with pytest.raises(BadAnswer, match="logits, got an array of shape"):
+            train_module(Line(shape), rows, rows[:, 0], told)
+    answers = train_module(Line(), X, X[:, 0], told)
+    answers._states[0]["line.bias"].fill_(np.nan)
+    assert np.isnan(answers(X)).all()
