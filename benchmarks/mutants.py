@@ -181,7 +181,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--report", type=Path, help="a page of Markdown, its tables replaced")
     parser.add_argument("--control", action="store_true", help="plant the harmless: none may die")
     parser.add_argument("--leave-out", nargs="+", default=[], help="tests and test files")
-    parser.add_argument("--quick", action="store_true", help="leave out tests/slow_tests.py, too")
+    parser.add_argument("--quick", action="store_true", help="no slow tests, no commands")
     parser.add_argument("--minutes", type=float, default=1e6, help="then no mutant is begun")
     parser.add_argument("--again", action="store_true", help="plant known survivors once more")
     parser.add_argument("--warm", nargs="+", default=IMPORTED, help="modules imported beforehand")

@@ -38,6 +38,7 @@ START = 30.0  # seconds added for imports and compilation
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
 _COPY, _COMPILED, _LONGEST, _END = "", "", 0.0, 0.0
 _LEFT_OUT: tuple[str, ...] = ()
+_QUICK, COMMANDS = False, "warm_commands"  # the fixture of tests that start commands
 _SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
 
@@ -46,10 +47,10 @@ def begin(copies: Any, asked: Any, end: float) -> None:
 
     asked: the arguments of the command. end: the time after which no mutant is begun or judged.
     """
-    global _COPY, _COMPILED, _LONGEST, _END, _LEFT_OUT
+    global _COPY, _COMPILED, _LONGEST, _END, _LEFT_OUT, _QUICK
     _COPY, _LONGEST, _END = copies.get(), asked.longest, end
     _COMPILED = str(asked.keep.resolve() / "compiled")
-    _LEFT_OUT = tuple(asked.leave_out)
+    _LEFT_OUT, _QUICK = tuple(asked.leave_out), asked.quick
     os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
     os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{_COPY}/compiled"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
@@ -197,7 +198,8 @@ class _Order:
         self.places = {test: place for place, test in enumerate(tests)}
 
     def place(self, item: Any) -> int | None:
-        if item.nodeid.startswith(_LEFT_OUT):
+        starts_commands = COMMANDS in getattr(item, "fixturenames", ())
+        if item.nodeid.startswith(_LEFT_OUT) or (_QUICK and starts_commands):
             return None
         return self.places.get(item.nodeid, self.places.get(item.nodeid.partition("::")[0]))
 
