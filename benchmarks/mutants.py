@@ -10,7 +10,8 @@ Each mutant is one fault (`mutation_operators.py`) in a copy of the sources. Of 
 name its folder, the tests that execute its line run first, the quick ones first; a mutant that
 outlives them meets the rest of these files, and with `--whole` all tests of its layer. It is killed
 when a test fails or the tests take five times their usual time, otherwise it survived. To find out
-which tests execute which line takes as long as the tests do; it is done once per test file. Results
+which tests execute which line takes as long as the tests do; it is done once per test file, and
+`--by-name` goes without: for a few mutants the test files that name the module are quicker. Results
 are lines of JSON in the folder `--keep`; a second call goes on where the first one ended, also
 where `--minutes` ended it. Harmless survivors stand with their reasons in `harmless_mutants.json`;
 `--control` plants these: a test that fails would say that the harness kills without a fault.
@@ -29,7 +30,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mutation_maps import maps_of, round_of, test_files
+from mutation_maps import maps_of, round_by_name, round_of, test_files
 from mutation_operators import Mutant, mutants
 from mutation_report import enough, harmless, survived, tables, write_report
 from mutation_runs import IMPORTED, begin, outcome, told
@@ -81,10 +82,13 @@ def _run(waiting: list[Mutant], asked: Any, top: Path, results: Path, known: Any
         context.Pool(asked.workers, begin, (copies, asked, end)) as pool,
         results.open("a") as file,
     ):
-        files = test_files(waiting, ROOT, asked.whole)
-        files = [file for file in files if file not in asked.leave_out]
-        maps = maps_of(files, ROOT, asked.keep / "maps", pool)
-        jobs = [(mutant, round_of(mutant, maps, ROOT, asked.whole)) for mutant in waiting]
+        if asked.by_name:
+            jobs = [(mutant, round_by_name(mutant, ROOT, asked.leave_out)) for mutant in waiting]
+        else:
+            files = test_files(waiting, ROOT, asked.whole)
+            files = [file for file in files if file not in asked.leave_out]
+            maps = maps_of(files, ROOT, asked.keep / "maps", pool)
+            jobs = [(mutant, round_of(mutant, maps, ROOT, asked.whole)) for mutant in waiting]
         _share_compiled(top, asked.keep)
         for done, said in enumerate(pool.imap_unordered(outcome, jobs, 1), 1):
             if said is None:
@@ -181,6 +185,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--report", type=Path, help="a page of Markdown, its tables replaced")
     parser.add_argument("--control", action="store_true", help="plant the harmless: none may die")
     parser.add_argument("--leave-out", nargs="+", default=[], help="tests and test files")
+    parser.add_argument("--by-name", action="store_true", help="no map: files that name the module")
     parser.add_argument("--quick", action="store_true", help="no slow tests, no commands")
     parser.add_argument("--minutes", type=float, default=1e6, help="then no mutant is begun")
     parser.add_argument("--again", action="store_true", help="plant known survivors once more")

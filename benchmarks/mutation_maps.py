@@ -15,6 +15,7 @@ from typing import Any
 from mutation_operators import Mutant
 from mutation_runs import Round, mapped
 
+USUAL = 20.0  # seconds of a test file, where it was not timed
 Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashes of what was run
 
 
@@ -90,6 +91,20 @@ def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> Round:
             groups[rank].append((cost, tests))
     ordered = [tests for rank in sorted(groups) for _, tests in sorted(groups[rank])]
     return [test for tests in ordered for test in tests], usual
+
+
+def round_by_name(mutant: Mutant, root: Path, leave_out: list[str]) -> Round:
+    """Without a map: test files that name the module, or else its folder.
+
+    First the one that is called like the module, then by their length.
+    """
+    module = ".".join(Path(mutant.path).with_suffix("").parts[1:])
+    parent, _, own = module.rpartition(".")
+    words = (f"{module} import", f"from {parent} import {own}")
+    files = [file for file in test_files([mutant], root, whole=False) if file not in leave_out]
+    near = [file for file in files if any(word in (root / file).read_text() for word in words)]
+    chosen = sorted(near or files, key=lambda file: (own not in file, (root / file).stat().st_size))
+    return chosen, USUAL * len(chosen)
 
 
 def _ranked(near: set[str], passing: list[str], seconds: Any) -> Iterator[tuple[int, list[str]]]:
