@@ -57,7 +57,7 @@ def main() -> int:
     waiting = [m for m in chosen if m.key not in known or _again(m, known, reasons, asked.again)]
     print(f"{len(chosen)} mutants, {len(chosen) - len(waiting)} known", flush=True)
     if waiting and asked.minutes > 0:
-        top = Path(tempfile.mkdtemp(prefix="capax-mutants-"))
+        top = Path(tempfile.mkdtemp(prefix="copies-", dir=asked.keep)).resolve()
         try:
             _run(waiting, asked, top, results, known)
         finally:

@@ -9,10 +9,11 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
@@ -135,27 +136,34 @@ def _answer(work: Callable[[], Any], writing: int, limit: float) -> NoReturn:
     os._exit(0)
 
 
-def _read_compiled() -> None:
-    """From the shared folder only: two writers, or one that is stopped, would leave half a file."""
-    folder = _COMPILED
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e9"
-    if jax := sys.modules.get("jax"):
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1e9)
+@contextlib.contextmanager
+def _compiled_programs() -> Iterator[None]:
+    """JAX finds the programs of earlier runs, and leaves its own: in a folder of links, because two
+    writers, or one that is stopped, would leave half a file in a folder for all."""
+    shared, own = Path(_COMPILED), Path(_COPY) / "compiled"
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir()
+    known = {program.name for program in shared.iterdir()}
+    for name in known:
+        os.link(shared / name, own / name)
+    yield
+    for program in own.iterdir():
+        if program.name not in known:
+            with contextlib.suppress(FileExistsError):
+                os.link(program, shared / program.name)
 
 
 def _run(tests: list[str]) -> str:
     """File by file, so that a failure in the first saves the imports of the others. Files are
     named, not tests: pytest cannot find a test by every name that it gives."""
-    _read_compiled()
-    for file, own in itertools.groupby(tests, lambda test: test.partition("::")[0]):
-        failures = _Failures()
-        code = pytest.main([*QUIETLY, "-x", file], plugins=[failures, _Order(list(own))])
-        if failures.names:
-            return failures.names[0]
-        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return f"{file} (pytest ended with {code})"
+    with _compiled_programs():
+        for file, own in itertools.groupby(tests, lambda test: test.partition("::")[0]):
+            failures = _Failures()
+            code = pytest.main([*QUIETLY, "-x", file], plugins=[failures, _Order(list(own))])
+            if failures.names:
+                return failures.names[0]
+            if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                return f"{file} (pytest ended with {code})"
     return ""
 
 
