@@ -16,8 +16,8 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "proving")]
 from decompile_runs import paths, read  # noqa: E402
 
 from capax.errors import InputError  # noqa: E402
-from capax.proving.proof_files import prove  # noqa: E402
 from capax.proving.run_checker import check_proof  # noqa: E402
+from capax.proving.trained_proof import trained_text  # noqa: E402
 
 
 def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
@@ -28,17 +28,19 @@ def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
         return row
     began = time.perf_counter()
     try:
-        proof = prove(path, task.target.relevant(), cells=cells)
+        text = trained_text(path, task.target.relevant(), cells)
     except InputError as error:
-        return row | {"proved": str(error).split(": ")[-1], "s": time.perf_counter() - began}
+        told = str(error).split(": ")[-1]
+        return row | {"proved": False, "told": told, "prove_s": time.perf_counter() - began}
     with tempfile.TemporaryDirectory() as folder:
-        file = proof.write((keep or Path(folder)) / f"{path.parent.name}-{path.stem}.proof")
+        file = (keep or Path(folder)) / f"{path.parent.name}-{path.stem}.proof"
+        file.write_text(text)
         between = time.perf_counter()
         found = check_proof(file, path)
         row |= {
             "proved": True, "accepted": found["status"] == "proved", "reason": found["reason"],
-            "margin": json.loads(proof.text.split("\n", 1)[0])["margin"],
-            "leaves": proof.text.count('"slopes"'), "bytes": len(proof.text),
+            "margin": json.loads(text.split("\n", 1)[0])["margin"],
+            "leaves": text.count('"slopes"'), "bytes": len(text),
             "prove_s": round(between - began, 1),
             "check_s": round(time.perf_counter() - between, 1),
         }  # fmt: skip
@@ -46,7 +48,7 @@ def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
         from arb_trained import accepted
 
         between = time.perf_counter()
-        row["second"] = accepted(proof.text, path)
+        row["second"] = accepted(text, path)
         row["second_s"] = round(time.perf_counter() - between, 1)
     return row
 

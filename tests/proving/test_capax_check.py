@@ -116,7 +116,7 @@ def lines_of_code(source: str) -> int:
 def test_the_checker_is_one_short_file_of_plain_python(made, tmp_path):
     path, text = made("x1 & x4", "trainable")
     code = CHECKER.read_text()
-    assert lines_of_code(code) <= 545
+    assert lines_of_code(code) <= 560
     imported = set(re.findall(r"^(?:from|import) (\w+)", code, re.M))
     assert imported <= set(sys.stdlib_module_names)
     alone = tmp_path / "elsewhere.py"

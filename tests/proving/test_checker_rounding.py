@@ -232,3 +232,27 @@ def test_the_error_is_checked_on_both_sides_to_a_hair(table):
     assert "row 0: the error may exceed" in judged(table, 1 - HAIR, HAIR)
     assert "row 0: the error may exceed" in judged(table, 1 + HAIR / 2, HAIR)
     assert "end is not proved" in judged(table, 1 - HAIR, -HAIR)  # the ends claim too much
+
+
+def test_products_of_long_integers_are_exact_at_their_largest():
+    rng = random.Random(1)
+    for _ in range(2000):
+        n, m, k = (rng.randint(1, 4) for _ in range(3))
+        a, b = 2 ** rng.choice([0, 1, 3, 7, 8, 15, 31, 64]), 2 ** rng.choice([0, 1, 3, 8, 31])
+        A = [[rng.choice([-a, a, 0, rng.randint(-a, a)]) for _ in range(m)] for _ in range(n)]
+        B = [[rng.choice([-b, b, 0, rng.randint(-b, b)]) for _ in range(k)] for _ in range(m)]
+        columns = list(zip(*B, strict=True))
+        wanted = [[sum(x * y for x, y in zip(r, c, strict=True)) for c in columns] for r in A]
+        assert capax_check.products(A, B) == wanted
+
+
+def test_errors_of_products_hold_where_every_number_is_off():
+    A, B = Matrix([[3, -2]], 0, 2), Matrix([[5], [-7]], 0, 3)
+    found = A @ B
+    moves = product((-2, 2), (-3, 3), (-2, 2), (-3, 3))
+    ends = [(3 + i) * (5 + j) + (-2 + k) * (-7 + l) for i, j, k, l in moves]
+    assert found.rows == [[29]] and max(abs(x - 29) for x in ends) <= found.off
+    row = Matrix([[4, -5]], 0, 1)
+    ends = [(-2 + i) * (-5 + j) for i in (-2, 2) for j in (-1, 1)]
+    assert max(abs(x - 10) for x in ends) <= A.times(row).off
+    assert Matrix([[7]], 2, 3).rounded(0).off >= 2 and Matrix([[7]], 2).rounded(5).off == 0

@@ -93,6 +93,28 @@ def read_array(name, data, entry):
     return shape, [n << (e - d.bit_length() + 1) for n, d in ratios], e
 
 
+def products(A, B):
+    """The rows of A B. A row of B becomes one long integer with a digit for each number.
+
+    A digit has so many bytes that no number of A B exceeds half of it; this half is added to make
+    digits positive, and taken away again. One long product is faster than many short ones.
+    """
+    largest = [max((abs(n) for row in M for n in row), default=0) for M in (A, B)]
+    size = (max(largest[0], 1) * largest[1] * len(B)).bit_length() // 8 + 1
+    half, width = 1 << 8 * size - 1, len(B[0]) if B else 0
+
+    def joined(row):
+        return int.from_bytes(b"".join((n + half).to_bytes(size, "little") for n in row), "little")
+
+    zero, found = joined([0] * width), []
+    long = [joined(row) - zero for row in B]
+    for row in A:
+        digits = (sum(map(mul, row, long)) + zero).to_bytes(size * width, "little")
+        parts = (digits[i : i + size] for i in range(0, size * width, size))
+        found.append([int.from_bytes(part, "little") - half for part in parts])
+    return found
+
+
 class Matrix:
     """Rows of integers over 2^e; every number is known to within off/2^e (0: exactly)."""
 
@@ -107,8 +129,7 @@ class Matrix:
         if self.off or other.off:
             along, down = (max(sum(map(abs, r)) for r in m) for m in (self.rows, columns))
             off = along * other.off + self.off * (down + len(other.rows) * other.off)
-        rows = [[sum(map(mul, row, column)) for column in columns] for row in self.rows]
-        return Matrix(rows, self.e + other.e, off)
+        return Matrix(products(self.rows, other.rows), self.e + other.e, off)
 
     def times(self, row):
         """Every row times one row, number by number."""
@@ -528,7 +549,8 @@ class Leaf:
         at = (Matrix([u], net.bits) @ net.W_O).rounded(net.bits).rows[0]
         self.c0 = centred(list(map(add, at, net.base)))
         self.blur = cell.T + 8 + (sum(far) + 2 * sum(self.leak) + sum(map(abs, u)) >> net.bits - 1)
-        self.reach = [max(-low, high) for low, high in self.ranges(None)]
+        self.axes = self.ranges(None)
+        self.reach = [max(-low, high) for low, high in self.axes]
         self.near = sum(self.reach)
         self.norm_and_units()
 
@@ -557,8 +579,10 @@ class Leaf:
         self.A = square / s0
         self.E = Fraction(sum(n * n for n in self.reach), 2 * d * s0) + (s0 - self.A) / 2
         ((low, high),) = self.ranges(Matrix([[n] for n in c0], net.bits))
-        self.s = self.A + Fraction(low, d * s0), self.A + Fraction(high, d * s0) + self.E
-        need(self.s[0] > 0, self.number, "the root in LayerNorm may vanish")
+        both = zip(c0, self.axes, strict=True)
+        least = floor(root_above([max(0, n + a, -n - b) for n, (a, b) in both], net.bits)[0])
+        self.s = max(self.A + Fraction(low, d * s0), isqrt(least)), self.A + Fraction(high, d * s0)
+        self.s = self.s[0], self.s[1] + self.E
         self.eta = [n // self.A for n in (Matrix([c0], net.bits) @ net.G).rows[0]]
         ell = [[g - e * c // (d * s0) for g, e in zip(row, self.eta, strict=True)]
                for row, c in zip(net.G.rows, c0, strict=True)]  # fmt: skip

@@ -1,8 +1,7 @@
 """The proof file of a trained network: a tree of cells, and hints at its leaves.
 
-Cells are cut (`capax.decompile.proof.branching` says where) until the bound of every cell decides
-in plain float64 (`cell_forms`). The checker then evaluates every leaf in integers: a file that it
-refuses is never written.
+Cells are cut until the bound of every cell decides in plain float64 (`cell_forms`). The checker
+then evaluates every leaf in integers: a file that it refuses is never written.
 """
 
 import hashlib
@@ -18,8 +17,7 @@ from capax.attention.transformer import Transformer
 from capax.boolean import SparseFunction
 from capax.compiler.proof.certificate import table_text
 from capax.decompile.decompiling import Effort, decompile
-from capax.decompile.proof.branching import AT_COUNT, NOWHERE, best_cuts
-from capax.decompile.proof.cell_forms import CellHints, ReadOut, cell_hints
+from capax.decompile.proof.cell_forms import AT_COUNT, NOWHERE, CellHints, ReadOut, cell_hints
 from capax.decompile.proof.head_sets import Cells, HeadSets
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.errors import InputError, require
@@ -116,12 +114,11 @@ class Search:
         ones = self.f.table[rows & ((1 << self.f.s) - 1)] > 0.5
         with np.errstate(all="ignore"):
             found = cell_hints(self.read, sets, np.where(ones, 1.0, -1.0), self.margin)
-            places = best_cuts(sets)
         for i, node in enumerate(nodes):
             node.least = float(found.least[i])
             if node.least > DECIDED:
                 node.line = _hints(found, i)
-        return [(n, int(p)) for n, p in zip(nodes, places, strict=True) if n.least <= DECIDED]
+        return [(n, int(p)) for n, p in zip(nodes, found.places, strict=True) if n.least <= DECIDED]
 
 
 def _hints(found: CellHints, i: int) -> dict[str, Any]:
@@ -144,6 +141,16 @@ def prove_trained(
     `InputError` for a network without a proof: another kind of network, a wrong function, or one
     that takes more than so many cells.
     """
+    data = Path(weights).read_bytes()
+    text = trained_text(weights, f, cells)
+    try:
+        return Proof(text, capax_check.check(text, data))
+    except capax_check.Refused as refusal:
+        raise InputError(f"{weights}: the proof is refused by its checker: {refusal}") from None
+
+
+def trained_text(weights: Path | str, f: SparseFunction | None, cells: int = CELLS) -> str:
+    """The text of the proof, before the checker has seen it."""
     model = load(weights)[0]
     require(isinstance(model, Transformer), str(weights), "a Transformer", type(model).__name__)
     read = ReadOut(one_query_layer(model))  # type: ignore[arg-type]
@@ -158,14 +165,8 @@ def prove_trained(
     if trees is None:
         told = f"{search.bounded} cells did not decide"
         raise InputError(f"{weights}: wanted a network that is proved to decide as f, got: {told}")
-    leaves = [leaf for tree in trees for leaf in tree.leaves()]
-    search.margin = _margin(search, leaves)
-    data = Path(weights).read_bytes()
-    text = _text(data, f, trees, search.margin, T)
-    try:
-        return Proof(text, capax_check.check(text, data))
-    except capax_check.Refused as refusal:
-        raise InputError(f"{weights}: the proof is refused by its checker: {refusal}") from None
+    search.margin = _margin(search, [leaf for tree in trees for leaf in tree.leaves()])
+    return _text(Path(weights).read_bytes(), f, trees, search.margin, T)
 
 
 def _margin(search: Search, leaves: list[Node]) -> float:

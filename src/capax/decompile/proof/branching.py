@@ -175,14 +175,14 @@ def _group(
     found = enclose(layer, sets)
     ones = f.table[rows & ((1 << f.s) - 1)] > 0.5
     margins = np.where(ones, found.low - threshold, threshold - found.high)
-    places = best_cuts(sets)
+    places = _best_cuts(sets)
     return [
         replace(cell, margin=float(margin), place=int(place))
         for cell, margin, place in zip(cells, margins, places, strict=True)
     ]
 
 
-def best_cuts(sets: HeadSets) -> np.ndarray:
+def _best_cuts(sets: HeadSets) -> np.ndarray:
     """Where to cut each cell: a position, AT_COUNT, or NOWHERE."""
     cells, part, W_O = sets.cells, sets.linear, sets.tables.W_O.mid
     R, F = sets.free.shape

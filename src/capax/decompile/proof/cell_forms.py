@@ -22,6 +22,10 @@ from capax.decompile.proof.table_forward import activated
 
 GRID = 1 << 10
 """Slopes are multiples of 1/GRID."""
+ALONE = 0.5
+"""Where D varies more than this, the range of a head by itself is better than its linear part."""
+MAX_FIXED = 320
+AT_COUNT, NOWHERE = -1, -2
 POINTS = 33
 ROUNDS = 8
 
@@ -34,7 +38,7 @@ def centred(x: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class CellHints:
     """u0, far [R, H k], D0 [R, H], slopes [R, n] in units of 1/GRID, z0 [R, d]; the claim's lower
-    end divided by the root in the last LayerNorm, about sign logit - margin."""
+    end divided by the root in the last LayerNorm, about sign logit - margin; where to cut."""
 
     u: np.ndarray
     far: np.ndarray
@@ -42,6 +46,7 @@ class CellHints:
     slopes: np.ndarray
     z: np.ndarray
     least: np.ndarray
+    places: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,16 @@ def covered(layer: OneQueryLayer) -> bool:
     return norms and layer.kept == "residual" and layer.pooler is None
 
 
-def _far(sets: HeadSets, u0: np.ndarray) -> np.ndarray:
-    """max |u - u0| over the cell [R, H, k]: Dinkelbach's rounds for both ends."""
+def _threshold(gain: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """The `count`-th largest gain along the last axis; infinite for 0."""
+    ordered = np.sort(gain, axis=-1)
+    at = np.clip(gain.shape[-1] - count, 0, gain.shape[-1] - 1)
+    found = np.take_along_axis(ordered, at[..., None], axis=-1)[..., 0]
+    return np.where(count > 0, found, np.inf)
+
+
+def _ends(sets: HeadSets, u0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of u - u0 over the cell [R, H, k]: Dinkelbach's rounds."""
     w, v = (x.mid for x in sets.fillers)
     w_fix, v_fix = (x.mid for x in sets._fixed)
     F = w.shape[2]
@@ -101,7 +114,7 @@ def _far(sets: HeadSets, u0: np.ndarray) -> np.ndarray:
     w, w_fix = w[:, :, None], w_fix[:, :, None]
     first, last = (x[:, None, None] for x in (sets.cells.first, sets.cells.last))
     whole = bool(((sets.cells.first == 0) & (sets.cells.last == F)).all())
-    far = np.zeros(u0.shape)
+    found = []
     for sign in (1, -1):
         level = np.zeros(u0.shape)
         move, move_fix = sign * (v - u0[..., None, None]), sign * (v_fix - u0[..., None])
@@ -110,16 +123,15 @@ def _far(sets: HeadSets, u0: np.ndarray) -> np.ndarray:
             gain = terms[..., 1] - terms[..., 0]
             one = gain > 0
             if not whole:
-                rank = np.argsort(np.argsort(-gain, axis=-1), axis=-1)
-                one = rank < np.clip(one.sum(-1), first, last)[..., None]
+                one = gain >= _threshold(gain, np.clip(one.sum(-1), first, last))[..., None]
             mass = np.where(one, w[..., 1], w[..., 0])
             top = (mass * np.where(one, move[..., 1], move[..., 0])).sum(-1)
             new = (top + (w_fix * move_fix).sum(-1)) / (mass.sum(-1) + w_fix.sum(-1))
-            if np.allclose(new, level, rtol=1e-12, atol=1e-15):
+            if np.allclose(new, level, rtol=1e-10, atol=1e-12):
                 break
             level = new
-        far = np.maximum(far, level)
-    return far * (1 + 1e-9) + 1e-9
+        found.append(sign * level)
+    return found[1], found[0]
 
 
 def _lines(name: str, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -139,16 +151,18 @@ def cell_hints(read: ReadOut, sets: HeadSets, sign: np.ndarray, margin: float = 
     """Hints for each cell; sign [R]: +1 where the logit should be positive."""
     layer, cells = read.layer, sets.cells
     R, (H, k), d = len(cells), sets.centre.shape[1:], layer.d
-    u0 = np.round(sets.centre, 6)
-    far = _far(sets, u0)
+    D_low, D_high = sets.denominators
+    alone = ((D_high - D_low) / (D_high + D_low) > ALONE)[:, :, None]
+    low, high = _ends(sets, sets.centre)
+    u0 = np.round(sets.centre + np.where(alone, (low + high) / 2, 0.0), 6)
+    far = np.maximum(sets.centre + high - u0, u0 - sets.centre - low) * (1 + 1e-9) + 1e-9
     w, v = (x.mid for x in sets.fillers)
     w_fix, v_fix = (x.mid for x in sets._fixed)
-    D_low, D_high = sets.denominators
-    D = (D_low + D_high) / 2
+    D = np.where(alone[:, :, 0], 1e12, 0.5) * (D_low + D_high)
     moves = w[..., None] * (v - u0[:, :, None, None]) / D[:, :, None, None, None]
     moves = np.moveaxis(moves, 4, 2).reshape(R, H * k, -1, 2)
     start = ((w_fix[..., None] * (v_fix - u0[:, :, None])).sum(2) / D[:, :, None]).reshape(R, -1)
-    leak = (far * ((D_high - D_low) / (D_high + D_low))[:, :, None]).reshape(R, H * k)
+    leak = (far * np.maximum(1 - D_low / D, D_high / D - 1)[:, :, None]).reshape(R, H * k)
     start = (start + moves[..., 0].sum(-1)) @ read.W_C
     gains = np.swapaxes(moves[..., 1] - moves[..., 0], 1, 2) @ read.W_C  # [R, F, d]
 
@@ -163,14 +177,13 @@ def cell_hints(read: ReadOut, sets: HeadSets, sign: np.ndarray, margin: float = 
 
     c0 = centred(layer.tables.base.mid + u0.reshape(R, -1) @ layer.tables.W_O.mid)
     low, high = ranges(None)
-    reach = np.maximum(-low, high)
+    reach, nearest = np.maximum(-low, high), np.maximum(0, np.maximum(c0 + low, -c0 - high))
     s0 = np.sqrt((c0 * c0).mean(1) + read.epsilon)
     E = (reach**2).sum(1) / (2 * d * s0)
     slant = c0 / (d * s0)[:, None]
     low, high = ranges(slant[:, :, None])
     s_low, s_high = s0 + low[:, 0], s0 + high[:, 0] + E
-    vanishes = s_low <= 1e-6
-    s_low = np.where(vanishes, 1e-6, s_low)
+    s_low = np.maximum(s_low, np.sqrt((nearest**2).mean(1) + read.epsilon))
     eta = (c0 @ read.G) / s0[:, None]
     ell = read.G[None] - slant[:, :, None] * eta[:, None, :]
     low, high = ranges(ell)
@@ -178,6 +191,7 @@ def cell_hints(read: ReadOut, sets: HeadSets, sign: np.ndarray, margin: float = 
     middle = eta + read.shift
     low = middle + np.minimum(low / s_low[:, None], low / s_high[:, None])
     high = middle + np.maximum(high / s_low[:, None], high / s_high[:, None])
+    wide = high - low
     slope, below, above = _lines(layer.activation, low, high)
     now = activated(layer.activation, middle)
     z = np.round(centred(c0 + now @ layer.W_out + layer.b_out), 6)
@@ -199,5 +213,61 @@ def cell_hints(read: ReadOut, sets: HeadSets, sign: np.ndarray, margin: float = 
     inverse = np.maximum(1 / s_low - 1 / s0, 1 / s0 - 1 / s_high)
     total = total - inverse * np.maximum(-low[:, 1], high[:, 1])
     total = total - np.maximum((K * eta).sum(1), 0) * E / s_low
-    least = np.where(vanishes | ~np.isfinite(total), -np.inf, total / s_z)
-    return CellHints(u0.reshape(R, -1), far.reshape(R, -1), D, np.rint(slope * GRID), z, least)
+    least = np.where(np.isfinite(total), total / s_z, -np.inf)
+    slowed = np.maximum((K * eta).sum(1), 0) / s_low  # what E costs
+    wasted = np.abs(S) * (above - below) / np.maximum(wide, 1e-9)
+    slowed = slowed + (wasted * np.abs(eta)).sum(1) / s_low
+    pull = (slowed / (d * s0))[:, None] * reach  # what a smaller reach saves along each axis
+    final = np.abs((q + turn / s0[:, None]) @ read.W_C.T) + pull @ np.abs(read.W_C).T
+    final = final + (np.abs(read.W_C @ ell) @ (wasted / s0[:, None])[:, :, None])[:, :, 0]
+    costs = _Costs(
+        moved=np.abs(gains @ ell), units=wasted / s0[:, None],
+        pushed=np.abs(gains), axes=pull / 2, heads=(final * leak).reshape(R, H, k).sum(2),
+        change=np.abs(w[..., 1] - w[..., 0]), D=(D_low, D_high),
+    )  # fmt: skip
+    u0, far, slopes = u0.reshape(R, -1), far.reshape(R, -1), np.rint(slope * GRID)
+    return CellHints(u0, far, D, slopes, z, least, costs.places(sets))
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """What the bound loses, and how much of it each filler is to blame for: where to cut.
+
+    moved [R, F, n], pushed [R, F, d]: how far a filler moves the units and the residual. units
+    [R, n], axes [R, d]: the cost of such a move. heads [R, H]: the cost of the leaks. change
+    [R, H, F]: how far a filler moves the sum of weights, which lies in D.
+    """
+
+    moved: np.ndarray
+    units: np.ndarray
+    pushed: np.ndarray
+    axes: np.ndarray
+    heads: np.ndarray
+    change: np.ndarray
+    D: tuple[np.ndarray, np.ndarray]
+
+    def places(self, sets: HeadSets) -> np.ndarray:
+        """The best filler of each cell, AT_COUNT, or NOWHERE."""
+        cells, (R, F) = sets.cells, sets.free.shape
+        if F == 0:
+            return np.full(R, NOWHERE)
+        single = self._saved(self.moved, self.pushed, self.change)
+        half = ((cells.last - cells.first) / 2)[:, None, None]
+        means = [half * x.mean(axis, keepdims=True) for x, axis in
+                 ((self.moved, 1), (self.pushed, 1), (self.change, 2))]  # fmt: skip
+        joint = self._saved(*means)[:, 0] * 0.5
+        places = sets.free[np.arange(R), single.argmax(1)]
+        if cells.fixed.shape[1] >= MAX_FIXED:
+            places, single = np.full(R, NOWHERE), np.zeros_like(single)
+        return np.where((half[:, 0, 0] > 0) & (joint >= single.max(1)), AT_COUNT, places)
+
+    def _saved(self, moved: np.ndarray, pushed: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """[R, g]: of both halves together, for g cuts."""
+        low, high = (x[:, :, None] for x in self.D)
+        change = np.minimum(change, high - low)
+        psi = np.maximum((high - low) / (high + low), 1e-12)
+        first = (high - low - change) / (high + low + change)
+        second = (high - low - change) / (high + low - change)
+        leaks = self.heads[:, :, None] * (1 - (first + second) / 2 / psi)
+        by_units = (moved * self.units[:, None]).sum(2)
+        return by_units + (pushed * self.axes[:, None]).sum(2) + leaks.sum(1)
