@@ -16,6 +16,7 @@ from capax.learners.zoo.cnn import CNN, conv1d
 from capax.learners.zoo.gru import gru_last
 from capax.learners.zoo.linear_attention import LinearAttention, feature
 from capax.learners.zoo.lstm import lstm_last
+from capax.learners.zoo.mlp import MLP
 from capax.learners.zoo.ssm import last_state
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.programs.shape import program_of
@@ -292,3 +293,27 @@ def test_logits_that_are_none_or_not_one_per_example_are_told():
     answers = train_module(Line(), X, X[:, 0], told)
     answers._states[0]["line.bias"].fill_(np.nan)
     assert np.isnan(answers(X)).all()
+
+
+def test_the_spectral_bound_of_an_mlp_is_of_the_network_that_is_trained():
+    """The matrices that are measured compute the logits; the bound grows with T and with a norm."""
+    model = MLP(T=T, width=13)
+    params = model.init(jax.random.key(5))
+    params = {name: M + 0.1 * (name in ("b_1", "b_2", "b")) for name, M in params.items()}
+    bits = np.random.default_rng(0).integers(0, 2, (m, T)).astype(np.float64)
+    A_1, A_2, A_3 = model.layer_matrices(params)
+    h = np.c_[2 * bits - 1, np.ones(m)]
+    for A in (A_1, A_2):
+        h = h @ A.T
+        h[:, :-1] = np.asarray(jax.nn.gelu(h[:, :-1], approximate=False))
+    assert np.allclose((h @ A_3.T)[:, 0], model.logits(params, jnp.asarray(bits)), atol=1e-6)
+    found = model.spectral_bound(params, margin=1.0)
+    assert found.norms["A_2_2"] == pytest.approx(np.linalg.svd(A_2)[1][0])
+    assert found.norms["B_X"] == pytest.approx(
+        np.linalg.norm(np.c_[2 * bits - 1, np.ones(m)], axis=1).max()
+    )
+    assert found.status == "comparison" and len(found.assumptions) == 4
+    doubled = model.spectral_bound({**params, "w": 2 * params["w"]}, margin=1.0)
+    long = MLP(T=4 * T, width=13)
+    longer = long.spectral_bound(long.init(jax.random.key(5)), margin=1.0)
+    assert found.complexity(10**12) < min(b.complexity(10**12) for b in (doubled, longer))

@@ -19,7 +19,7 @@ from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head
 from capax.capacity.network.paper_network import PaperLayer, paper_network
 from capax.capacity.network.sample_points import Sample
-from capax.errors import require
+from capax.errors import CapaxError, require
 from capax.statements import printed_bounds as printed
 from capax.statements.head_shattering import smallest_norm
 from capax.statements.token_influence import influence_bound
@@ -43,16 +43,59 @@ class Comparison:
         for name in given:
             require(name in self.defaults, "norms", f"names among {known}", name)
         values = {**self.defaults, **given}
+        for name, value in values.items():
+            _check_parameter(name, value)
         exact = {k: int(v) if k in WHOLE else v for k, v in values.items()}
-        for name in WHOLE & set(values):
-            require(values[name] == exact[name] >= 1, name, "an integer >= 1", values[name])
-        numbers = {"paper": self.paper(**exact), "ours": self.ours(**exact)}
-        if self.corrected is not None:
-            numbers["corrected"] = self.corrected(**exact)
+        if "s" in values and "T" in values:
+            require(exact["s"] <= exact["T"], "s", f"at most T = {exact['T']}", exact["s"])
+        if "Delta" in values:
+            most = 1 / (2 * exact["s"] - 1)
+            fits = values["Delta"] < most
+            require(fits, "Delta", f"a number below 1/(2s - 1) = {most:.4g}", values["Delta"])
+        forms = {"paper": self.paper, "ours": self.ours, "corrected": self.corrected}
+        asked = {name: form for name, form in forms.items() if form is not None}
+        numbers = {name: _number(form, exact) for name, form in asked.items()}
         return {"quantity": self.quantity, "parameters": values, **numbers}
 
 
 WHOLE = {"d", "k", "m", "T", "N", "d_1", "H", "layers", "s"}
+MOST = {"layers": 1000, "s": 1000, "H": 1000}
+"""Sums over these are written out; other counts are below 10^15."""
+SHARES = {"delta", "alpha"}
+MAY_BE_ZERO = {"Delta", "S", "R", "B_P", "scores", "values", "distance"}
+
+
+def _check_parameter(name: str, value: float) -> None:
+    """Counts are integers, shares lie in (0, 1), gamma in (0, 1], all else is finite and > 0."""
+    if name in WHOLE:
+        most = MOST.get(name, 10**15)
+        whole = math.isfinite(value) and value == int(value)
+        require(whole and 1 <= value <= most, name, f"an integer in 1..{most}", value)
+    elif name in SHARES:
+        require(0 < value < 1, name, "a number strictly between 0 and 1", value)
+    elif name == "gamma":
+        require(0 < value <= 1, name, "a number in (0, 1]", value)
+    else:
+        positive = value > 0 or (value == 0 and name in MAY_BE_ZERO)
+        wanted = "a finite number >= 0" if name in MAY_BE_ZERO else "a finite number > 0"
+        require(math.isfinite(value) and positive, name, wanted, value)
+
+
+def _number(form: Number, values: dict[str, Any]) -> float:
+    """One number; `InputError` where float64 does not hold it or the statement does not apply."""
+    try:
+        found = float(form(**values))
+    except CapaxError:
+        raise
+    except (ArithmeticError, ValueError):
+        found = math.nan
+    wanted = "parameters at which the statement has a finite number"
+    require(
+        math.isfinite(found), "norms", wanted, ", ".join(f"{k}={v:g}" for k, v in values.items())
+    )
+    return found
+
+
 COUNTS: dict[str, float | int] = {"d": 64, "m": 1000, "T": 100}
 HEAD: dict[str, float | int] = {"B_V_21": 2.0, "B_V": 1.0, "B_QK_21": 4.0, "B_X": 1.0, "eps": 0.5}
 

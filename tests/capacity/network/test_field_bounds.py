@@ -134,5 +134,12 @@ def test_the_command(tmp_path, warm_commands):
     assert json.loads(own.stdout)["bounds"][2]["norms"]["W_QK_11"] == 2.0
     deep = json.loads(run("--layers", "3", "--json").stdout)
     assert [row["length_free"] for row in deep["bounds"]] == [False, True]
-    refused = run("--norms", "W_V=1,w=1")
-    assert refused.returncode == 2 and "--norms" in refused.stderr
+    for words, message in (
+        (("--norms", "W_V=1,w=1"), "--norms"),
+        (("--norms", "W_QK=1e300,v=1"), "at most 1e+60"),
+        (("--layers", "0"), "--layers: wanted an integer in 1..1000"),
+        (("--layers", "100000"), "--layers: wanted an integer in 1..1000"),
+        (("-T", str(10**30)), "T: wanted at most"),
+    ):
+        refused = run(*words)
+        assert refused.returncode == 2 and message in refused.stderr

@@ -195,18 +195,24 @@ def _counted(norms: HeadNorms) -> FieldBound:
 
 
 def mlp_bound(
-    layers: Sequence[tuple[float, float]], *, width: int, B_X: float, margin: float
+    layers: Sequence[tuple[float, float]],
+    *,
+    width: int,
+    B_X: float,
+    margin: float,
+    L_sigma: float = 1.0,
 ) -> FieldBound:
     """Bartlett, Foster, Telgarsky for an MLP: (spectral norm, ||A^T||_{2,1}) of every layer.
 
-    Activations are 1-Lipschitz with value 0 at 0; reference matrices are 0. `width` = the largest
-    number of units or inputs; `B_X` = the longest input.
+    Activations are L_sigma-Lipschitz with value 0 at 0, none behind the last layer; reference
+    matrices are 0. `width` = the largest number of units or inputs; `B_X` = the longest input.
     """
     for s, b in layers:
         check_norms(spectral=s, norm_21=b)
-    check_positive("B_X", B_X)
-    check_positive("margin", margin)
+    for name, value in (("B_X", B_X), ("margin", margin), ("L_sigma", L_sigma)):
+        check_positive(name, value)
     log_product = math.fsum(math.log(s) for s, _ in layers)
+    log_product += (len(layers) - 1) * math.log(L_sigma)
     ratios = math.fsum((b / s) ** (2 / 3) for s, b in layers)
     log_C = 2 * (math.log(B_X) + log_product) + 3 * math.log(ratios)
     log_C += math.log(math.log(2 * width**2))
@@ -215,7 +221,7 @@ def mlp_bound(
     return FieldBound(
         "MLP (Bartlett-Foster-Telgarsky)",
         lambda m: _from_log_C(log_C, margin, m),
-        (INDEPENDENT, MARGIN, Assumption("activations are 1-Lipschitz and 0 at 0")),
+        (INDEPENDENT, MARGIN, Assumption(f"activations are {L_sigma:.4g}-Lipschitz and 0 at 0")),
         shown,
     )
 

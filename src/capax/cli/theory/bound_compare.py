@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from capax.terminal import Terminal
 
 USED = ("W_QK_F", "W_QK_T_21", "W_QK_11", "v_2", "v_1", "B_X")
+MAX_LAYERS, MAX_T, MAX_NORM = 1000, 10**15, 1e60
 ONE_HOT = (
     "with one-hot positions d = T + 3, so bounds that are free of T but grow with ln d bring "
     "ln T back"
@@ -32,6 +33,8 @@ def show_compare(
     json: bool,
 ) -> None:
     """Table, picture or JSON of all bounds; without norms, of the head that computes AND of 3."""
+    require(1 <= layers <= MAX_LAYERS, "--layers", f"an integer in 1..{MAX_LAYERS}", layers)
+    require(T <= MAX_T, "T", f"at most {MAX_T}", T)
     if plot is not None:
         from capax.figures.style import check_destination
 
@@ -78,6 +81,8 @@ def _head_norms(text: str, d: int, margin: float) -> "HeadNorms":
     norms = parse_norms(text)
     for name in norms:
         require(name in USED, "--norms", f"names among {', '.join(USED)}", name)
+    for name, value in norms.items():
+        require(value <= MAX_NORM, "--norms", f"{name} at most {MAX_NORM:g}", value)
     for name in ("W_QK_F", "v_2"):
         require(name in norms, "--norms", "W_QK and v (a linear read-out)", sorted(norms))
     F, v = norms["W_QK_F"], norms["v_2"]
