@@ -65,7 +65,7 @@ SHARES = {"delta", "alpha"}
 MAY_BE_ZERO = {"Delta", "S", "R", "B_P", "scores", "values", "distance"}
 
 
-def _check_parameter(name: str, value: float) -> None:
+def _check_parameter(name: str, value: float | int) -> None:
     """Counts are integers, shares lie in (0, 1), gamma in (0, 1], all else is finite and > 0."""
     if name in WHOLE:
         most = MOST.get(name, 10**15)
