@@ -13,7 +13,7 @@ ratio of the sums),
        = -(r^2/d) sum_h w (dw (1 + g) - G_w),
 
 and alike for E with the sum over t; dW' = P^T (sum_c dz) + E^T (sum_t dz). Nothing of size
-A T x d is kept for the way back: P W' (T rows), r and w suffice.
+A T x d is kept for the backward pass: P W' (T rows), r and w suffice.
 """
 
 import functools
@@ -52,7 +52,7 @@ def inverse_deviation(x: Float[Array, "*rows d"]) -> Float[Array, "*rows"]:
 def _tabulate(
     position: Array, embed: Array, W: Array, g_cls: Array, ln: bool
 ) -> tuple[Array, Array, Any]:
-    """(S^T [(k+1) H, A, T], mu, what the way back needs); positions run along the last axis."""
+    """(S^T [(k+1) H, A, T], mu, residuals of the backward pass); positions on the last axis."""
     (d, T), A, (columns, H, _) = position.shape, embed.shape[0], W.shape
     flat = W.reshape(columns * H, d)
     PY = matmul(flat, position, 1, 0).reshape(columns, H, T)

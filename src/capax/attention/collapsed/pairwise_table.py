@@ -9,8 +9,8 @@ with E = exp(S - shift[h,q]) the head of an example with the pairs (b_u, u) is
 
 X the one-hot design matrix [m, P]: a product with the table [E v | E] of P rows and (k + 1) H P
 columns, from which position t takes the columns of its own symbol. There is no exponential and no
-array of the size m T^2, and the way back is one product with X too (X itself has no gradient). The
-bias of the keys adds the same number to all scores of a query; it is left out.
+array of the size m T^2, and the backward pass is one product with X too (X itself has no gradient).
+The bias of the keys adds the same number to all scores of a query; it is left out.
 
 Range (ours). An example's largest score with q lies between
 
@@ -18,7 +18,7 @@ Range (ours). An example's largest score with q lies between
 
 The shift is their mean, or high - 64 where that is larger. Up to high - low = 128 nats, then, no
 weight exceeds e^64 and every sum of weights is at least e^-64: float32 loses nothing, where a shift
-by `high` alone fails at 87 nats. The way back stays in range as well: examples with pair p divide
+by `high` alone fails at 87 nats. The backward pass stays in range too: examples with pair p divide
 by a sum that holds E[p], so that E dE is of the size of the cotangent. Beyond 128 nats, an example
 whose own largest score lies as far below `high` gets no number (NaN), never a wrong one.
 """
@@ -89,7 +89,7 @@ def _by_values(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array,
     """(X v) E: as many numbers as there are in the sums, and no table; for a CPU."""
     A = Q.shape[1]
     X = one_hot(places, A, V_1.dtype) > 0
-    # chosen, not multiplied: for pairs that an example has not, the way back may leave the range
+    # chosen, not multiplied: for pairs not in an example the backward pass may leave the range
     mine = jnp.where(X[None, :, None, :], jnp.swapaxes(V_1, 0, 1)[:, None, :, :], 0.0)
     sums = jnp.moveaxis(_product("hmjp,hpq->hmjq", mine, _weights(Q, K)), 0, 2)
     return _of_own_symbol(sums, places, A)

@@ -52,7 +52,7 @@ def token_sums(
     dropout: DropoutSpec,
     layer_norm: bool,
 ) -> TokenSums:
-    """The sums, example after example; the way back makes masks and tokens again.
+    """The sums, example after example; the backward pass makes masks and tokens again.
 
     U is centred where there is LayerNorm. No gradient flows through mu.
     """

@@ -5,10 +5,10 @@ parameters, two moments and gradients 4 x num_parameters; the one-hot design mat
 (as float32, or four times as bfloat16) and the bits; about six tables of A T x (d + H); activations
 of the rows. With several layers the tables have A T x (d + H) columns for each of their A T rows,
 piece by piece, and so have about four arrays of sums for each example; tokens of the first layer
-keep 10 d + 4 mlp_width for the way back. Tokens of a layer as it is written keep 6 d + 2 H, and H T
-weights; other architectures say themselves what they keep per example. Gradients in pieces need
-that for the pieces that are worked on together only; a slot has its state, its inputs, what each of
-its pieces gives, and what answers to a few examples need.
+keep 10 d + 4 mlp_width for the backward pass. Tokens of a layer as it is written keep 6 d + 2 H,
+and H T weights; other architectures say themselves what they keep per example. Gradients in pieces
+need that only for the pieces that are worked on together; a slot has its state, its inputs, what
+each of its pieces gives, and what answers to a few examples need.
 """
 
 import math
@@ -29,9 +29,9 @@ from capax.training.steps.paths import Path
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
 _BLOCK_BYTES = 1 << 25  # one-hot rows examined at once
-_PIECE_BYTES = 1 << 26  # what examples of a larger piece of a gradient keep for the way back
+_PIECE_BYTES = 1 << 26  # what examples of a larger piece of a gradient keep for the backward pass
 _INPUT_BYTES = 20  # of a symbol and of what a path prepares of it: at most as three bfloat16 rows
-_ANSWERS = 8  # a slot that answers half a piece without a way back needs so much less
+_ANSWERS = 8  # a slot that answers half a piece without a backward pass needs so much less
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class ProgramCompiler:
         return self._compiled(name, lowered)
 
     def _traced(self, name: str, function: Any, arguments: Any) -> Any:
-        del name  # who measures wants to know it
+        del name  # benchmarks measure compilation by name
         return function.lower(*arguments)
 
     def _compiled(self, name: str, lowered: Any) -> Any:

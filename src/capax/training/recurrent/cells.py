@@ -7,7 +7,7 @@ What enters at position t is a row of a table, base_t + bit change_t; the weight
 LSTM (i, f, g, o): z = a + u, c <- sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c).
 GRU (r, z, n): r, z = sigmoid(a + u), n = tanh(a_n + r u_n), h <- (1 - z) n + z h.
 
-For the way back each step keeps the h it comes with, its gates after their activation, and one more
+For the backward pass each step keeps its incoming h, its gates after their activation, and one more
 array of n numbers: c of the LSTM, u_n of the GRU. Next to h stand the bit's complement and the bit:
 their product with du is the gradient of the table, as that of h is the gradient of W.
 """
@@ -25,7 +25,7 @@ from capax.attention.products import matmul
 
 
 class Kept(NamedTuple):
-    """What the way back needs, for every position."""
+    """What the backward pass needs, for every position."""
 
     rows: Float[Array, "T m n+2"]  # (h, 1 - bit, bit)
     gates: Float[Array, "T m Gn"]
@@ -111,7 +111,7 @@ def last(cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array) -> Float[A
 def kept(
     cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array
 ) -> tuple[Float[Array, "m n"], Kept]:
-    """The same, with what the way back needs."""
+    """The same, with what the backward pass needs."""
 
     def step(state: tuple[Array, Array], now: CellInputs):
         h, gates, extra = _stepped(cell, now, state, W, b)

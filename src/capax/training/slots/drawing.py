@@ -45,4 +45,4 @@ def _serve() -> None:
             future.set_result(work())
         except BaseException as error:
             future.set_exception(error)
-        del future, work  # what was drawn belongs to who asked for it
+        del future, work  # the caller alone holds the drawn data

@@ -1,4 +1,4 @@
-"""The life of a run inside a slot: its evaluations, its outcome, its parameters on request."""
+"""A run in a slot: its evaluations, its outcome, its parameters on request."""
 
 import math
 import time

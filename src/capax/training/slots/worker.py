@@ -54,7 +54,7 @@ class Orders:
 
 
 class Desk:
-    """Where workers take jobs and put results. `close` sends everybody home."""
+    """Where workers take jobs and put results. `close` ends all workers."""
 
     def __init__(self) -> None:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -116,7 +116,7 @@ class Desk:
 
 
 def work(orders: Orders, device: jax.Device, desk: Desk) -> None:
-    """The life of a worker thread."""
+    """The loop of a worker thread."""
     try:
         _serve(orders, device, desk)
     except jax.errors.JaxRuntimeError as error:
@@ -126,7 +126,7 @@ def work(orders: Orders, device: jax.Device, desk: Desk) -> None:
 
 
 def _out_of_memory(error: BaseException, orders: Orders) -> InfeasibleError | None:
-    """The plan was too hopeful, or others use the device as well: one line, and no traceback."""
+    """The device has less memory than planned, or others use it too: one line, no traceback."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         return None
     T, rows = orders.program.path.spec.T, orders.program.rows

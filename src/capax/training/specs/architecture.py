@@ -1,7 +1,7 @@
 """An architecture: a model that is a plain function of the bits, trained in lanes like any other.
 
 The Transformer has paths of its own (`paths`); everything else the engine trains is a subclass of
-`Architecture`, whose fields are its spec. What it needs from the outside is a key and bits.
+`Architecture`, whose fields are its spec. It needs a key and bits, nothing else.
 """
 
 import math
@@ -45,12 +45,12 @@ class Architecture(Spec):
 
     @property
     def floats_per_example(self) -> int:
-        """Numbers kept for the way back, for each example of a step (for planning memory)."""
+        """Numbers kept for the backward pass, for each example of a step (for planning memory)."""
         return 16 * self.T
 
     @property
     def floats_per_answer(self) -> int:
-        """Numbers kept at once where an example is only answered: no way back."""
+        """Numbers kept at once where an example is only answered: no backward pass."""
         return self.floats_per_example // 2
 
 

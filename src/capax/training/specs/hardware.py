@@ -21,7 +21,7 @@ MANY = 64  # with fewer models than this, one block of threads each leaves most 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What to use; None means: find out.
+    """Devices and limits; a field that is None is found out.
 
     `devices`: JAX devices (default: all of the default backend); `workers`: CPU threads (default:
     the cores this process may use); `slots`: runs at once on each worker; `memory_bytes`: limit

@@ -1,4 +1,4 @@
-"""What comes out: the record of a run, and of a trial."""
+"""Results of training: the record of a run, and of a trial."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
