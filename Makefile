@@ -34,14 +34,15 @@ reproduce: $(VENV)/.run-installed
 
 # Types are checked and the docs built in what the tests leave of the cores, and said last. A warning
 # of the docs is an error; they are built without listings of sources, which take most of the time
-# and warn of nothing. Run as a module, the builder finds tools/formulas.py.
+# and warn of nothing. Tests wait for processes and browsers a quarter of their time: one worker more
+# than there are cores. Run as a module, the builder finds tools/formulas.py.
 docs := CAPAX_DOCS_WHOLE=false $(BIN)/python -m zensical build --strict
 test: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@nice -n 19 sh -c '$(BIN)/pyrefly check && { $(docs) >$(VENV)/.docs 2>&1 || { cat $(VENV)/.docs; exit 1; }; }' \
 	  >$(VENV)/.beside 2>&1 & beside=$$!; \
-	$(BIN)/python -m pytest -n auto --dist worksteal; tests=$$?; \
+	$(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist worksteal; tests=$$?; \
 	wait $$beside; beside=$$?; cat $(VENV)/.beside; exit $$((tests | beside))
 
 # Daily work, in a minute or so: the tests of what changed since the last commit, or the quick ones.
