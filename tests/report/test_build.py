@@ -45,6 +45,25 @@ def test_every_store_brings_its_parts_and_all_its_runs(stores):
     assert "versions" in settings and "jax" in settings and "figure4" in settings
 
 
+def test_of_a_large_store_the_first_trials_at_every_m_are_shown(stores, monkeypatch):
+    (whole,) = build_page(stores[:1]).stores
+    with Store.read(stores[0]) as store:
+        cells = {(run.T, run.m) for run in stored_runs(store)}
+        numbers = {run.run_id: run.number for run in stored_runs(store)}
+    most = len(whole["rows"]) // 2
+    monkeypatch.setattr("capax.report.records.MOST_RUNS", most)
+    page = build_page(stores[:1])
+    rows = page.stores[0]["rows"]
+    names = [row[0] for row in rows]
+    assert 0 < len(rows) <= most
+    assert {(run["T"], run["m"]) for run in (dict(zip(whole["columns"], row, strict=True))
+            for row in rows)} == cells  # fmt: skip
+    shown = max(numbers[name] for name in names)
+    assert {name for name, number in numbers.items() if number <= shown} == set(names)
+    assert f"{len(rows)} of {len(whole['rows'])} runs: the first trials" in page.sections[-1].html
+    assert f"{len(whole['rows'])} training runs" in page.lead
+
+
 def test_stores_with_the_same_file_name_are_told_apart(tmp_path, stores):
     folder = tmp_path / "other"
     folder.mkdir()

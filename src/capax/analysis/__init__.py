@@ -1,4 +1,4 @@
-"""Analysis: what a finished sweep says. Thresholds, laws compared, tables, attention.
+"""Analysis of a finished sweep: thresholds, laws compared, tables, attention.
 
 Nothing here trains; everything is computed from a store, so that every number traces to its runs.
 """

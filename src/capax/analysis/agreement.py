@@ -111,12 +111,12 @@ def from_reference(
 
 
 def _same(entry: Reference, panel: Panel) -> Answer | None:
-    """What the reference says about the panel's own experiment; `None` if it is another."""
+    """The reference's answer for the panel's experiment; `None` if it is another experiment."""
     with Store.read(entry.path) as store:
         panels = store.experiment.panels
     for other in panels:
         if other.family != panel.family or not searches_for_threshold(other):
-            continue  # told without the engine, which takes a second to load
+            continue  # answered without the engine, which takes a second to load
         mine = protocol(panel)
         if mine is not None and protocol(other) == mine:
             return _reference_answer(entry.path, other.name)

@@ -30,7 +30,7 @@ from capax.sweep.curve import CurveGrid, log_likelihood
 
 LEVEL = 0.01
 SUSPECTED = 0.1
-"""With few trials a fall hides: from here on the curve is fitted up to the peak, to be safe."""
+"""Few trials can hide a fall, so from this level on the curve is fitted up to its peak."""
 _MOST_BINS = 12
 _DRAWS = 1000
 
@@ -100,7 +100,7 @@ def _peak(counts: Counts) -> int:
         up = isotonic_rates(counts.up_to(counts.m[n - 1]))
         down = isotonic_rates(backward.up_to(len(counts.m) - n))[::-1]
         fit = _log_likelihood(counts, np.concatenate([up, down]))
-        if fit >= best - 1e-9:  # the top itself may count as the end or as the start: the end
+        if fit >= best - 1e-9:  # the peak could end the rise or start the fall: it ends the rise
             best, peak = fit, counts.m[n - 1]
     return peak
 

@@ -1,4 +1,4 @@
-"""What the kept models of a store compute, and what failed runs had learnt instead."""
+"""The formulas of the models that a store kept, and those that failed runs learnt instead."""
 
 import tempfile
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MOST_FAILED = 40
 
 @dataclass(frozen=True)
 class FailedRun:
-    """One failed run and what it computes instead."""
+    """One failed run and the formula that it computes."""
 
     run_id: str
     T: int
@@ -53,7 +53,7 @@ def anatomies(store: Store) -> dict[str, Anatomy]:
 
 
 def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
-    """What failed runs with kept parameters compute; at most `most` of them are read."""
+    """The formulas of failed runs with kept parameters, for at most `most` runs."""
     failed = f"{_KEPT} WHERE outcome = 'failed' ORDER BY trials.T, trials.m, run_id"
     rows = _with_a_rule(store, store.select(failed))
     found = (FailedRun(r["run_id"], r["T"], r["m"], _anatomy(store, r)) for r in rows[:most])
@@ -61,7 +61,7 @@ def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
 
 
 def _with_a_rule(store: Store, rows: list[Row]) -> list[Row]:
-    """Not simulated runs, nor those on examples of a file: there is no rule to compare with."""
+    """Runs with a known rule: not simulated ones, nor those on examples of a file."""
     tasks = (_spec(store, row).get("task") for row in rows)
     known = (isinstance(task, dict) and "content" not in task for task in tasks)
     return [row for row, has_rule in zip(rows, known, strict=True) if has_rule]

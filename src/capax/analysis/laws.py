@@ -112,7 +112,7 @@ Accepted = tuple[Float[ndarray, " k"], Float[ndarray, " k"], Float[ndarray, " k"
 def rising(
     law: str, T: Float[ndarray, "..."] | float, c: Float[ndarray, "..."] | float
 ) -> Float[ndarray, "..."]:
-    """What b is multiplied with; broadcasts."""
+    """The factor of b in a law; broadcasts."""
     T, c = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(c, dtype=np.float64))
     if law == "constant":
         return np.zeros_like(T)

@@ -45,7 +45,7 @@ _ROUNDING = 10 / math.sqrt(12)
 _LEAST_BAR = 4.0
 """Smallest deviation in the fits to the published points alone."""
 _LEAST_TRIALS = 10
-"""Trials at every m that a resampled share of 80 % needs to mean something."""
+"""Fewest trials at every m for which a resampled share of 80 % is meaningful."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class PublishedAgreement:
 
     @property
     def agrees(self) -> bool:
-        """Is no difference shown? By the resampled estimates, or else by the intervals."""
+        """Whether no difference is shown, by the resampled estimates or else by the intervals."""
         if self.p_value is not None:
             return self.p_value >= 0.05
         return all(row.agrees for row in self.rows)

@@ -28,7 +28,7 @@ _ID_LENGTH = 16
 
 @dataclass(frozen=True)
 class Reference:
-    """What is known about a reference without computing anything from it.
+    """Facts about a reference that need no computation.
 
     has_thresholds: whether a panel searches for m*; other references hold learning curves alone.
     """
@@ -78,7 +78,7 @@ def add_reference(
 ) -> Reference:
     """Distil a finished store into the reference `name`; replaces one of that name, whole or not.
 
-    Raises `InputError` for a name that is no plain word or taken by the package, or a store with
+    Raises `InputError` for a name with other characters, a name of the package, or a store with
     an unfinished T.
     """
     plain = name and all(c.isalnum() or c in "-_" for c in name)
@@ -95,7 +95,7 @@ def add_reference(
     target = folder / f"{name}.sqlite"
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "copy.sqlite"
-        with explained(store):  # an index may be damaged that nobody had to read before
+        with explained(store):  # damage in an index shows only when it is read
             _copied(store, copy)
             _distil(copy, command, drawn_panels(experiment))
         write_atomically(target, lambda file: file.write(copy.read_bytes()))

@@ -70,7 +70,7 @@ def axes_of(panel: str) -> dict[str, str]:
 
 
 def _flat(spec: str) -> dict[str, Any]:
-    """The entries of a specification by their paths; what is no JSON object has none."""
+    """The entries of a specification by their paths; empty if it is not a JSON object."""
     try:
         tree = json.loads(spec)
     except (ValueError, RecursionError):

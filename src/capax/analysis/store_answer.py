@@ -1,4 +1,4 @@
-"""What a store says about m*(T), in one call."""
+"""The thresholds m*(T) of a store, and the law behind them, in one call."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def thresholds_of(store: str | Path, panel: str | None = None) -> Answer:
     """m*(T) with intervals, the laws compared on all trials, and a verdict.
 
     store: a file made by `capax sweep`; panel: one of its panels (the first that searches over m).
-    Raises `InputError` for a file that is no store, or one without finished trials.
+    Raises `InputError` for a file that is not a store, or one without finished trials.
 
     Examples:
         >>> import capax, tempfile, pathlib

@@ -15,7 +15,7 @@ from capax.sweep.storage.store import Store
 
 @dataclass(frozen=True)
 class Answer:
-    """What a sweep says about m*(T): thresholds, the laws (`None` with fewer than three T), words.
+    """The answer of a sweep: thresholds, laws (`None` with fewer than three T), a verdict in words.
 
     `unreached` are the T at which no m tried reaches the target; `plateau_fall` says that success
     levels off lower as T grows.

@@ -91,7 +91,7 @@ class Threshold:
 
 
 def stated(found: Estimate, target: float = TARGET) -> str:
-    """What an estimate says about m*, in a few words."""
+    """An estimate of m* in a few words."""
     if found.low is not None and found.high is not None:
         return "closed"
     if found.levelled:

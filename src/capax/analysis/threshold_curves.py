@@ -19,15 +19,15 @@ from capax.sweep.storage.store import Store, Unfinished
 
 
 def about_floor(found: tuple[Threshold, ...]) -> str:
-    """How far the thresholds lie above the best learner's, and whether that one is a floor."""
+    """The ratio of the thresholds to those of the best learner, and whether these are a floor."""
     ratio, first = floor_ratio(found), found[0].floor
     if ratio is None or first is None:
         return ""
     if first.is_floor:
         return f"m* is {ratio:.1f} times the floor under every learner ({first.label})."
     return (
-        f"m* is {ratio:.1f} times the number of the {first.label}; the trials do redraw "
-        "ambiguous samples, and for them no floor exists."
+        f"m* is {ratio:.1f} times the number of the {first.label}; ambiguous samples were "
+        "redrawn in these trials, and then no floor exists."
     )
 
 
@@ -60,7 +60,7 @@ class ThresholdCurve:
 
     @property
     def verdict(self) -> str:
-        """Everything to be said about the curve, in the order of its weight."""
+        """All conclusions about the curve, the most important first."""
         found = self.answer.thresholds
         parts = [self.answer.verdict, about_reference(found), about_floor(found)]
         if self.unfinished:

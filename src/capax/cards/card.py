@@ -43,7 +43,7 @@ def card(
     added where the package has them, measured under the same protocol. on: `ray` trains on the
     cluster at `address` (a local one if None). Other keywords are fields of `capax.cards.Plan`.
     A cell whose search did not finish has what is known so far, and `unfinished` in its note.
-    Raises `InputError` for what cannot be measured.
+    Raises `InputError` for learners, targets or lengths that cannot be measured.
 
     Examples:
         >>> import capax
@@ -83,7 +83,7 @@ def beside_references(measured: Card, plan: Plan) -> Card:
 
 
 def distinct(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    """Raises `InputError` where two learners have one name."""
+    """Raises `InputError` if two learners have the same name."""
     names = [entry.name for entry in entries]
     for name in names:
         if names.count(name) > 1:

@@ -26,7 +26,7 @@ Fit = Callable[..., Any]
 
 
 def fit_of(thing: Any, setting: Setting) -> Fit:
-    """`thing` as a fit function. Raises `InputError` for what is none of the above."""
+    """`thing` as a fit function. Raises `InputError` for anything else."""
     if setting.options:
         thing, setting = _with_options(thing, setting.options), replace(setting, options={})
     if _is_torch_module(thing) or _is_torch_class(thing):
@@ -41,7 +41,7 @@ def fit_of(thing: Any, setting: Setting) -> Fit:
 
 
 def made_by(factory: Callable[..., Any], setting: Setting, key: Any) -> Any:
-    """What a factory makes, given those of T, key and function that it asks for."""
+    """The result of a factory, called with T, key and function as far as it asks for them."""
     offered = {"T": setting.T, "key": key, "function": setting.function}
     parameters = inspect.signature(factory).parameters
     wanted = [name for name, p in parameters.items() if _is_required(p) or name in offered]
@@ -67,7 +67,7 @@ def _with_options(thing: Any, options: dict[str, Any]) -> Any:
 
 
 def seed_everything(key: int) -> None:
-    """The global generators too, so that code that ignores `key` still depends on it alone."""
+    """Seed the global generators too, so that code that ignores `key` is reproducible as well."""
     random.seed(key)
     np.random.seed(key % 2**32)  # noqa: NPY002
     torch = sys.modules.get("torch")

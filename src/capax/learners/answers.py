@@ -1,4 +1,4 @@
-"""What a learner may answer, and what is made of it.
+"""Valid answers of a learner, and the labels that they stand for.
 
 The rule. An answer is one value per input:
 - labels 0 and 1, of any type (bool, int, float);

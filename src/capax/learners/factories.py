@@ -46,7 +46,7 @@ class FromFactory(Architecture):
 
     @property
     def floats_per_example(self) -> int:
-        """What one example keeps: the sizes of everything its forward pass computes."""
+        """Memory of one example: the sizes of all arrays of its forward pass."""
         return _traced_floats(self.architecture, self.T)
 
 
@@ -78,7 +78,7 @@ def kind_of(thing: Any) -> str:
 
 
 def _tried(thing: Any, setting: Setting) -> Any:
-    """What a factory makes; a fit function stays as it is."""
+    """The result of a factory; a fit function is returned unchanged."""
     if takes_data(thing):
         return thing
     try:

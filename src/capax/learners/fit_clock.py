@@ -1,4 +1,4 @@
-"""The time that another process had for itself: a busy machine must not fail a learner.
+"""The time that counts against the limit of a fit: a busy machine must not fail a learner.
 
 A limit by the clock would make results depend on what else the machine does: a fit of a second, in
 the queue behind a hundred others, ends after a minute. So while a process wants a core, only what
@@ -26,7 +26,7 @@ class FitClock:
         self._cores, _ = self._now()
 
     def look(self) -> float:
-        """The seconds that count so far."""
+        """The seconds that count up to now."""
         clock, (cores, wants_core) = time.monotonic(), self._now()
         passed, got = clock - self._clock, cores - self._cores
         self._had += min(passed, got) if wants_core else passed

@@ -51,7 +51,7 @@ class Isolated:
             self.close()
             return Attempt(reason=str(overrun), seconds=time.perf_counter() - began)
         if self._resident() > self._memory // 2:
-            self.close()  # it keeps what it should have let go
+            self.close()  # it did not release its memory
         answers = np.frombuffer(body, np.bool_).reshape(head["shape"])
         return Attempt(answers, head["reason"], head["diverged"], head["seconds"])
 
@@ -127,7 +127,7 @@ def _started(reference: str) -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a signal that the learner sends to its group is its own affair
+        start_new_session=True,  # a signal that the learner sends to its group must not reach Capax
         env={**os.environ, **threads, "JAX_PLATFORMS": "cpu", "PYTHONHASHSEED": "0"},
     )
 

@@ -1,6 +1,6 @@
 """Where the user's own learner is: `path/to/file.py:name`, `package.module:name` or a dotted name.
 
-Only what the user names is imported, and its mistakes are told by its own line.
+Nothing else is imported. An error names the line in the user's file.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def _hash_of(path: Path) -> str:
 def file_digest(text: object) -> str:
     """A hash of the user's file for `path/to/file.py:name`, "" for anything else.
 
-    Nothing is imported: what is wrong with the file is told when the learner is loaded.
+    Nothing is imported: mistakes in the file are reported when the learner is loaded.
     """
     module = text.rpartition(":")[0] if isinstance(text, str) else ""
     return _hash_of(Path(module)) if module.endswith(".py") else ""
@@ -129,7 +129,7 @@ def _is_module(found: Any) -> bool:
 
 
 def _is_theirs(filename: str) -> bool:
-    """Neither ours nor an installed package's nor the interpreter's."""
+    """Whether a file is the user's own: not of Capax, an installed package or the interpreter."""
     path = Path(filename)
     installed = "site-packages" in path.parts or filename.startswith("<frozen")
     return not installed and _PACKAGE not in path.parents and not filename.startswith(sys.prefix)

@@ -1,4 +1,4 @@
-"""What a learner is told besides its data."""
+"""The settings that a learner gets besides its data."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""A time limit inside this process: what Python can interrupt is interrupted.
+"""A time limit inside this process, for everything that Python can interrupt.
 
 Native code that never returns cannot be stopped this way; give such a learner as `file.py:name`,
 and it runs in a process of its own, where waiting for a core does not count (`fit_clock`; here it

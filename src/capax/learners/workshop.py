@@ -18,7 +18,7 @@ from capax.learners.setting import Setting
 
 
 def serve(reference: str, source: IO[bytes], sink: IO[bytes]) -> None:
-    """Answer until the parent goes away. A learner that cannot be loaded fails every fit."""
+    """Answer until the parent process ends. A learner that cannot be loaded fails every fit."""
     thing, trouble = None, ""
     try:
         thing = load(reference)

@@ -166,7 +166,7 @@ def _named_apart(records: list[StoreRecord], paths: Sequence[Path]) -> list[Stor
 
 
 def _lead(records: Sequence[StoreRecord], *, smoke: bool) -> str:
-    runs = sum(len(record.runs) for record in records)
+    runs = sum(record.total for record in records)
     if smoke:
         return (
             f"A smoke test: {runs} small training runs show that everything works on this machine. "

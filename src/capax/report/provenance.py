@@ -50,12 +50,21 @@ class RunRow:
 
 @dataclass(frozen=True)
 class StoreRecord:
-    """A store: its name, its settings, machine and versions, and its runs."""
+    """A store: its name, its settings, machine and versions, and the runs that are shown.
+
+    num_runs: runs of the store; 0: those that are shown are all.
+    """
 
     name: str
     experiment: str
     facts: Mapping[str, object]
     runs: tuple[RunRow, ...]
+    num_runs: int = 0
+
+    @property
+    def total(self) -> int:
+        """Runs of the store, shown or not."""
+        return max(self.num_runs, len(self.runs))
 
 
 def trace_link(text: str, target: Mapping[str, object]) -> Markup:
@@ -128,8 +137,15 @@ def settings_section(records: Sequence[StoreRecord]) -> Section:
 
 
 def runs_section(records: Sequence[StoreRecord]) -> Section:
-    """The table of all runs; `assets/runs.js` fills and filters it."""
-    total = sum(len(record.runs) for record in records)
+    """The table of runs; `assets/runs.js` fills and filters it."""
+    total, shown = (sum(n) for n in zip(*((r.total, len(r.runs)) for r in records), strict=True))
+    which = (
+        f"All {total} runs."
+        if shown == total
+        else (
+            f"{shown} of {total} runs: the first trials at every T and m; `capax export` has all."
+        )
+    )
     selects = "".join(_select(field) for field in ("store", "panel", "T", "m", "outcome"))
     headers = ("run", "T", "m", "trial", "restart", "outcome", "solved at", "validation", "seconds")
     kinds = (
@@ -144,10 +160,7 @@ def runs_section(records: Sequence[StoreRecord]) -> Section:
     )
     head = "".join(tag("th", escaped(h), k) for h, k in zip(headers, kinds, strict=True))
     html = (
-        paragraph(
-            f"All {total} runs. Every threshold and curve above leads here; "
-            "click a run for its spec."
-        )
+        paragraph(f"{which} Every threshold and curve above leads here; click a run for its spec.")
         + f'<div class="filters">{selects}<label>id <input type="search" data-filter="text" '
         + 'placeholder="run or trial" size="12"></label></div>'
         + '<div class="pages"><p class="count"></p>'

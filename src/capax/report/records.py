@@ -1,4 +1,8 @@
-"""From a store to its record in the report: every run, the settings, the versions, the machine."""
+"""From a store to its record in the report: runs, settings, versions, machine.
+
+A page with a million runs opens in no browser. Of a large store the page has the first trials at
+every T and m.
+"""
 
 import json
 
@@ -6,23 +10,45 @@ from capax.figures.stored.runs import StoredRun, stored_runs
 from capax.report.provenance import RunRow, StoreRecord
 from capax.sweep.storage.store import Store
 
+MOST_RUNS = 20_000
+"""Runs of one store that a page shows, about."""
+
 
 def store_record(store: Store) -> StoreRecord:
     """The record of an open store, named after its file."""
     experiment = store.experiment
-    runs = stored_runs(store)
+    (sums,) = store.select(
+        "SELECT count(*) AS runs, count(DISTINCT trial_id) AS trials, total(seconds) AS seconds "
+        "FROM runs"
+    )
+    runs = stored_runs(store, below=_shown_trials(store, sums["runs"]))
     facts: dict[str, object] = {
         "claim": experiment.claim,
         "scale": experiment.scale,
-        "runs": len(runs),
-        "trials": len({run.trial_id for run in runs}),
-        "seconds of training": f"{sum(run.seconds for run in runs):.1f}, summed over runs",
+        "runs": sums["runs"],
+        "trials": sums["trials"],
+        "seconds of training": f"{sums['seconds']:.1f}, summed over runs",
         "begun": store.meta("created"),
         "versions": ", ".join(f"{name} {version}" for name, version in _versions(store).items()),
     }
     facts = {name: fact for name, fact in facts.items() if fact != ""}
     settings = json.dumps(experiment.model_dump(mode="json"), indent=2)
-    return StoreRecord(store.path.stem, settings, facts, tuple(_row(run) for run in runs))
+    shown = tuple(_row(run) for run in runs)
+    return StoreRecord(store.path.stem, settings, facts, shown, sums["runs"])
+
+
+def _shown_trials(store: Store, total: int) -> int | None:
+    """The number below which trials are shown, so that about `MOST_RUNS` runs are; None: all."""
+    if total <= MOST_RUNS:
+        return None
+    rows = store.select("SELECT number, count(*) AS trials FROM trials GROUP BY number ORDER BY 1")
+    share = MOST_RUNS / total * sum(row["trials"] for row in rows)
+    seen = 0
+    for row in rows:
+        seen += row["trials"]
+        if seen > share:
+            return max(1, row["number"])
+    return None
 
 
 def _row(run: StoredRun) -> RunRow:

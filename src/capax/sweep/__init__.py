@@ -1,7 +1,7 @@
 """Sweeps: many trials, planned by what they teach, kept in one file, resumable after any crash.
 
 An experiment file says what to try (`spec`); a search says which m to try next (`search`); a
-learner trains (`families`); the store keeps every run (`storage`). None of them knows the others'
+learner trains (`families`); the store keeps every run (`storage`). None depends on the others'
 insides; `running` brings them together.
 """
 

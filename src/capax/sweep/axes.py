@@ -74,7 +74,7 @@ def _along(axis: str, values: Any) -> list[Variant]:
 def place(axis: str) -> tuple[str, str]:
     """The table and the field an axis stands for: `heads` is ("model", "heads").
 
-    What is no field of a task, an optimiser or the training belongs to the model.
+    A name that is not a field of the task, the optimiser or the training belongs to the model.
     """
     part, dot, field = axis.partition(".")
     if dot:

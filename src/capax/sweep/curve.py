@@ -38,7 +38,7 @@ _MARGIN = 3.0
 """θ runs this factor beyond the range of m on both sides."""
 _SIGMA = (0.02, 1.28)
 _FAR = 10.0
-"""So many nats below the best, a σ is ruled out."""
+"""A σ is ruled out if it lies this many nats below the best."""
 
 
 class Nuisance(NamedTuple):

@@ -34,13 +34,13 @@ class Family(Protocol):
         ...
 
     def prepare(self, panel: Panel, T: int) -> None:
-        """What can be done ahead, in another thread: compile. May do nothing."""
+        """Do work in advance, in another thread, such as compilation. May do nothing."""
         ...
 
 
 @runtime_checkable
 class Ranged(Protocol):
-    """A family that knows which m make sense; those without this method take any."""
+    """A family that knows which m make sense. Families without this method accept any m."""
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
         """The least and the largest m to ask for at T (`None`: no largest). Must be repeatable."""
@@ -49,6 +49,6 @@ class Ranged(Protocol):
 
 @runtime_checkable
 class Stepwise(Protocol):
-    """A family that heeds `whole_curves` and `stop_memorised`; those without this do not."""
+    """A family that obeys `whole_curves` and `stop_memorised`; other families ignore them."""
 
     trains_in_steps: bool

@@ -17,7 +17,7 @@ from capax.sweep.plain_fits import Attempter, compare, first_fit, outcome_of
 from capax.sweep.trial import Outcome, Supply, Trial
 
 _END = object()
-_GLANCE = 0.2  # seconds after which a pool that is called off hears of it
+_GLANCE = 0.2  # seconds between checks whether the work was called off
 
 
 def check_of(trials: Iterator[Trial | None]) -> Callable[[], None]:
@@ -51,7 +51,7 @@ class FitPool:
         """Start a trial; its fits are added to `made`."""
         return self._threads.submit(self._work, trial, partial(outcome_of, made=made))
 
-    def submitfirst_fit(self, trial: Trial) -> "Future[Attempt]":
+    def submit_first_fit(self, trial: Trial) -> "Future[Attempt]":
         """Start the first fit of a trial alone."""
         return self._threads.submit(self._work, trial, first_fit)
 
@@ -89,7 +89,7 @@ class _Twice:
     def __init__(self, trial: Trial, pool: FitPool) -> None:
         self._trial, self._made = trial, []
         self.outcome = pool.submit(trial, self._made)
-        self.again = pool.submitfirst_fit(trial)
+        self.again = pool.submit_first_fit(trial)
 
     def compared(self) -> bool:
         """Whether both are done. Raises `InputError` if they answer differently."""

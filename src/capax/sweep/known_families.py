@@ -56,7 +56,7 @@ def m_range(panel: Panel, T: int) -> tuple[int, int | None]:
 
 
 def check_ends(panel: Panel) -> None:
-    """Raise `InputError` for rules on how runs end that contradict each other, or go unheard."""
+    """Raise `InputError` for rules on how runs end that contradict each other or have no effect."""
     family = family_of(panel)
     heard = isinstance(family, Stepwise) and family.trains_in_steps
     for name in ("whole_curves", "stop_memorised"):
@@ -93,7 +93,7 @@ def check_experiment(experiment: Experiment) -> None:
 
 
 def _check_reference(panel: Panel) -> None:
-    """What is named must be there before hours of training, not only when they are looked at."""
+    """Check before hours of training, and not afterwards, that the named reference exists."""
     files = [folder / f"{panel.reference}.sqlite" for folder in reference_folders()]
     if panel.reference and not any(file.is_file() for file in files):
         name, got = one_line(panel.name), shown(panel.reference)

@@ -30,7 +30,7 @@ _FITS = ("restarts", "time_limit", "memory_gb", "deterministic", "steps", "eval_
 
 
 class Process(Spec):
-    """How the process of a fit is kept: changes no result."""
+    """Settings of the process in which a fit runs. They do not change results."""
 
     memory_gb: float | None = Field(default=None, gt=0, le=2**20)
     deterministic: bool = True
@@ -43,7 +43,7 @@ class PlainFamily:
         self._entry, self._keep = entry, keep
 
     def kept_alive(self) -> "PlainFamily":
-        """The same with one fit at a time, in a process that stays for the next call."""
+        """The same family with one fit at a time, in a process that is kept for the next call."""
         return PlainFamily(self._entry, keep=True)
 
     def trial(self, panel: Panel, T: int, m: int, index: int) -> Trial:
@@ -72,7 +72,7 @@ class PlainFamily:
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
-        """Any m, but no more than a file has."""
+        """Any m, up to the number of examples in a data file."""
         task = task_of(panel, T)
         return 1, len(task.split.y) if isinstance(task, FileTask) else None
 

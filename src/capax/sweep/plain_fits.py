@@ -39,11 +39,11 @@ class PlainTrial(Spec):
         return digest(self.model_dump(mode="json"))
 
     def run_fields(self, restart: int) -> dict[str, Any]:
-        """What determines one run."""
+        """All settings that determine one run."""
         return {**self.model_dump(mode="json", exclude={"restarts"}), "restart": restart}
 
     def setting(self) -> Setting:
-        """What the learner is told."""
+        """The settings that are passed to the learner."""
         task = self.task
         rates = {"rate": self.lr, "steps": self.steps, "eval_every": self.eval_every}
         return Setting(T=task.T, function=task.function, options=self.options, **rates)
@@ -101,13 +101,13 @@ def fit_here(
     inputs: np.ndarray,
     key: int,
 ) -> Attempt:
-    """A fit in this process: for learners that live nowhere else."""
+    """A fit in this process, for learners that exist only here."""
     with time_limit(seconds, check):
         return attempt(fit_of(entry.thing, setting), X, y, inputs, key)
 
 
 def first_fit(trial: Trial, fitted: Attempter) -> Attempt:
-    """The first fit of a trial, once more."""
+    """Repeat the first fit of a trial."""
     spec: PlainTrial = trial.spec
     task, key = _data(spec.task), key_words(spec.run_fields(0), "fit")[0]
     return fitted(spec.setting(), task.X_train, task.y_train, task.X_validation, key)

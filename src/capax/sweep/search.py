@@ -26,7 +26,7 @@ Cell = tuple[int, int]
 
 
 MOST_TRIALS = 100_000
-"""Of one search at one T: more would be a typing error."""
+"""Most trials of one search at one T; a larger number is probably a typing error."""
 
 
 class GridSearch(Spec):
@@ -67,7 +67,7 @@ class GridSearch(Spec):
 
 
 _SINGLE = ("m_low", "m_high", "batch", "min_trials", "max_trials")
-"""What a single T may have of its own."""
+"""Settings that may differ at a single T."""
 
 
 class AdaptiveSearch(Spec):
@@ -223,7 +223,7 @@ class Progress:
         self._advance()
 
     def is_open(self, cell: Cell) -> bool:
-        """Whether a trial was handed out here and is not back."""
+        """Whether a trial was handed out here and is not finished."""
         return cell in self._open
 
     def _note(self, cell: Cell, solved: bool) -> None:

@@ -65,7 +65,7 @@ _FORMER_SCALES = {"paper": "grid"}
 _LATER_FIELDS = ("seed", "stop_memorised", "examine_from", "in_pieces", "source")
 """Fields of a panel that the first stores did not have: in its identity only where they differ."""
 SEEDS_APART = 10**9
-"""No search numbers so many trials of one m, so experiments of two seeds share none."""
+"""More than the trials of any search at one m, so experiments of two seeds share no trial."""
 
 Table = dict[str, Any]
 
@@ -105,7 +105,7 @@ class Panel(Spec):
 
     @model_validator(mode="after")
     def _family_and_restarts(self) -> "Panel":
-        """The two settings that are asked for before a family checks all of them."""
+        """Check the two settings that are needed before a family checks all of them."""
         family, restarts = self.model.get("family", ""), self.training.get("restarts", 1)
         require(isinstance(family, str), "model.family", "a name in quotes", family)
         whole = isinstance(restarts, int) and not isinstance(restarts, bool) and restarts >= 1
@@ -135,7 +135,7 @@ class Panel(Spec):
         for name in _LATER_FIELDS:
             if fields[name] == type(self).model_fields[name].default:
                 del fields[name]
-        if "content" in self.task:  # what a file holds counts, not where it lies
+        if "content" in self.task:  # the content of the file counts, not its path
             del fields["task"]["data"]
         return fields
 

@@ -70,7 +70,7 @@ class Learner(Protocol):
 
 
 class Stopped(Exception):
-    """Raised into a learner whose work is not wanted any more."""
+    """Raised in a learner whose work is no longer wanted."""
 
 
 class Supply:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 UNFINISHED = "unfinished"
 _UNANSWERED = (UNFINISHED, "no answer")
-"""How the notes of cells without an answer begin."""
+"""The first words of notes on cells without an answer."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Card:
     remarks: tuple[str, ...] = ()
 
     def row(self, learner: str, target: str, T: int, accuracy: float) -> Row | None:
-        """The row of these four, if there is one."""
+        """The row of this learner, target, T and accuracy, or None."""
         at = (learner, target, T, accuracy)
         found = (r for r in self.rows if (r.learner, r.target, r.T, r.accuracy) == at)
         return next(found, None)
@@ -171,7 +171,7 @@ class Card:
         options: those of `capax.figures.experiments.card_curves.draw_card` (targets, accuracies,
         most, dark).
         """
-        # drawing is a later layer, which cards do without until somebody asks
+        # figures are a later layer: imported only when a plot is asked for
         return import_module("capax.figures.experiments.card_curves").draw_card(self, **options)
 
     def _repr_html_(self) -> str:
@@ -199,7 +199,7 @@ class Card:
         return f"{row.m_star} [{low}, {high}]"
 
     def joined(self, other: "Card") -> "Card":
-        """Both cards in one; where both have a learner, this one counts."""
+        """Both cards in one; for a learner in both, the rows of this card are kept."""
         mine = {(r.learner, r.target, r.T) for r in self.rows}
         pairs = {(r.learner, r.target) for r in self.rows}
         return Card(
@@ -251,7 +251,7 @@ class Card:
 
 
 def note_key(learner: str, target: str, T: int, accuracy: float) -> str:
-    """How a note is found."""
+    """The key of a note."""
     return f"{learner}|{target}|{T}|{accuracy:g}"
 
 

@@ -77,7 +77,7 @@ def _parity(bits: np.ndarray) -> np.ndarray:
 
 
 def taken(answers: np.ndarray | None, task: MixedParity) -> str:
-    """sparse, dense or neither; no answers are neither."""
+    """sparse, dense or neither; a failed fit (None) is neither."""
     if answers is not None:
         for name, labels in task.rules().items():
             if np.mean(answers == labels) >= TAKEN:
@@ -86,7 +86,7 @@ def taken(answers: np.ndarray | None, task: MixedParity) -> str:
 
 
 def mixed_row(plan: Plan, entry: Entry, T: int, trials: int = _TRIALS) -> MixedRow:
-    """What a learner takes at T from `plan.m_high` examples, over some seeds."""
+    """Which rule a learner takes at T from `plan.m_high` examples, over some seeds."""
     m = plan.m_high
     rate = _rate(plan, entry, T) if entry.tuned else None
     tasks = [mixed_task(T, m, seed) for seed in range(trials)]
@@ -140,7 +140,7 @@ def _trained(
 
 
 def _labels(spec: Any, parameters: Any, X: np.ndarray) -> np.ndarray:
-    """What a trained model answers: a Transformer example by example, others row by row."""
+    """The answers of a trained model: a Transformer one example at a time, others row by row."""
     import jax
     import jax.numpy as jnp
 

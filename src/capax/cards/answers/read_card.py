@@ -148,7 +148,7 @@ def _threshold(plan: Plan, target: str, accuracy: float, cell: _Known) -> Thresh
 
 
 def _note(cell: _Known, accuracy: float, found: Threshold | None) -> str:
-    """What is known of m*, in a few words."""
+    """The state of knowledge about m*, in a few words."""
     if cell.is_answered and found is not None:
         return found.status
     if cell.note:

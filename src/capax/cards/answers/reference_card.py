@@ -14,7 +14,7 @@ FILE = Path(str(files("capax") / "cards" / "answers" / "reference.json"))
 
 @lru_cache(maxsize=1)
 def reference_card() -> Card:
-    """The card that travels with the package; empty where it was not built in."""
+    """The card that comes with the package; empty if the package has none."""
     if not FILE.is_file():
         return Card((), ())
     return from_json(FILE.read_text(encoding="utf-8"), FILE.name)

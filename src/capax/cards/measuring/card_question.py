@@ -34,13 +34,13 @@ from capax.sweep.trial import Outcome, Trial
 
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than the error of 512 rows
 _MOST_TROUBLES = 24  # trials with trouble, if they are the most, after which a search gives up
-NO_ANSWER = "no answer: the trials failed for reasons that have nothing to do with m"
+NO_ANSWER = "no answer: the trials failed for reasons other than the number of examples"
 _SCOUTS = 4  # values of m at which rates are compared, at most
 _CHEAP = 3  # times as many trials for learners whose fits take milliseconds
 
 
 def rates_of(plan: Plan, entry: Entry) -> tuple[Rate, ...]:
-    """The rates that are compared; a learner without one may still send scouts."""
+    """The rates that are compared; on a grid, None for a learner without a rate."""
     if entry.tuned:
         return plan.rates
     return (None,) if plan.design == "grid" else ()
@@ -131,7 +131,7 @@ class CardQuestion(Question):
 
     @property
     def so_far(self) -> str:
-        """A first idea of m*, by the trials for the rate, then by those that count."""
+        """A first estimate of m*, from the tuning trials, later from the scored trials."""
         if not self.num_done:
             return ""
         return coarse_answer(self.scores, self.tuning, max(self.plan.accuracies))
@@ -222,7 +222,7 @@ class CardQuestion(Question):
         self._next_search()
 
     def _finish_without_search(self) -> None:
-        """No scout came near: an answer, unless trouble kept them from it."""
+        """No scout came near. That is an answer, unless most scouts failed with an error."""
         self._finished = self._usable is not None
         self.note = "" if self._finished else NO_ANSWER
 
@@ -245,7 +245,7 @@ class CardQuestion(Question):
 
     @property
     def _usable(self) -> tuple[int, int] | None:
-        """The m between which the learner works; None also where trouble prevails."""
+        """The m between which the learner works; None if most trials failed with an error."""
         troubles = len(self.scores) - len(evidence(self.scores))
         if troubles > _MOST_TROUBLES and 2 * troubles > len(self.scores):
             return None
@@ -270,7 +270,7 @@ class CardQuestion(Question):
 
 
 def fewest(plan: Plan, target: str, T: int) -> int:
-    """Fewer examples than this identify the rule for no learner."""
+    """With fewer examples than this, no learner can identify the rule."""
     chosen, rules = target_of(target), card_protocol(plan, max(plan.accuracies))
     return fewest_examples(chosen.function, T, chosen.p, protocol=rules)
 

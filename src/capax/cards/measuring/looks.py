@@ -31,7 +31,7 @@ Looks = dict[Cell, BestLook]
 
 
 def look_at(outcome: Outcome) -> BestLook:
-    """What an outcome says."""
+    """The best accuracy, the steps and the trouble of an outcome."""
     shares = (a for run in outcome.runs for a in run.curves.get("validation_accuracy", []))
     trouble = bool(outcome.reason) or any(
         _failed(r.path, r.outcome, r.reason) for r in outcome.runs
@@ -164,7 +164,7 @@ def coarse_words(looks: Looks, accuracy: float, kind: str = "trial") -> str:
 
 
 def coarse_answer(scores: Looks, tuning: dict[Rate, Looks], accuracy: float) -> str:
-    """The same by the trials that count; before the first, by those of the best rate so far."""
+    """The same from scored trials or, before the first of them, tuning trials of the best rate."""
     if scores or not any(tuning.values()):
         return coarse_words(scores, accuracy)
     return coarse_words(tuning[chosen_rate(tuning)], accuracy, "tuning trial")

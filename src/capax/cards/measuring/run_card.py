@@ -17,7 +17,7 @@ from capax.sweep.storage.store import Store
 
 
 def default_store(plan: Plan, entries: tuple[Entry, ...]) -> Path:
-    """A file in the cache that belongs to these learners and this protocol: resumed by itself."""
+    """A file in the cache for these learners and this protocol; a later call resumes it."""
     folder = cache_folder() / "cards"
     folder.mkdir(parents=True, exist_ok=True)
     fields = {**plan.model_dump(mode="json"), "learners": [(e.name, e.source) for e in entries]}

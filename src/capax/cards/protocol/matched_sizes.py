@@ -42,7 +42,7 @@ def _count(entry: Entry, T: int, size: int) -> int:
 
 
 def sizes(entry: Entry, T: int) -> dict[str, Any]:
-    """Fields of the architecture at T; none for an architecture of the user's."""
+    """Fields of the architecture at T; empty for the user's own architecture."""
     if not entry.in_zoo:
         return {}
     fields = dict(_WRITTEN.get(entry.name, {}))

@@ -9,7 +9,7 @@ Learners = Annotated[
     list[str] | None,
     typer.Argument(help="Names of the zoo, or file.py:name; five of them by default."),
 ]
-Lengths = Annotated[str, typer.Option("--T", help="Lengths, separated by commas.")]
+Lengths = Annotated[str, typer.Option("--T", help="Input lengths, separated by commas.")]
 Targets = Annotated[
     str,
     typer.Option(
@@ -37,9 +37,9 @@ MostTrials = Annotated[int, typer.Option(help="Most trials per threshold.")]
 TimeLimit = Annotated[
     float, typer.Option(help="Seconds per fit of your learner; waiting for a core does not count.")
 ]
-AtOnce = Annotated[int, typer.Option(min=1, help="Measured at once.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="Learners and T that are measured at once.")]
 Minutes = Annotated[
-    float | None, typer.Option(help="Stop after so long; the same command goes on.")
+    float | None, typer.Option(help="Stop after this time; the same command continues.")
 ]
 ReferenceFlag = Annotated[
     bool, typer.Option("--reference", help="Train the reference set (hours on a CPU).")

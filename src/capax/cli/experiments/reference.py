@@ -73,7 +73,7 @@ def add(
         str | None, typer.Option(help="The command that made it; from the store by default.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Where to; into your own data folder by default.")
+        Path | None, typer.Option(help="Folder for the reference; your own data folder by default.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

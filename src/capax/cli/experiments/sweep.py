@@ -123,7 +123,7 @@ def _default_store(name: str) -> Path:
     from capax.errors import require
 
     plain = name.isprintable() and not set(name) & set("/\\") and len(name) < 200
-    require(plain, "store", "--store FILE (this experiment's name is no file name)", name)
+    require(plain, "store", "--store FILE (the name of this experiment is not a file name)", name)
     folder = Path("out")
     folder.mkdir(exist_ok=True)
     return folder / name

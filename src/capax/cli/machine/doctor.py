@@ -129,7 +129,7 @@ def _devices() -> dict[str, Any]:
             if float(product[0, 0]) != 256.0:
                 return {"works": False, "problem": f"{device} multiplies wrongly"}
         return {"works": True, "backend": jax.default_backend(), "devices": timings}
-    except Exception as error:  # whatever breaks here is the diagnosis
+    except Exception as error:  # any error here is part of the diagnosis
         return {"works": False, "problem": f"{type(error).__name__}: {error}".splitlines()[0]}
 
 

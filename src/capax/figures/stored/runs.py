@@ -59,14 +59,20 @@ def panels_of(store: Store, kind: PanelKind) -> tuple[Panel, ...]:
     return tuple(panel for panel in store.experiment.panels if panel_kind(panel) == kind)
 
 
-def stored_runs(store: Store, panel: str | None = None) -> list[StoredRun]:
-    """All runs of a store, or of one of its panels, ordered by T, m, trial and restart."""
+def stored_runs(
+    store: Store, panel: str | None = None, *, below: int | None = None
+) -> list[StoredRun]:
+    """All runs of a store, or of one of its panels, ordered by T, m, trial and restart.
+
+    below: only trials whose number at their T and m is smaller than this.
+    """
     rows = store.select(
         "SELECT r.run_id, r.trial_id, t.panel, t.T, t.m, t.number, r.restart, r.outcome, "
         "r.solved_step, r.seconds, r.reason, r.spec, r.curves "
-        "FROM runs r JOIN trials t USING (trial_id) WHERE ?1 IS NULL OR t.panel = ?1 "
-        "ORDER BY t.panel, t.T, t.m, t.number, r.restart",
+        "FROM runs r JOIN trials t USING (trial_id) WHERE (?1 IS NULL OR t.panel = ?1) "
+        "AND (?2 IS NULL OR t.number < ?2) ORDER BY t.panel, t.T, t.m, t.number, r.restart",
         panel,
+        below,
     )
     return [_run(store, dict(row)) for row in rows]
 

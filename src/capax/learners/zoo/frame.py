@@ -107,7 +107,7 @@ class Framed(Architecture):
 
     @property
     def mixed(self) -> int:
-        """Numbers that come out of the mixer."""
+        """Number of outputs of the mixer."""
         return self.d
 
     def init(self, key: Array) -> Params:

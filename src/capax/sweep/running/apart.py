@@ -44,7 +44,7 @@ def outcomes_apart(
 
 
 class LearnerApart:
-    """The learner of a panel at one T, over there. `heard` is told on which device it trains.
+    """The learner of a panel at one T, in another process. `heard` is told its device.
 
     panel_of: the settings of a trial, which may differ from those of `panel` in its rate.
     """
@@ -61,7 +61,7 @@ class LearnerApart:
         self._panel_of = panel_of or (lambda _: panel)
 
     def __call__(self, trials: Iterator[Trial | None]) -> Iterator[Outcome]:
-        """Hand on every trial that can be had; yield outcomes as they come."""
+        """Pass on every available trial; yield outcomes as they arrive."""
         waiting: dict[str, Trial] = {}
         with _Other(self._panel, self._T, self._share) as other:
             exhausted = False
@@ -89,7 +89,7 @@ class LearnerApart:
 
 
 class _Other:
-    """The process: told what to train, heard what came out. Ended with the context."""
+    """The other process: receives trials, returns outcomes. Ends with the context."""
 
     def __init__(self, panel: Panel, T: int, share: Share) -> None:
         self._T, self._share = T, share
@@ -101,7 +101,7 @@ class _Other:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Send it home, which takes it a chunk; end it only if it does not go."""
+        """Ask the process to finish its chunk and exit; kill it only if it does not."""
         _closed(self._process.stdin)
         try:
             self._process.wait(_FAREWELL)
@@ -119,7 +119,7 @@ class _Other:
         self._send(line)
 
     def hear(self) -> Message | None:
-        """The next message; None if there is none for a while. Raises what was raised there."""
+        """The next message, or None after a short wait. Raises the errors of the other process."""
         try:
             line = self._heard.get(timeout=_GLANCE)
         except queue.Empty:
@@ -158,7 +158,7 @@ class _Other:
             self._process.stdin.flush()
 
     def _after_death(self) -> None:
-        """Once more without the multi-process service if it never worked under it."""
+        """Restart without the multi-process service if the process never worked with it."""
         code = self._process.wait()
         if not self._is_ready and self._share.alone != self._share:
             self.__exit__()
@@ -177,13 +177,13 @@ _RAISED = {"wrong": InputError, "infeasible": InfeasibleError, "failed": Runtime
 
 def _closed(pipe: IO[bytes] | None) -> None:
     if pipe is not None:
-        with suppress(OSError):  # what was not sent yet is not wanted any more
+        with suppress(OSError):  # unsent messages are no longer needed
             pipe.close()
 
 
 def _listen(pipe: IO[bytes], heard: "queue.SimpleQueue[bytes]") -> None:
     """Every line, then an empty one."""
-    with suppress(OSError, ValueError):  # closed under our hands: the process was ended
+    with suppress(OSError, ValueError):  # the pipe was closed because the process has ended
         for line in pipe:
             heard.put(line)
     heard.put(b"")

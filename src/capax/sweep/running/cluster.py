@@ -34,7 +34,7 @@ _RETRIES = 10
 """Times Ray starts a chunk again after the death of its worker or node."""
 _ROUND, _FEW = 1024, 2  # trials per task on a GPU, and on a core
 _AHEAD = 4  # tasks per core, or per part of a GPU, that are in flight
-_GLANCE = 0.5  # seconds after which a cluster that is called off hears of it
+_GLANCE = 0.5  # seconds between checks whether the work was called off
 
 
 def run_on_ray(
@@ -60,7 +60,7 @@ def run_on_ray(
 
 
 def run_chunk(panel: Panel, T: int, trials: list[Trial]) -> list[Outcome]:
-    """What a worker does: train these trials and hand back how they ended."""
+    """The work of a Ray worker: train these trials and return their outcomes."""
     family = family_of(panel)
     if isinstance(family, PlainFamily):
         family = family.kept_alive()
@@ -121,7 +121,7 @@ def on_ray(
 
 @contextmanager
 def _stdout_kept() -> Iterator[None]:
-    """Inside, what Ray writes to standard output goes to standard error: ours is for results.
+    """Inside, Ray's own output goes to standard error: standard output is for results.
 
     Ray tells of dead workers in colour, from Python and from below it.
     """

@@ -31,7 +31,7 @@ Asked = dict[str, Any]
 def _outcomes(
     panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]", sink: IO[bytes]
 ) -> Iterator[Outcome]:
-    """Train what comes. The first thing that is said is where: the device has answered."""
+    """Train the trials that arrive. The first message names the device, once it has answered."""
     family = family_of(panel)
     learner = family.learner(panel, T)
     _say(sink, {"device": device_here()})
@@ -42,7 +42,7 @@ def _outcomes(
 def _trials(
     family: Family, panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]"
 ) -> Iterator[Trial | None]:
-    """What was asked for so far, then None until more is asked. Raises `Stopped` at the end."""
+    """The requested trials, then None until more are requested. Raises `Stopped` at the end."""
     while True:
         try:
             wanted = asked.get_nowait()
@@ -57,7 +57,7 @@ def _trials(
 
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
-    """Answer until the sweep goes away; what goes wrong is told before the end."""
+    """Answer until the sweep ends; report errors before exiting."""
     head = json.loads(source.readline())
     asked: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(source, asked), daemon=True).start()

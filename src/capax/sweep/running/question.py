@@ -42,12 +42,12 @@ class Question(ABC):
     @property
     @abstractmethod
     def num_solved(self) -> int:
-        """Those of them that were solved."""
+        """Trials that were solved."""
 
     @property
     @abstractmethod
     def num_running(self) -> int:
-        """Trials that were taken and are not back."""
+        """Trials that were started and are not finished."""
 
     @property
     @abstractmethod
@@ -56,7 +56,7 @@ class Question(ABC):
 
     @property
     def so_far(self) -> str:
-        """What is known before the search is finished, if that is worth a line."""
+        """A line with the result so far, while the search is unfinished; may be empty."""
         return ""
 
     @property
@@ -82,7 +82,7 @@ class Question(ABC):
 
     @property
     def is_written(self) -> bool:
-        """Whether it is over and the store has all of it."""
+        """Whether it is over and all its trials are in the store."""
         return self.is_over and self.written == self.recorded
 
 
@@ -130,7 +130,7 @@ class PanelQuestion(Question):
 def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:
     """The panel's search within the m that make sense at T; no search, and why, if none does.
 
-    A list of m is taken as it is: whoever names an m wants to hear what happens there.
+    A list of m is used as it is: the user asked for these values.
     """
     least, most = m_range(panel, T)
     search = panel.search.at_length(T)
@@ -139,7 +139,7 @@ def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:
     low, high = max(search.m_low, least), min(search.m_high, most or search.m_high)
     if low >= high:
         reason = (
-            f"out of range: of training sets with m <= {search.m_high} hardly any leaves one rule"
+            f"out of range: hardly any training set with m <= {search.m_high} leaves one rule"
             if least > search.m_low
             else f"out of range: there are {most} examples"
         )

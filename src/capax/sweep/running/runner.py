@@ -127,7 +127,7 @@ class Books:
         self.tell()
 
     def close(self) -> Status:
-        """Write why questions ended that yielded nothing more."""
+        """Record why questions ended without further trials."""
         self._close_all()
         return self.status
 
@@ -164,7 +164,7 @@ def short_turns() -> Iterator[None]:
 
 @contextmanager
 def preparing(prepare: Sequence[Callable[[], None]]) -> Iterator[None]:
-    """Prepare jobs in their order; what fails here will fail, and say so, in the job.
+    """Prepare jobs in their order; an error here is ignored, because the job will raise it again.
 
     Also the first ones: their programs come before all others, and are compiled while they draw
     their data. Nobody waits for a compilation that is no longer wanted: an interrupted sweep closes

@@ -21,7 +21,7 @@ from capax.sweep.trial import Outcome
 
 @dataclass(frozen=True)
 class Sweep:
-    """What to train, where to, and whom to tell."""
+    """An experiment, its store, and the function that is told of progress."""
 
     experiment: Experiment
     store: Path

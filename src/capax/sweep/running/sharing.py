@@ -25,7 +25,7 @@ _SHORT = (
 
 @dataclass(frozen=True)
 class Share:
-    """What one process may use: cores (none: any), and settings of its environment."""
+    """The cores that one process may use (empty: all), and its environment variables."""
 
     cores: tuple[int, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Share:
 
 
 def has_gpu() -> bool:
-    """Whether JAX will find an NVIDIA GPU, told without starting JAX."""
+    """Whether JAX will find an NVIDIA GPU; does not start JAX."""
     return _DRIVER.exists() and os.environ.get("JAX_PLATFORMS", "").strip() != "cpu"
 
 
@@ -109,7 +109,7 @@ class Shares:
 
 
 def divided_cores(parts: int) -> list[tuple[int, ...]]:
-    """This process's cores in `parts` parts; all of them to each where they do not go round."""
+    """This process's cores in `parts` parts; if there are too few, every part has all of them."""
     if not hasattr(os, "sched_getaffinity"):  # macOS
         return [()] * parts
     cores = sorted(os.sched_getaffinity(0))

@@ -15,11 +15,11 @@ from capax.sweep.storage.store_identity import joined
 
 
 class StoreError(CapaxError):
-    """A store that cannot be read or written; what is in it stays as it was."""
+    """A store that cannot be read or written. Its content is unchanged."""
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open a store: "ro" to look, which leaves nothing beside the file, or "rwc"."""
+    """Open a store: "ro" to read, which creates no files beside it, or "rwc" to write."""
     if path.is_file():
         _beginning(path)
     with explained(path):
@@ -32,7 +32,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def address(path: Path, mode: str) -> str:
-    """How SQLite is asked for a file: "ro" to look, "rwc" to write."""
+    """The address of a file for SQLite: "ro" to read, "rwc" to write."""
     untouched = "&immutable=1" if mode == "ro" and _asks_for_a_log(path) else ""
     return f"{path.absolute().as_uri()}?mode={mode}{untouched}"
 
@@ -82,7 +82,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _what_is_left(path: Path) -> str:
-    return f"`capax doctor {path}` says what is left"
+    return f"`capax doctor {path}` shows what can still be read"
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -121,7 +121,7 @@ def check_kind(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def check_before_writing(path: Path) -> None:
-    """Look before the file is opened for writing: SQLite writes to whatever it takes for its own.
+    """Check a file before it is opened for writing: SQLite may write to files that are not stores.
 
     A journal beside it is left by a process that died while it made the store; what it says is
     undone when the file is opened, and checked after.
@@ -147,7 +147,7 @@ def problem_of(connection: sqlite3.Connection) -> str | None:
 
 
 def _missing(connection: sqlite3.Connection) -> str | None:
-    """The first table or column that is not there, or that a stranger added."""
+    """The first table or column that is missing, or a view or trigger that Capax did not make."""
     kinds = dict(connection.execute("SELECT name, type FROM sqlite_master"))
     for name, kind in kinds.items():
         if kind in ("view", "trigger"):

@@ -15,7 +15,7 @@ from capax.sweep.storage.file import StoreError
 
 
 def file_number(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one of the same name; None where there is none."""
+    """Device and inode, which tell a file from a later one of the same name; None if missing."""
     try:
         found = path.stat()
     except OSError:
@@ -24,7 +24,7 @@ def file_number(path: Path) -> tuple[int, int] | None:
 
 
 def lost(path: Path, connection: sqlite3.Connection) -> StoreError:
-    """What to raise, after everything that the store holds was saved to another file."""
+    """The error to raise, after the content of the store was saved to another file."""
     happened = f"{path}: deleted, moved or replaced while it was written"
     for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
         saved = folder / f"{path.stem}-rescued-{os.getpid()}.sqlite"
@@ -34,4 +34,4 @@ def lost(path: Path, connection: sqlite3.Connection) -> StoreError:
                 f"{happened}; every finished trial is in {saved}: move it back and run the same "
                 "command again"
             )
-    return StoreError(f"{happened}, and no folder takes a copy of it")
+    return StoreError(f"{happened}; no copy of it could be saved")

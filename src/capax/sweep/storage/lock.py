@@ -41,7 +41,7 @@ class Lock:
             return False
 
     def release(self) -> None:
-        """Let the next process in; harmless when repeated."""
+        """Release the lock. May be called twice."""
         if self._handle >= 0:
             self._path.unlink(missing_ok=True)
             os.close(self._handle)

@@ -1,4 +1,4 @@
-"""What is left of a damaged store: every row that can still be read, table by table.
+"""Salvage from a damaged store: every row that can still be read, table by table.
 
 A table is a tree of pages in the order of row numbers. Damage in the middle cuts it in two: rows
 are read upwards until the damage, then downwards until it. Row numbers grow in a sound table; where

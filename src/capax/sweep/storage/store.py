@@ -103,7 +103,7 @@ class Store:
             self.close()
 
     def close(self) -> None:
-        """Close the file and let others in. A store that was written is one file again."""
+        """Close the file and release the lock. The write-ahead log is merged into the file."""
         if self._lock is not None:
             # Fails while somebody reads (then the log stays, and the next writer folds it in), on a
             # damaged file and on a closed one: nothing that should keep a store from closing.
@@ -121,7 +121,7 @@ class Store:
             raise lost(self.path, self._connection)
 
     def _give_up(self) -> None:
-        """Close a store that could not be prepared: a new one is gone, an old one as it was."""
+        """Close a store that could not be prepared. A new file is removed, an old one unchanged."""
         self._connection.close()
         with suppress(OSError):
             if self.path.stat().st_size == 0:
@@ -137,26 +137,26 @@ class Store:
             return Experiment(**fields)
 
     def plain(self, text: str, what: str) -> dict[str, Any]:
-        """The JSON object in a field of the store. Raises `StoreError` where it is none."""
+        """The JSON object in a field of the store. Raises `StoreError` if it is something else."""
         try:
             check_depth(text, what)
             fields = json.loads(text)
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict):
-            raise StoreError(f"{self.path}: damaged store, {what} is no JSON object")
+            raise StoreError(f"{self.path}: damaged store, {what} is not a JSON object")
         return fields
 
     def series(self, text: str, what: str) -> dict[str, list[Any]]:
-        """Curves of a run: lists of numbers of one length. Raises `StoreError` for other things."""
+        """Curves of a run: lists of numbers of equal length. Raises `StoreError` otherwise."""
         found = self.plain(text, what)
         lists = all(isinstance(values, list) for values in found.values())
         if not lists or len({len(values) for values in found.values()}) > 1:
-            raise StoreError(f"{self.path}: damaged store, {what} are no series of one length")
+            raise StoreError(f"{self.path}: damaged store, {what} are not series of equal length")
         numbers = (value is None or isinstance(value, int | float)
                    for values in found.values() for value in values)  # fmt: skip
         if not all(numbers):
-            raise StoreError(f"{self.path}: damaged store, {what} hold other things than numbers")
+            raise StoreError(f"{self.path}: damaged store, {what} hold values that are not numbers")
         return found
 
     def meta(self, key: str) -> str:
@@ -177,7 +177,7 @@ class Store:
         return {(row["m"], row["number"]): bool(row["solved"]) for row in rows}
 
     def known_before(self, panel: str, T: int) -> set[Cell]:
-        """Those of the known trials that an earlier search, with other settings, asked for."""
+        """The known trials that an earlier search, with other settings, asked for."""
         now = self._searches.get(panel, 0)
         rows = self.select(
             "SELECT m, number FROM trials WHERE panel = ? AND T = ? AND search < ?", panel, T, now

@@ -1,4 +1,4 @@
-"""Does a store belong to an experiment? What its results are decides, not how they were searched.
+"""Does a store belong to an experiment? The kind of its trials decides, not the search for m.
 
 Task, model and protocol of every panel must be those of the store. The values of T, the settings of
 the search, new panels and the words of the claim may change: what is known is kept, and counts.

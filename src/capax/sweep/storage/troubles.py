@@ -1,6 +1,6 @@
 """Runs that failed for a reason of their own: an error of the learner, a limit that was passed.
 
-They count as failed like the others, so they move thresholds, and whoever reads those is told.
+They count as failed like the others, so they move thresholds, and reports mention them.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class Trouble:
 
 
 def troubles(store: Store) -> tuple[Trouble, ...]:
-    """All that the store knows of, by panel and T."""
+    """All such failures in a store, by panel and T."""
     rows = store.select(_QUERY)
     return tuple(Trouble(**dict(row)) for row in rows if row["reason"])
 
