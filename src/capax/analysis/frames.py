@@ -114,7 +114,7 @@ def _exported_csv(batches: Iterator[list[Row]], target: Path, further: RunColumn
 
     def write(file: IO[bytes]) -> None:
         nonlocal total
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         for rows in batches:
             if not total:

@@ -61,14 +61,14 @@ class Store:
         check_writable(target)
         lock = Lock(target)
         try:
-            check_before_writing(target)
+            is_checked = check_before_writing(target)
             store = cls(target, connect(target, "rwc"), lock)
         except BaseException:
             lock.release()
             raise
         try:
             with explained(target):
-                store._prepare(experiment)
+                store._prepare(experiment, is_checked=is_checked)
         except BaseException:
             store._give_up()
             raise
@@ -267,11 +267,12 @@ class Store:
         )
         return cursor.lastrowid or 0
 
-    def _prepare(self, experiment: Experiment) -> None:
+    def _prepare(self, experiment: Experiment, *, is_checked: bool) -> None:
         """Create the tables of a new file, or check that an old one is ours and intact."""
         if is_empty(self._connection):
             create(self._connection, experiment)
-        check_whole(self.path, self._connection)
+        if not is_checked:
+            check_whole(self.path, self._connection)
         edit = self.meta("digest") != experiment.digest and difference(self.experiment, experiment)
         if edit:
             raise InputError(
