@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from capax.attention.numpy_block import BlockMatrices
 from capax.boolean import SparseFunction
+from capax.capacity.network.sample_points import Sample
 from capax.cli.networks import compile as compile_command
 from capax.compiler.construction.bump_network import BumpNetwork
 from capax.compiler.paper_method import compile_paper, construct, network_for
@@ -20,6 +21,7 @@ from capax.compiler.proof.paper_range import (
     output_of_sums,
     second_layer_sums,
 )
+from capax.compiler.proof.paper_sample_size import paper_class
 from capax.errors import InputError
 
 ENCODINGS = ("deterministic", "trainable", "bag", "incoherent")
@@ -124,12 +126,52 @@ def test_the_range_is_sound_for_any_network():
             assert (out >= low - 1e-12).all() and (out <= high + 1e-12).all()
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_changes_grow_no_more_than_the_count_of_samples_says(encoding):
+    """Every piece of the class moved: the output moves by at most scale times amplification.
+
+    The network is a narrow one without plateaus, and attention is soft: on the paper's own
+    network a small change of the scores changes nothing.
+    """
+    made = construct(function(0b11101000), "maj", encoding, "symmetric", None)
+    rng, W = np.random.default_rng(0), made.heads.heads[0]
+    soft = dataclasses.replace(W, W_Q=0.1 * W.W_Q)
+    plain = BumpNetwork(np.array([[1.0], [2.0]]), np.array([[1.0], [2.0]]), np.ones(1), {})
+    made = dataclasses.replace(
+        made, heads=dataclasses.replace(made.heads, heads=(soft,)), network=plain
+    )
+    pieces = paper_class(made.heads, made.network).build(Sample(10, T))
+    outputs = made(BITS)
+    assert np.abs(outputs).max() <= np.exp(pieces[-1].log_scale)
+    for share in (1e-3, 0.3):
+        for piece, moved in zip(pieces, moved_networks(made, share, rng), strict=True):
+            allowed = share * np.exp(piece.log_scale + piece.log_amplification)
+            change = np.abs(moved - outputs).max()
+            assert allowed / 20 < change <= allowed * (1 + 1e-9), piece.name
+
+
+def moved_networks(made, share, rng):
+    """Outputs with scores of a head, W_1, W_2 or w moved by a share of their Frobenius norm."""
+    heads, network = made.heads, made.network
+    for h, W in enumerate(heads.heads):
+        scaled = BlockMatrices((1 + share) * W.W_Q, W.W_K, W.W_V, W.W_C)
+        others = (*heads.heads[:h], scaled, *heads.heads[h + 1 :])
+        yield network(dataclasses.replace(heads, heads=others).outputs(BITS))
+    for name in ("W_1", "W_2", "w"):
+        M = getattr(network, name)
+        step = rng.normal(size=M.shape) * (M != 0)
+        step *= share * np.linalg.norm(M) / np.linalg.norm(step)
+        yield dataclasses.replace(network, **{name: M + step})(heads.outputs(BITS))
+
+
 def test_the_command_shows_both_networks():
     words = ["compile", "x1 ^ x5", "-T", "40", "--method", "paper"]
     content = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert content["lemmas"] == ["B.2", "B.5"] and content["within_limits"] is True
     assert content["comparison"]["paper"]["units"] == 18
     assert content["comparison"]["ours"]["units"] == 4
+    m, ours = (content["comparison"][who]["m"] for who in ("paper", "ours"))
+    assert m["corollary_4_5"] > ours["corollary_4_5"] and m["occam"] == ours["occam"]
     assert "beside ours" in CliRunner().invoke(app, words).stdout
 
 

@@ -22,8 +22,10 @@ from capax.compiler.construction.bump_network import (
 from capax.compiler.construction.incoherent import draw_codes
 from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
 from capax.compiler.construction.selection import ENCODINGS, EncodingName
-from capax.compiler.proof.certificate import error_from_range, table_text
+from capax.compiler.proof.certificate import error_from_range, function_from, table_text
 from capax.compiler.proof.paper_range import Box, head_box, network_range
+from capax.compiler.proof.paper_sample_size import paper_routes
+from capax.compiler.proof.sample_size import sample_sizes
 from capax.errors import InfeasibleError, InputError, require
 from capax.rounding import digits_down, digits_up
 
@@ -202,6 +204,8 @@ def side_by_side(made: PaperCompiled, ours: Compiled | None = None) -> dict[str,
     other = compile_ours(c.function, c.T, encoding=c.encoding) if ours is None else ours
     mine = other.certificate
     head = ("W_Q", "W_K", "W_V")
+    f = function_from(c.support, c.table, c.T)
+    routes = paper_routes(made.heads, made.network, f, c.margin)
     return {
         "paper": {
             "heads": c.heads,
@@ -210,7 +214,7 @@ def side_by_side(made: PaperCompiled, ours: Compiled | None = None) -> dict[str,
             "error": c.worst_case_error,
             "margin": c.margin,
             **{f"{n}_F": c.norms[n]["built"] for n in head},
-            "m": {},
+            "m": sample_sizes(routes),
         },
         "ours": {
             "heads": 1,

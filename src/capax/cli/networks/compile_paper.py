@@ -59,7 +59,8 @@ def _show(console: "Terminal", c: "PaperCertificate", both: dict[str, dict[str, 
     console.table(rows, head=("matrix", "built", "allowed by the lemma"), title="norms")
     names = [name for name in both["paper"] if name != "m"]
     lines = [(n, *(_text(both[who][n]) for who in ("paper", "ours"))) for n in names]
-    lines += [(f"m by {r}", "-", _text(m)) for r, m in both["ours"]["m"].items()]
+    by_paper, by_us = both["paper"]["m"], both["ours"]["m"]
+    lines += [(f"m by {r}", _text(by_paper.get(r)), _text(m)) for r, m in by_us.items()]
     console.table(lines, head=("", "paper", "ours"), title="beside ours")
 
 

@@ -77,11 +77,11 @@ def capacity_routes(
     routes: dict[str, Bound] = {}
     if f.s and margin is not None and margin > 0:
         routes["corollary_4_5"] = _norm_route(model, tables, margin)
-    routes["occam"] = _occam(description_bits(f))
+    routes["occam"] = occam_route(description_bits(f))
     if f.s and _is_conjunction(f):
         assert f.T is not None
         described = conjunction_model(f.T, f.support, minimal=True)
-        routes["occam_integer_model"] = _occam(described.bits)
+        routes["occam_integer_model"] = occam_route(described.bits)
     return routes
 
 
@@ -109,7 +109,8 @@ def _summary(bound: Bound) -> dict[str, Any]:
     }
 
 
-def _occam(bits: int) -> Bound:
+def occam_route(bits: int) -> Bound:
+    """The Occam bound for a description of this many bits."""
     return occam_bound(bits, REFERENCE_SAMPLES, DELTA, target=TARGET_ERROR)
 
 
