@@ -12,6 +12,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -45,19 +46,25 @@ class RayCluster:
     def __init__(self, port: int, folder: Path) -> None:
         self.port, self.address = port, f"127.0.0.1:{port}"
         self._environment = {**os.environ, **BUSY, MARK: str(port)}
-        common = ["--disable-usage-stats", "--temp-dir", str(folder)]
-        self._ray("start", "--head", f"--port={port}", "--num-cpus=1", "--include-dashboard=false",
-                  *common)  # fmt: skip
+        self._common = ["--disable-usage-stats", "--temp-dir", str(folder)]
+
+    def start(self) -> None:
+        """The head, then the node."""
+        self._ray("start", "--head", f"--port={self.port}", "--num-cpus=1",
+                  "--include-dashboard=false", *self._common)  # fmt: skip
         self._ray("start", f"--address={self.address}", "--num-cpus=1", "--disable-usage-stats")
 
     def _ray(self, *words: str) -> None:
-        subprocess.run(
+        done = subprocess.run(
             ["ray", *words],
             env=self._environment,
-            check=True,
+            check=False,
             capture_output=True,
+            text=True,
             timeout=PATIENCE,
         )
+        if done.returncode:
+            raise SystemExit(f"kills: ray {words[1]} failed: {done.stderr[-500:]}")
 
     def processes(self, part: str) -> list[psutil.Process]:
         """Processes of this cluster whose command has `part` in its first words."""
@@ -94,6 +101,7 @@ def a_cluster(port: int) -> Iterator[RayCluster]:
     folder = Path(f"/tmp/capax-ray-{port}")  # short: sockets lie in it
     cluster = RayCluster(port, folder)
     try:
+        cluster.start()
         yield cluster
     finally:
         cluster.stop()
@@ -113,6 +121,7 @@ def kill_on_ray(place, kills: int, dice: random.Random, tools) -> Counter:
         per_life = max(1, (kills - len(others)) // len(others))
         with a_cluster(port + 10 * number) as cluster:
             _one_life(place, cluster, store, victim, per_life, dice, tools, count)
+        print(f"  {victim}: {dict(count)}", file=sys.stderr, flush=True)
         if store.exists() and count["finished"]:
             tools.must(tools.results(store) == wanted, "other results on the cluster")
             store.unlink()

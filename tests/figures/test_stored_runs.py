@@ -76,3 +76,19 @@ def test_tasks_in_words():
     assert describe_task({"task": {"function": "maj5"}}) == "5-bit majority"
     assert describe_task({"task": {"function": "x0 & ~x1"}}) == "x0 & ~x1"
     assert describe_task({"learner": {}}) == "simulated learner"
+
+
+def test_figures_3_and_4_come_with_the_package():
+    """Curves above and below the threshold, models with one head and with several, parities."""
+    from capax.figures.paper.from_stores import DEFAULTS
+    from capax.figures.stored.attention import _first
+
+    with Store.read(DEFAULTS[3]) as store:
+        curves = learning_curves(store)
+        kept = {p.name: _first(store, p.name) for p in panels_of(store, "attention")}
+    assert {curve.m for curve in curves.curves} == {50, 200} and curves.T == 300
+    assert set(kept) == {"attention", "single_head"}
+    assert all(run is not None and run.outcome == "solved" for run in kept.values())
+    with Store.read(DEFAULTS[4]) as store:
+        panels = parity_transition(store).panels
+    assert [(panel.T, len(panel.runs)) for panel in panels] == [(10, 3), (15, 3)]

@@ -10,7 +10,7 @@ from capax.figures.stored.runs import StoredRun, stored_runs
 from capax.report.provenance import RunRow, StoreRecord
 from capax.sweep.storage.store import Store
 
-MOST_RUNS = 20_000
+MOST_RUNS = 15_000
 """Runs of one store that a page shows, about."""
 
 

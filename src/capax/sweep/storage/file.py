@@ -13,8 +13,8 @@ from capax.sweep.spec import Experiment
 from capax.sweep.storage.schema import APPLICATION_ID, COLUMNS, NONSENSE, SCHEMA, SCHEMA_VERSION
 from capax.sweep.storage.store_identity import joined
 
-_CACHE_KIB = 64 * 1024
-"""Pages of a store that stay in memory: the index of a million trials fits, about."""
+_CACHE_KIB = 16 * 1024
+"""Memory for pages of an open store, in KiB."""
 
 
 class StoreError(CapaxError):
