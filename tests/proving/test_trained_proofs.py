@@ -9,6 +9,8 @@ import hashlib
 import json
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
+from types import ModuleType
 
 import jax.numpy as jnp
 import mpmath
@@ -28,7 +30,7 @@ from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward, _normed, activated
 from capax.errors import InputError
 from capax.proving import capax_check
-from capax.proving.capax_check import Cell, Leaf, Trained, gelu, normed
+from capax.proving.capax_check import Cell, Trained, gelu, normed
 from capax.proving.proof_files import prove
 
 NETWORKS = (("gelu", 6), ("gelu", 7), ("relu", 2), ("identity", 8))
@@ -171,20 +173,6 @@ def inputs_of(cell: Cell) -> np.ndarray:
     return X[(ones >= cell.first) & (ones <= cell.last)]
 
 
-def true_values(model, X, sign: int, margin: float) -> np.ndarray:
-    """s_z (sign logit - margin) in float64."""
-    forward = TableForward(one_query_layer(model))
-    layer, sums = forward.layer, forward.sums(X)
-    x = forward.tables.base.mid + (sums[..., :-1] / sums[..., -1:]).reshape(len(X), -1) @ (
-        forward.tables.W_O.mid
-    )
-    numbers = forward.logits(sums)
-    hidden = activated(layer.activation, _normed(layer.norm, x) @ layer.W_in + layer.b_in)
-    z = x + hidden @ layer.W_out + layer.b_out
-    c = z - z.mean(1, keepdims=True)
-    return np.sqrt((c * c).mean(1) + 1e-5) * (sign * numbers - margin)
-
-
 @functools.cache
 def network(which):
     activation, seed = which
@@ -192,52 +180,17 @@ def network(which):
     return model
 
 
-@settings(max_examples=60)
-@given(
-    which=st.sampled_from(NETWORKS), seed=st.integers(0, 10**6), sign=st.sampled_from([1, -1]),
-    margin=st.sampled_from([0.0, 0.3, 5.0]),
-)  # fmt: skip
-def test_any_hints_give_a_bound_over_all_inputs_of_the_cell(which, seed, sign, margin):
-    model, rng = network(which), np.random.default_rng(seed)
-    net = trained(model)
-    fixed = {int(t): int(rng.integers(2)) for t in rng.permutation(T)[: rng.integers(1, T)]}
-    first = int(rng.integers(0, T - len(fixed) + 1))
-    cell = Cell(T, fixed, first, int(rng.integers(first, T - len(fixed) + 1)))
-    X = inputs_of(cell)
-    sums = TableForward(one_query_layer(model)).sums(X)
-    u = (sums[..., :-1] / sums[..., -1:]).reshape(len(X), -1)
-    masses = sums[..., -1]
-    u0 = u.mean(0) + rng.choice([0, 0.1]) * rng.standard_normal(u.shape[1])
-    line = {
-        "u": u0.tolist(),
-        "far": (np.abs(u - u0).max(0) * (1 + 1e-9) + 1e-9).tolist(),
-        "D": (masses.mean(0) * np.exp(rng.choice([0, 0.3]) * rng.standard_normal(2))).tolist(),
-        "slopes": rng.integers(-100, 1200, 7).tolist(),
-        "z": rng.standard_normal(6).tolist(),
-    }
-    leaf = Leaf(net, cell, line, 2)
-    least = float(leaf.least(sign, Fraction(margin)))
-    assert least <= true_values(model, X, sign, margin).min() + 1e-9
+KNOWN: dict[tuple[int, int], tuple] = {}
 
 
-def test_good_hints_on_a_single_input_give_the_logit(proofs):
-    """One input, no free bit: what is lost are the lines of the units and roundings only."""
-    path = proofs["identity", 8][0]
-    model = load(path)[0]
-    cell = Cell(T, dict.fromkeys(range(T), 1))
-    sums = TableForward(one_query_layer(model)).sums(np.ones((1, T), np.int64))
-    line = {
-        "u": (sums[..., :-1] / sums[..., -1:]).ravel().tolist(), "far": [1e-9] * 6,
-        "D": sums[0, :, -1].tolist(), "slopes": [1024] * 7, "z": [0.1] * 6,
-    }  # fmt: skip
-    least = float(Leaf(trained(model), cell, line, 2).least(1, Fraction(0)))
-    true = true_values(model, np.ones((1, T), np.int64), 1, 0.0)[0]
-    assert least <= true + 1e-12
-
-
-def trained(model) -> Trained:
-    described, arrays = capax_check.read_weights(to_bytes(model))
-    return Trained(described["spec"], arrays, T, 64)
+def trained(model, checker=capax_check) -> Trained:
+    """The checker's tables of a model, made once (models have no hash)."""
+    key = id(model), id(checker)
+    if key not in KNOWN:
+        described, arrays = checker.read_weights(to_bytes(model))
+        made_of = checker.Trained(described["spec"], arrays, T, 64)
+        KNOWN[key] = model, checker, made_of
+    return KNOWN[key][2]
 
 
 @settings(max_examples=150)
@@ -280,3 +233,119 @@ def test_layer_norm_is_within_its_error():
                 for a, g, b, n in zip(c, gain, bias, ours, strict=True):
                     true = (a / s * int(g) + int(b)) / 128 * mpmath.mpf(2) ** bits
                     assert abs(true - n) <= found.off
+
+
+FAULTS = {
+    "leaks left out": ("far[i] * wide // D[i] + tables", "0 * wide // D[i] + tables"),
+    "far not checked": ('need(near, number, f"head', 'need(True, number, f"head'),
+    "no second-order term": (
+        "self.E = Fraction(sum(n * n for n in self.reach)",
+        "self.E = Fraction(0",
+    ),
+    "the rest of 1/s left out": ("total -= change *", "total -= 0 * change *"),
+    "the root never slows": ("* self.E\n        lost +=", "* 0\n        lost +="),
+    "the other side of the lines": ("unit[0 if n > 0 else 1]", "unit[1 if n > 0 else 0]"),
+    "the other root": ("low = floor(min(low / s for", "low = floor(max(low / s for"),
+    "the last root is linear": ("if t < 0:", "if False:"),
+    "the larger sum only": ("return start - self.most([-n for n in gains])", "return start"),
+    "ones are not counted": ("self.first), self.last)])", "0), self.first)])"),
+}
+
+
+def faulty(name: str):
+    """The checker as a module, with one fault."""
+    source = Path(capax_check.__file__).read_text()
+    old, new = FAULTS[name]
+    assert source.count(old) == 1, name
+    module = ModuleType("faulty")
+    exec(compile(source.replace(old, new), "faulty", "exec"), module.__dict__)  # noqa: S102
+    return module
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_the_checker_makes_a_claim_false(name):
+    module = faulty(name)
+    for seed in range(300):
+        claims = claims_and_truth(seed, module, far=0.5 if "far" in name else 1.0)
+        if any(below > above + 1e-6 for below, above in claims):
+            return
+    pytest.fail("no false claim was found")
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6))
+def test_any_hints_give_bounds_over_all_inputs_of_the_cell(seed):
+    assert all(below <= above + 1e-8 for below, above in claims_and_truth(seed, capax_check))
+
+
+def claims_and_truth(seed: int, checker, far: float = 1.0) -> list[tuple[float, float]]:
+    """Pairs (smaller, larger) that hold if the checker is right, for a random cell and hints."""
+    rng = np.random.default_rng(seed)
+    model = network(NETWORKS[seed % len(NETWORKS)])
+    net, sign = trained(model, checker), int(rng.choice([1, -1]))
+    fixed = {int(t): int(rng.integers(2)) for t in rng.permutation(T)[: rng.integers(1, T)]}
+    first = int(rng.integers(0, T - len(fixed) + 1))
+    cell = checker.Cell(T, fixed, first, int(rng.integers(first, T - len(fixed) + 1)))
+    X, margin = inputs_of(cell), float(rng.choice([0.0, 0.3, 5.0]))
+    sums = TableForward(one_query_layer(model)).sums(X)
+    u = (sums[..., :-1] / sums[..., -1:]).reshape(len(X), -1)
+    u0 = u.mean(0) + rng.choice([0, 0.1]) * rng.standard_normal(u.shape[1])
+    spread = np.exp(rng.choice([0, 0.3]) * rng.standard_normal(2))
+    line = {
+        "u": u0.tolist(),
+        "far": (far * np.abs(u - u0).max(0) * (1 + 1e-9) + 1e-9).tolist(),
+        "D": (sums[..., -1].mean(0) * spread).tolist(),
+        "slopes": [1024] * 7 if rng.integers(2) else rng.integers(-100, 1200, 7).tolist(),
+        "z": rng.standard_normal(6).tolist(),
+    }
+    try:
+        leaf = checker.Leaf(net, cell, line, 2)
+    except checker.Refused:
+        assert checker is not capax_check
+        return []
+    least = float(leaf.least(sign, Fraction(margin)))
+    truth = Truth(model, u)
+    S = rng.integers(-9, 10, 7)
+    by_units = float(leaf.through([0] * 6, S.tolist(), 0))
+    found = [(least, truth.claim(sign, margin).min()), (by_units, (truth.hidden @ S).min())]
+    return found + truth.pairs(leaf, line["slopes"], line["z"])
+
+
+class Truth:
+    """The network behind given head outputs, in float64."""
+
+    def __init__(self, model, u):
+        self.layer = layer = one_query_layer(model)
+        x = layer.tables.base.mid + u @ layer.tables.W_O.mid
+        self.c = x - x.mean(1, keepdims=True)
+        self.s = np.sqrt((self.c**2).mean(1) + 1e-5)
+        self.h = _normed(layer.norm, x) @ layer.W_in + layer.b_in
+        self.hidden = activated(layer.activation, self.h)
+        z = x + self.hidden @ layer.W_out + layer.b_out
+        self.z = z - z.mean(1, keepdims=True)
+
+    def claim(self, sign: int, margin: float) -> np.ndarray:
+        """s_z (sign logit - margin)."""
+        root = np.sqrt((self.z**2).mean(1) + 1e-5)
+        logit = _normed(self.layer.final, self.z) @ self.layer.w.mid + float(self.layer.b.mid)
+        return root * (sign * logit - margin)
+
+    def pairs(self, leaf, slopes, z0) -> list[tuple[float, float]]:
+        """What `Leaf` says of the residual, the root, the units and the last residual."""
+        one = float(leaf.one)
+        c0, axes = np.array(leaf.c0) / one, np.array(leaf.axes) / one
+        delta, A = self.c - c0, float(leaf.A) / one
+        rest = self.s - A - delta @ c0 / (6 * np.sqrt((c0 * c0).mean() + 1e-5))
+        units = np.array([[float(n) for n in unit] for unit in leaf.units]) / one
+        lines = self.hidden - np.array(slopes) / 1024 * self.h
+        spread = float(leaf.spread([int(n * one) for n in z0])) / one**2
+        ends = [float(n) / one for n in leaf.s]
+        found = [(0, rest.min()), (rest.max(), float(leaf.E) / one), (ends[0], self.s.min())]
+        found += [(self.s.max(), ends[1]), (((self.z - z0) ** 2).sum(1).max(), spread)]
+        for values, low, high in (
+            (delta, *axes.T),
+            (lines, *units.T[:2]),
+            (self.hidden, *units.T[2:]),
+        ):
+            found += [*zip(low, values.min(0), strict=True), *zip(values.max(0), high, strict=True)]
+        return found
