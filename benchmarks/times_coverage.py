@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from capax.analysis.times.solve_times import RunTimes, quantile
-from capax.analysis.times.time_fits import Sample, fitted_line
+from capax.analysis.times.time_fits import TimeSample, fitted_line
 
 LENGTHS = (10, 15, 20, 30, 50)
 NOISES = ("log-normal", "Weibull", "delayed exponential")
@@ -65,7 +65,7 @@ def main(sweeps: int, seed: int) -> None:
             for sweep in range(sweeps):
                 random = np.random.default_rng([seed, sweep, runs, limit, int(100 * never)])
                 cells = [truth.times(T, random) for T in LENGTHS]
-                line = fitted_line(Sample.of(cells, [math.log(T) for T in LENGTHS], [0] * 5))
+                line = fitted_line(TimeSample.of(cells, [math.log(T) for T in LENGTHS], [0] * 5))
                 low = -math.inf if line.low is None else line.low
                 high = math.inf if line.high is None else line.high
                 covered += low <= truth.exponent <= high

@@ -14,15 +14,15 @@ from pathlib import Path
 import equinox as eqx
 
 import capax
-from capax.proving.vnnlib import Verification, verification
+from capax.proving.vnnlib import InstanceSet, verification
 
 FORMULAS = {"and": "x0 & x2 & !x4", "majority": "maj(x1,x3,x5)", "selector": "x0 & x1 | !x0 & x2"}
 STRENGTHS = (1.0, 0.6, 0.5, 0.4, 0.3, 0.2)
 
 
-def instances(lengths: list[int]) -> Verification:
+def instances(lengths: list[int]) -> InstanceSet:
     """All functions, lengths and strengths in one set."""
-    found = Verification({}, ())
+    found = InstanceSet({}, ())
     for T in lengths:
         for name, formula in FORMULAS.items():
             compiled = capax.compile(formula, T)

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from capax.analysis.times import RunTimes, solve_times, time_laws
 from capax.analysis.times.solve_times import quantile
-from capax.analysis.times.time_fits import Sample, fitted_line
+from capax.analysis.times.time_fits import TimeSample, fitted_line
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
@@ -88,7 +88,7 @@ def test_the_ends_of_the_exponent_lose_what_chi_square_allows():
     lengths = (10, 20, 40)
     cells = [simulated(random, T, 1.7, 15) for T in lengths]
     x = [math.log(T) for T in lengths]
-    line = fitted_line(Sample.of(cells, x, [0, 0, 0]))
+    line = fitted_line(TimeSample.of(cells, x, [0, 0, 0]))
     shift = {"Weibull": math.log(math.log(2))}.get(line.shape, 0.0) * line.spread[0]
     rest = [line.start - shift, math.log(line.spread[0]), stats.logistic.ppf(line.never[0])]
     assert naive_loss(np.insert(rest, 1, line.exponent), cells, line.shape, x) == pytest.approx(

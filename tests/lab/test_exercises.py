@@ -15,9 +15,9 @@ import capax
 from capax.boolean.functions import all_patterns
 from capax.compiler import save_compiled
 from capax.errors import InputError
+from capax.lab.exercises.exercise_table import EXERCISES, exercise
 from capax.lab.exercises.marking import mark
 from capax.lab.exercises.python_answers import answers_of
-from capax.lab.exercises.table import EXERCISES, exercise
 from typed_command import typed
 
 SOLUTIONS = Path(__file__).parents[2] / "course" / "solutions"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from capax.cli.theory import influence as command
+from capax.cli.theory import influence_command as command
 from capax.compiler.proof.tables import HeadTables
 from capax.errors import InputError
 from capax.statements.token_influence import (

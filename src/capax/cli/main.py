@@ -17,7 +17,7 @@ COMMANDS = (
     "networks.audit",
     "theory.theorems",
     "theory.shatter",
-    "theory.influence",
+    "theory.influence_command",
     "networks.train",
     "experiments.new",
     "experiments.sweep",

@@ -54,14 +54,14 @@ def without_seen_rival(
             log_q = np.where(sensitive, log_each, 0.0).sum(axis=1)
             log_none = (T - f.s) * np.log(-np.expm1(log_q.max(axis=1)))
         for k in np.flatnonzero(log_none >= _NEVER).tolist():
-            look = _Look(f.support, T, p, key, start + k)
+            look = _Glance(f.support, T, p, key, start + k)
             columns = zip(log_q[k], sensitive[k].T, bits[k].T, strict=True)
             if not any(look.finds(*column) for column in sorted(columns, key=lambda c: -c[0])):
                 yield start + k
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Glance:
     """A look for rivals in one set."""
 
     support: tuple[int, ...]

@@ -62,7 +62,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Verification:
+class InstanceSet:
     """The files of one network: names relative to a folder, contents, and the instances."""
 
     files: dict[str, bytes]
@@ -83,16 +83,16 @@ class Verification:
         shown = ([_shown(value) for value in asdict(i).values()] for i in self.instances)
         return [names, *shown]
 
-    def joined(self, other: "Verification") -> "Verification":
+    def joined(self, other: "InstanceSet") -> "InstanceSet":
         """Both sets in one folder."""
         same = self.files.keys() & other.files.keys()
         require(not same, "name", "another name for each network", ", ".join(sorted(same)))
-        return Verification(self.files | other.files, self.instances + other.instances)
+        return InstanceSet(self.files | other.files, self.instances + other.instances)
 
 
 def verification(
     model: ClsScalar | ClsMLP | Transformer, f: SparseFunction, name: str = "network"
-) -> Verification:
+) -> InstanceSet:
     """The ONNX file of a network and one property for each pattern of the bits that f reads.
 
     Examples:
@@ -117,7 +117,7 @@ def verification(
         files[place] = property_text(f, T, row, model.threshold).encode()
         value = int(f.table[row] > 0.5)
         instances.append(Instance(network, place, row, value, answer, margin, ones))
-    return Verification({network: graph} | files, tuple(instances))
+    return InstanceSet({network: graph} | files, tuple(instances))
 
 
 def length(model: ClsScalar | ClsMLP | Transformer) -> int:

@@ -45,7 +45,7 @@ _NEVERS = (-9.0, 9.0)  # logits of p
 
 
 @dataclass(frozen=True)
-class Sample:
+class TimeSample:
     """All runs of a fit: spans of their log times, their x, the numbers of cell and group."""
 
     after: Float[ndarray, " n"]
@@ -55,12 +55,12 @@ class Sample:
     group: Int[ndarray, " n"]
 
     @staticmethod
-    def of(cells: Sequence[RunTimes], x: Sequence[float], groups: Sequence[int]) -> "Sample":
+    def of(cells: Sequence[RunTimes], x: Sequence[float], groups: Sequence[int]) -> "TimeSample":
         """Runs of `cells`, each with one x and the number of its group."""
         sizes = [cell.by.size for cell in cells]
         with np.errstate(divide="ignore"):
             after = np.log(np.concatenate([cell.after for cell in cells]))
-        return Sample(
+        return TimeSample(
             after,
             np.log(np.concatenate([cell.by for cell in cells])),
             np.repeat(np.asarray(x, float), sizes),
@@ -105,10 +105,10 @@ class Line:
     p_fit: float | None
 
 
-def fitted_line(sample: Sample) -> Line:
+def fitted_line(sample: TimeSample) -> Line:
     """The likeliest line, with the shape of noise that is likeliest where positions are free."""
     free, shape = min((_free_loss(sample, shape), shape) for shape in SHAPES)
-    best = _Fit(sample, shape)
+    best = _LineFit(sample, shape)
     loss, found = best.at_best()
     freedom = sample.seen - 2
     lost = max(0.0, 2 * (loss - free))
@@ -125,7 +125,7 @@ def fitted_line(sample: Sample) -> Line:
     )  # fmt: skip
 
 
-def _free_loss(sample: Sample, shape: str) -> float:
+def _free_loss(sample: TimeSample, shape: str) -> float:
     """Smallest loss with a position of its own for every cell."""
     cells = int(sample.cell.max()) + 1
     typical = np.where(sample.solved, sample.by, sample.after)
@@ -141,10 +141,10 @@ def _free_loss(sample: Sample, shape: str) -> float:
 
 
 @dataclass(frozen=True)
-class _Fit:
+class _LineFit:
     """Lines through a sample. A point is (position at the middle x, exponent, spreads, nevers)."""
 
-    sample: Sample
+    sample: TimeSample
     shape: str
 
     @property
@@ -200,7 +200,7 @@ class _Fit:
         return outer
 
 
-def _noise_bounds(sample: Sample) -> list[tuple[float, float]]:
+def _noise_bounds(sample: TimeSample) -> list[tuple[float, float]]:
     return [_SPREADS] * sample.groups + [_NEVERS] * sample.groups
 
 
@@ -208,7 +208,7 @@ def _smallest(
     loss: Callable[[ndarray], float],
     start: ndarray,
     bounds: list[tuple[float, float]],
-    sample: Sample,
+    sample: TimeSample,
 ) -> tuple[float, ndarray]:
     """The smaller of two searches: runs that were stopped get there later, or never."""
     unsolved = float(np.clip(1 - sample.solved.mean(), 0.01, 0.95))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from capax.analysis.times.solve_times import RunTimes
-from capax.analysis.times.time_fits import Sample, fitted_line
+from capax.analysis.times.time_fits import TimeSample, fitted_line
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _law(panel: str, m: int, s: int | None, cells: Sequence[RunTimes]) -> TimeLa
     groups = sorted(set(bits))
     powers = bits if s is None else [1] * len(bits)
     x = [math.log(cell.T) * power for cell, power in zip(cells, powers, strict=True)]
-    line = fitted_line(Sample.of(cells, x, [groups.index(b) for b in bits]))
+    line = fitted_line(TimeSample.of(cells, x, [groups.index(b) for b in bits]))
     return TimeLaw(
         panel, m, s, line.exponent, line.low, line.high, math.exp(line.start),
         float(line.never.max()), line.shape, line.p_fit,

@@ -24,7 +24,7 @@ KINDS = {1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64"
 
 
 @dataclass(frozen=True)
-class _Node:
+class _OnnxNode:
     name: str
     kind: str
     inputs: tuple[str, ...]
@@ -45,9 +45,9 @@ def read_onnx(path: Path) -> dict[str, StoredTensor]:
     return _renamed(tensors, nodes)
 
 
-def _graph(path: Path, data: memoryview) -> tuple[dict[str, StoredTensor], list[_Node]]:
+def _graph(path: Path, data: memoryview) -> tuple[dict[str, StoredTensor], list[_OnnxNode]]:
     tensors: dict[str, StoredTensor] = {}
-    nodes: list[_Node] = []
+    nodes: list[_OnnxNode] = []
     for graph in fields(data, 0, len(data)):
         if graph.number != GRAPH or graph.end == 0:
             continue
@@ -59,12 +59,12 @@ def _graph(path: Path, data: memoryview) -> tuple[dict[str, StoredTensor], list[
     return tensors, nodes
 
 
-def _node(data: memoryview, start: int, end: int) -> _Node:
+def _node(data: memoryview, start: int, end: int) -> _OnnxNode:
     texts: dict[int, list[str]] = {1: [], 3: [], 4: []}
     for field in fields(data, start, end):
         if field.number in texts:
             texts[field.number].append(_text(data, field.start, field.end))
-    return _Node("".join(texts[3][:1]), "".join(texts[4][:1]), tuple(texts[1]))
+    return _OnnxNode("".join(texts[3][:1]), "".join(texts[4][:1]), tuple(texts[1]))
 
 
 def _initialiser(path: Path, data: memoryview, start: int, end: int) -> dict[str, StoredTensor]:
@@ -90,7 +90,7 @@ def _initialiser(path: Path, data: memoryview, start: int, end: int) -> dict[str
     return {name: tensor}
 
 
-def _renamed(tensors: dict[str, StoredTensor], nodes: list[_Node]) -> dict[str, StoredTensor]:
+def _renamed(tensors: dict[str, StoredTensor], nodes: list[_OnnxNode]) -> dict[str, StoredTensor]:
     named = dict(tensors)
     for node in nodes:
         weights = [name for name in node.inputs if name in tensors]

@@ -23,7 +23,7 @@ from capax.audit.reading.stored import (
     check_within,
     checked_size,
 )
-from capax.audit.reading.torch_pickle import Machine, View
+from capax.audit.reading.torch_pickle import Machine, TensorView
 from capax.errors import InputError, require
 
 KINDS = {
@@ -109,21 +109,21 @@ def _item(kind: str) -> int:
     return NUMBERS[KINDS[kind]].itemsize
 
 
-def _tensors(root: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, View]]:
+def _tensors(root: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, TensorView]]:
     """Tensors in nested tables, with dotted names; a wrapper around one table adds no name."""
     if not isinstance(root, dict) or depth > DEEPEST:
         return
     for key, value in root.items():
         if not isinstance(key, str):
             continue
-        if isinstance(value, View):
+        if isinstance(value, TensorView):
             yield prefix + key, value
         elif isinstance(value, dict):
             wrapper = key in ("state_dict", "model_state_dict", "model")
             yield from _tensors(value, prefix if wrapper else f"{prefix}{key}.", depth + 1)
 
 
-def _stored(path: Path, name: str, view: View, places: Places) -> StoredTensor:
+def _stored(path: Path, name: str, view: TensorView, places: Places) -> StoredTensor:
     kind = view.kind if view.storage.kind == "UntypedStorage" else KINDS.get(view.storage.kind)
     require(kind in NUMBERS, name, f"numbers among {', '.join(NUMBERS)}", view.storage.kind)
     require(view.storage.key in places, f"{path}: {name}", "a storage in the file", "none")
@@ -141,7 +141,7 @@ def _stored(path: Path, name: str, view: View, places: Places) -> StoredTensor:
 
 
 def _loader(
-    path: Path, kind: str, view: View, start: int, last: int
+    path: Path, kind: str, view: TensorView, start: int, last: int
 ) -> Callable[[], Shaped[np.ndarray, "..."]]:
     dtype, length = NUMBERS[kind], max(0, last + 1 - view.offset)
 

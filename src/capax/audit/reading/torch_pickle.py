@@ -37,7 +37,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class View:
+class TensorView:
     """A tensor: a strided view of a storage. `kind` replaces the type of an untyped storage."""
 
     storage: Storage
@@ -47,20 +47,20 @@ class View:
     kind: str | None = None
 
 
-class _Mark:
+class _StackMark:
     pass
 
 
-def _view(storage: Any, offset: Any, shape: Any, stride: Any, *rest: Any) -> View:
+def _view(storage: Any, offset: Any, shape: Any, stride: Any, *rest: Any) -> TensorView:
     dtype = rest[2] if len(rest) > 2 and isinstance(rest[2], Name) else None
     whole = all(type(n) is int and n >= 0 for n in (offset, *shape, *stride))
     if not isinstance(storage, Storage) or not whole or len(shape) != len(stride):
         raise ValueError("malformed tensor")
-    return View(storage, offset, tuple(shape), tuple(stride), dtype.name if dtype else None)
+    return TensorView(storage, offset, tuple(shape), tuple(stride), dtype.name if dtype else None)
 
 
 def _parameter(data: Any, *_: Any) -> Any:
-    if not isinstance(data, View):
+    if not isinstance(data, TensorView):
         raise ValueError("malformed parameter")
     return data
 
@@ -161,7 +161,7 @@ class Machine:
             case "MEMOIZE":
                 self.memo[len(self.memo)] = stack[-1]
             case "MARK":
-                stack.append(_Mark)
+                stack.append(_StackMark)
             case "TUPLE":
                 stack.append(tuple(self._since_mark()))
             case "LIST":
@@ -210,7 +210,7 @@ def _opcodes(source: Any) -> Iterator[Any]:
 def _length(stack: list[Any]) -> int:
     """How many items stand above the last mark."""
     for count, item in enumerate(reversed(stack)):
-        if item is _Mark:
+        if item is _StackMark:
             return count
     raise ValueError("no mark")
 

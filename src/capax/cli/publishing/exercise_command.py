@@ -30,7 +30,7 @@ def exercise_command(
     """
     from dataclasses import asdict
 
-    from capax.lab.exercises.table import EXERCISES, exercise
+    from capax.lab.exercises.exercise_table import EXERCISES, exercise
 
     if number is None or answer is None:
         shown = EXERCISES if number is None else (exercise(number),)

@@ -22,25 +22,25 @@ from capax.decompile.proof.one_query_layer import Kept, Pooler
 
 
 @dataclass(frozen=True)
-class Row:
+class StreamRow:
     """A vector of each example: rows [n, L, d] of which one is read, or that one [n, d]."""
 
     value: np.ndarray
     row: int | None = None
 
-    def at(self, target: np.ndarray, tolerance: float) -> "Row | None":
+    def at(self, target: np.ndarray, tolerance: float) -> "StreamRow | None":
         """The same vector where a call received it as `target`; None where it did not.
 
         Raises `NotRead` where the mean over the rows was received.
         """
         if near(self.value, target, tolerance):
-            return Row(target, self.row)
+            return StreamRow(target, self.row)
         flat = target[:, 0] if target.ndim == 3 and target.shape[1] == 1 else target
         if self.value.ndim != 3 or flat.ndim != 2 or flat.shape[1] != self.value.shape[2]:
             return None
         for row in range(self.value.shape[1]):
             if near(self.value[:, row], flat, tolerance):
-                return Row(flat, row)
+                return StreamRow(flat, row)
         if near(self.value.mean(1), flat, tolerance):
             raise NotRead("the mean over all tokens is read: every token asks")
         return None
@@ -78,9 +78,9 @@ class Chain:
 def chain_behind(x: np.ndarray, calls: list[LeafCall], tolerance: float) -> Chain:
     """From the residual x [n, L, d] after attention to the logits, by the calls that follow."""
     rest = [c for c in calls if _is_known(c, tolerance)]
-    state = Row(x)
+    state = StreamRow(x)
     norm, state, rest = _norm(state, rest, tolerance)
-    mlp, after, left = _mlp(Row(state.like(x), state.row), state, norm, rest, tolerance)
+    mlp, after, left = _mlp(StreamRow(state.like(x), state.row), state, norm, rest, tolerance)
     if mlp is None:
         final, norm = norm, None
         after, left = state, rest
@@ -106,8 +106,8 @@ def _is_known(call: LeafCall, tolerance: float) -> bool:
 
 
 def _norm(
-    state: Row, calls: list[LeafCall], tolerance: float
-) -> tuple[NormWeights | None, Row, list[LeafCall]]:
+    state: StreamRow, calls: list[LeafCall], tolerance: float
+) -> tuple[NormWeights | None, StreamRow, list[LeafCall]]:
     """A LayerNorm of the state, where one comes next."""
     found = norm_of(calls[0], tolerance) if calls else None
     if found is None:
@@ -116,12 +116,12 @@ def _norm(
     if read is None:
         raise NotRead("a norm of something else than the residual")
     output = calls[0].output
-    return found, Row(output.reshape(read.value.shape), read.row), calls[1:]
+    return found, StreamRow(output.reshape(read.value.shape), read.row), calls[1:]
 
 
 def _mlp(
-    x: Row, y: Row, norm: NormWeights | None, calls: list[LeafCall], tolerance: float
-) -> tuple[Mlp | None, Row, list[LeafCall]]:
+    x: StreamRow, y: StreamRow, norm: NormWeights | None, calls: list[LeafCall], tolerance: float
+) -> tuple[Mlp | None, StreamRow, list[LeafCall]]:
     """Two affine maps with an activation, added to x or to y = LN(x)."""
     if len(calls) < 3:
         return None, y, calls
@@ -135,15 +135,15 @@ def _mlp(
     added = calls[1].output.reshape(read.value.shape)
     base = {"residual": read.like(x.value)} | ({"normed": read.value} if norm else {})
     for kept, value in base.items():
-        total = Row(value + added, read.row)
+        total = StreamRow(value + added, read.row)
         if total.at(calls[2].inputs[0], tolerance) is not None:
             return Mlp(into, name, out, kept), total, calls[2:]  # type: ignore[arg-type]
     return None, y, calls
 
 
 def _pooler(
-    state: Row, calls: list[LeafCall], tolerance: float
-) -> tuple[Pooler | None, Row, list[LeafCall]]:
+    state: StreamRow, calls: list[LeafCall], tolerance: float
+) -> tuple[Pooler | None, StreamRow, list[LeafCall]]:
     """An affine map and an activation in front of the read-out, where there are two maps left."""
     if len(calls) != 2:
         return None, state, calls
@@ -151,7 +151,7 @@ def _pooler(
     read = state.at(calls[0].inputs[0], tolerance)
     if found is None or read is None:
         raise NotRead("a map whose input is not the last vector of the layer")
-    inside = Row(calls[0].output, read.row)
+    inside = StreamRow(calls[0].output, read.row)
     second = calls[1].inputs[0]
     for row in (None, *range(inside.value.shape[1] if inside.value.ndim == 3 else 0)):
         value = inside.value if row is None else inside.value[:, row]
@@ -159,5 +159,5 @@ def _pooler(
                                   else second, tolerance)  # fmt: skip
         if name is not None:
             chosen = read.row if row is None else row
-            return Pooler(found.W, found.b, name), Row(second, chosen), calls[1:]
+            return Pooler(found.W, found.b, name), StreamRow(second, chosen), calls[1:]
     raise NotRead("an activation in front of the read-out that is not known")

@@ -28,7 +28,7 @@ COLOURS = len(LIGHT.series)
 
 
 @dataclass(frozen=True)
-class Look:
+class LineLook:
     """How a learner is drawn; learners without a name are context."""
 
     colour: str
@@ -100,7 +100,7 @@ def _panels(
     return panels
 
 
-def looks_of(card: Card, most: int, palette: Palette) -> dict[str, Look]:
+def looks_of(card: Card, most: int, palette: Palette) -> dict[str, LineLook]:
     """The learners measured now come first, then those that need the fewest examples."""
     own = [name for name in card.names if name in card.measured]
     others = sorted((name for name in card.names if name not in own), key=lambda n: _need(card, n))
@@ -110,7 +110,7 @@ def looks_of(card: Card, most: int, palette: Palette) -> dict[str, Look]:
     found = {}
     for place, name in enumerate([*own, *others]):
         colour = colours[place % len(colours)] if name in named else palette.muted
-        found[name] = Look(colour, MARKS[place % len(MARKS)], context and name in own,
+        found[name] = LineLook(colour, MARKS[place % len(MARKS)], context and name in own,
                            name in named, place)  # fmt: skip
     return found
 
@@ -134,7 +134,12 @@ def _title(target: str, accuracy: float) -> str:
 
 
 def _lines(
-    axes: Axes, card: Card, target: str, accuracy: float, looks: dict[str, Look], palette: Palette
+    axes: Axes,
+    card: Card,
+    target: str,
+    accuracy: float,
+    looks: dict[str, LineLook],
+    palette: Palette,
 ) -> None:
     rows = _rows(card, target, accuracy)
     lengths = sorted({r.T for r in rows})
@@ -162,7 +167,7 @@ def _ticks(axis: Axis, limits: tuple[float, float]) -> None:
     axis.set_major_formatter(FuncFormatter(lambda v, _: grouped(float(v))))
 
 
-def _interval(axes: Axes, row: Row, at: float, look: Look, *, vertical: bool) -> None:
+def _interval(axes: Axes, row: Row, at: float, look: LineLook, *, vertical: bool) -> None:
     """The interval of m* as far as it is known; an arrowhead where it has no upper end."""
     style: dict[str, Any] = {
         "color": look.colour,
@@ -181,7 +186,12 @@ def _interval(axes: Axes, row: Row, at: float, look: Look, *, vertical: bool) ->
 
 
 def _name_lines(
-    axes: Axes, card: Card, target: str, accuracy: float, looks: dict[str, Look], palette: Palette
+    axes: Axes,
+    card: Card,
+    target: str,
+    accuracy: float,
+    looks: dict[str, LineLook],
+    palette: Palette,
 ) -> None:
     rows = sorted(_rows(card, target, accuracy), key=lambda r: r.T)
     ends: list[EndLabel] = []
@@ -199,7 +209,12 @@ def _name_lines(
 
 
 def _ladder(
-    axes: Axes, card: Card, target: str, accuracy: float, looks: dict[str, Look], palette: Palette
+    axes: Axes,
+    card: Card,
+    target: str,
+    accuracy: float,
+    looks: dict[str, LineLook],
+    palette: Palette,
 ) -> None:
     """One T: a row for every learner, the fewest examples on top; all of them have names."""
     rows = _rows(card, target, accuracy)

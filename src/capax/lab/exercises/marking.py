@@ -13,7 +13,7 @@ import numpy as np
 from capax.boolean.functions import all_patterns
 from capax.errors import InputError, require
 from capax.foreign import one_line
-from capax.lab.exercises.table import COVER_RADIUS, COVER_SIZE, Exercise, exercise
+from capax.lab.exercises.exercise_table import COVER_RADIUS, COVER_SIZE, Exercise, exercise
 
 Verdict = Literal["proved", "counterexample", "open", "limit"]
 FOLDED = 24  # inputs longer than this are shown by the positions of their ones

@@ -37,7 +37,7 @@ Event = dict[str, Any]
 
 
 @dataclass
-class _Run:
+class _QueuedRun:
     question: "RunQuestion"
     events: list[Event] = field(default_factory=list)
     state: str = "waiting"  # waiting, training, paused, ending or ended
@@ -51,7 +51,7 @@ class TrainingQueue:
         self._lock = threading.RLock()
         self._ended = threading.Condition(self._lock)
         self._over_memory = False
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _QueuedRun] = {}
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
 
@@ -69,7 +69,7 @@ class TrainingQueue:
             require(waiting < WAITING, "runs", f"at most {WAITING} waiting", waiting)
             name = secrets.token_hex(8)
             self._forget()
-            self._runs[name] = _Run(question)
+            self._runs[name] = _QueuedRun(question)
             self._add(name, {"kind": "waiting", "before": waiting})
             self._fill()
         return name
@@ -130,7 +130,7 @@ class TrainingQueue:
             process.wait()
             _close_pipes(process)
 
-    def _stop(self, name: str, run: _Run) -> None:
+    def _stop(self, name: str, run: _QueuedRun) -> None:
         if run.state == "waiting":
             self._add(name, {"kind": "ended", "outcome": "stopped", "steps": 0})
         else:
