@@ -55,7 +55,7 @@ function save(blob, name) {
 
 // Events of a run. `tell` gets each of them once; `lost` when the server is away, `connected` when it
 // is back, `gone` when it is back and does not know the run any more. A stream that ends with `turn`
-// only makes room for other tabs, and is asked for again.
+// only lets other tabs connect, and is asked for again.
 function followRun(run, tell) {
   let source = null;
   let ended = false;
