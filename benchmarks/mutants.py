@@ -33,7 +33,7 @@ from typing import Any
 from mutation_maps import maps_of, round_by_name, round_of, test_files
 from mutation_operators import Mutant, mutants
 from mutation_report import enough, harmless, survived, tables, write_report
-from mutation_runs import IMPORTED, begin, outcome, told
+from mutation_runs import COLD, IMPORTED, begin, outcome, told
 
 ROOT = Path(__file__).parents[1]
 MODULES = ("capacity", "compiler/proof", "decompile/proof", "decompile/bounds", "analysis",
@@ -78,25 +78,36 @@ def _run(waiting: list[Mutant], asked: Any, top: Path, results: Path, known: Any
     copies = _copies(top, asked.workers)
     end = time.time() + 60 * asked.minutes
     context = multiprocessing.get_context("fork")
-    with (
-        context.Pool(asked.workers, begin, (copies, asked, end)) as pool,
-        results.open("a") as file,
-    ):
-        if asked.by_name:
-            jobs = [(mutant, round_by_name(mutant, ROOT, asked.leave_out)) for mutant in waiting]
-        else:
-            files = test_files(waiting, ROOT, asked.whole)
-            files = [file for file in files if file not in asked.leave_out]
-            maps = maps_of(files, ROOT, asked.keep / "maps", pool)
-            jobs = [(mutant, round_of(mutant, maps, ROOT, asked.whole)) for mutant in waiting]
-        _share_compiled(top, asked.keep)
-        for done, said in enumerate(pool.imap_unordered(outcome, jobs, 1), 1):
-            if said is None:
-                continue  # the time is over
-            known[said["key"]] = said
-            file.write(json.dumps(said) + "\n")
-            file.flush()
-            print(f"{done}/{len(jobs)} {said['outcome']}: {said['name']}", flush=True)
+
+    def pool(files: list[str]) -> Any:
+        queue = context.Queue()
+        for copied in copies:
+            queue.put(copied)
+        return context.Pool(asked.workers, begin, (queue, asked, end, files))
+
+    if asked.by_name:
+        jobs = [(mutant, round_by_name(mutant, ROOT, asked.leave_out)) for mutant in waiting]
+    else:
+        files = test_files(waiting, ROOT, asked.whole)
+        files = [file for file in files if file not in asked.leave_out]
+        with pool([]) as workers:
+            maps = maps_of(files, ROOT, asked.keep / "maps", workers)
+        jobs = [(mutant, round_of(mutant, maps, ROOT, asked.whole)) for mutant in waiting]
+    _share_compiled(top, asked.keep)
+    files = sorted({test.partition("::")[0] for _, (tests, _) in jobs for test in tests})
+    for collected in (files, []):  # what a warm worker cannot do is left to a cold one
+        cold = []
+        with pool(collected) as workers, results.open("a") as file:
+            for number, said in workers.imap_unordered(outcome, list(enumerate(jobs)), 1):
+                if said == COLD:
+                    cold.append(jobs[number])
+                elif said is not None:  # else the time is over
+                    known[said["key"]] = said
+                    file.write(json.dumps(said) + "\n")
+                    file.flush()
+                    print(f"{said['outcome']}: {said['name']}", flush=True)
+        jobs = cold
+        print(f"{len(jobs)} left", flush=True)
 
 
 def _share_compiled(top: Path, keep: Path) -> None:
@@ -148,19 +159,17 @@ def _known(results: Path) -> dict[str, dict[str, Any]]:
     return {entry["key"]: entry for entry in map(json.loads, lines)}
 
 
-def _copies(top: Path, number: int) -> Any:
-    """A queue with the path of one copy of the repository per worker."""
+def _copies(top: Path, number: int) -> list[str]:
+    """Paths of copies of the repository, one per worker."""
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True)
     names = listed.stdout.split("\n") if listed.returncode == 0 else _files_below(ROOT)
-    queue = multiprocessing.get_context("fork").Queue()
     for worker in range(number):
         for name in names:
             if (ROOT / name).is_file():
                 (top / str(worker) / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, top / str(worker) / name)
-        queue.put(str(top / str(worker)))
-    return queue
+    return [str(top / str(worker)) for worker in range(number)]
 
 
 def _files_below(root: Path) -> list[str]:

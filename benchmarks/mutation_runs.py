@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import pytest
 from mutation_operators import Mutant
 from mutation_report import NOT_ENDED
+from mutation_swaps import swapped
 
 IMPORTED = ("jax.numpy", "equinox", "optax", "scipy.stats", "scipy.optimize", "scipy.special",
             "pydantic", "hypothesis", "pytest", "beartype", "jaxtyping", "typer", "rich.table",
@@ -40,14 +41,19 @@ BUSY = 10.0  # times this limit, which is of the process's own time, on the cloc
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
 _COPY, _COMPILED, _LONGEST, _END = "", "", 0.0, 0.0
 _LEFT_OUT: tuple[str, ...] = ()
+_WARM: bool | None = False  # whether this worker has imported the tests; None: in vain
+_TIMES: dict[str, float] = {}  # seconds of tests, as far as they were run: the next mutant's order
+UNTIMED = 0.3
+COLD = "needs a process that has not imported its module"
 _QUICK, COMMANDS = False, "warm_commands"  # the fixture of tests that start commands
 _SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
 
-def begin(copies: Any, asked: Any, end: float) -> None:
+def begin(copies: Any, asked: Any, end: float, files: list[str]) -> None:
     """A worker starts: it takes a copy of the repository and imports the libraries `asked.warm`.
 
     asked: the arguments of the command. end: the time after which no mutant is begun or judged.
+    files: tests to collect beforehand.
     """
     global _COPY, _COMPILED, _LONGEST, _END, _LEFT_OUT, _QUICK
     _COPY, _LONGEST, _END = copies.get(), asked.longest, end
@@ -58,6 +64,25 @@ def begin(copies: Any, asked: Any, end: float) -> None:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     for name in asked.warm:
         __import__(name)
+    if files:
+        _collect(files)
+
+
+def _collect(files: list[str]) -> None:
+    """Import the package and these tests in this worker, for all processes that it forks.
+
+    In vain where that begins to compute: threads of JAX do not survive a fork.
+    """
+    global _WARM
+    streams = [os.dup(stream) for stream in (0, 1, 2)]
+    _enter()
+    code = pytest.main([*QUIETLY, "--collect-only", *files])
+    for stream, kept in enumerate(streams):
+        os.dup2(kept, stream)
+    xla = sys.modules.get("jax._src.xla_bridge")
+    computed = xla is not None and bool(xla._backends)
+    _WARM = True if code == 0 and not computed else None
+    print("tests collected" if _WARM else "no warm start: importing the tests computes", flush=True)
 
 
 def mapped(file: str) -> dict[str, Any]:
@@ -70,9 +95,16 @@ def mapped(file: str) -> dict[str, Any]:
     )
 
 
-def outcome(job: tuple[Mutant, Round]) -> dict[str, Any] | None:
-    """Plant the fault and run its tests until one fails; None: no time left."""
-    mutant, (tests, usual) = job
+def outcome(numbered: tuple[int, tuple[Mutant, Round]]) -> tuple[int, Any]:
+    """Plant the fault and run its tests until one fails: (number of the job, what is kept of it).
+
+    None instead: no time left. `COLD`: a worker that has imported the tests cannot do it.
+    """
+    number, (mutant, (tests, usual)) = numbered
+    return number, COLD if _WARM is None else _judged(mutant, tests, usual)
+
+
+def _judged(mutant: Mutant, tests: list[str], usual: float) -> Any:
     if time.time() > _END:
         return None
     start, file = time.perf_counter(), Path(_COPY) / mutant.path
@@ -81,12 +113,14 @@ def outcome(job: tuple[Mutant, Round]) -> dict[str, Any] | None:
     planted = times.st_mtime + next(_SECONDS)  # bytecode is known by its source's time in seconds
     os.utime(file, (planted, planted))
     try:
-        killer = _first_failure(tests, usual)
+        killer = _first_failure(mutant, original, tests, usual)
     finally:
         file.write_text(original)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     if time.time() > _END:
         return None
+    if killer == COLD:
+        return COLD
     return {**told(mutant, killer), "seconds": round(time.perf_counter() - start, 1)}
 
 
@@ -96,10 +130,19 @@ def told(mutant: Mutant, killer: str) -> dict[str, Any]:
     return {**said, **asdict(mutant)}
 
 
-def _first_failure(tests: list[str], usual: float) -> str:
+def _first_failure(mutant: Mutant, original: str, tests: list[str], usual: float) -> str:
     """The first test that fails; "" where all pass. Tests that do not end count as a failure."""
-    said = _forked(lambda: _run(tests), PATIENCE * usual + START)
-    return json.loads(said) if said else NOT_ENDED
+
+    def work() -> str:
+        in_force = not _WARM or swapped(mutant, _COPY, original)
+        return _run(tests) if in_force else COLD
+
+    said = _forked(lambda: (work(), _TIMES), PATIENCE * usual + START)
+    if not said:
+        return NOT_ENDED
+    killer, times = json.loads(said)
+    _TIMES.update(times)
+    return killer
 
 
 def _forked(work: Callable[[], Any], limit: float) -> str:
@@ -125,6 +168,15 @@ def _answer(work: Callable[[], Any], writing: int, limit: float) -> NoReturn:
         signal.signal(alarm, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, limit)  # a machine that is busy kills no mutant
     signal.setitimer(signal.ITIMER_REAL, min(BUSY * limit, max(_END - time.time(), 0.01)))
+    _enter()
+    said = json.dumps(work()).encode()
+    while said:
+        said = said[os.write(writing, said) :]
+    os._exit(0)
+
+
+def _enter() -> None:
+    """Into the copy of the repository, in silence."""
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
@@ -132,10 +184,6 @@ def _answer(work: Callable[[], Any], writing: int, limit: float) -> NoReturn:
     sys.path.insert(0, f"{_COPY}/src")
     beside = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = f"{_COPY}/src{os.pathsep}{beside}"  # for commands that a test starts
-    said = json.dumps(work()).encode()
-    while said:
-        said = said[os.write(writing, said) :]
-    os._exit(0)
 
 
 @contextlib.contextmanager
@@ -193,6 +241,8 @@ class _Failures:
         self.names: list[str] = []
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call":
+            _TIMES[report.nodeid] = report.duration
         if report.failed:
             self.names.append(report.nodeid)
 
@@ -215,7 +265,9 @@ class _Order:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = sorted((i for i in items if self.place(i) is not None), key=self.place)
+        placed = [(self.place(i), _TIMES.get(i.nodeid, UNTIMED), i) for i in items]
+        placed = [each for each in placed if each[0] is not None]
+        items[:] = [item for *_, item in sorted(placed, key=lambda each: each[:2])]
 
 
 class _Timing:
