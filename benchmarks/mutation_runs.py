@@ -41,10 +41,11 @@ BUSY = 10.0  # times this limit, which is of the process's own time, on the cloc
 Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
 _COPY, _COMPILED, _LONGEST, _END = "", "", 0.0, 0.0
 _LEFT_OUT: tuple[str, ...] = ()
-_WARM: bool | None = False  # whether this worker has imported the tests; None: in vain
+_COLLECTED: set[str] = set()  # test files that this worker has imported
 _TIMES: dict[str, float] = {}  # seconds of tests, as far as they were run: the next mutant's order
 UNTIMED = 0.3
 COLD = "needs a process that has not imported its module"
+_WARM = False  # whether tests are imported before mutants are planted
 _QUICK, COMMANDS = False, "warm_commands"  # the fixture of tests that start commands
 _SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
@@ -55,7 +56,7 @@ def begin(copies: Any, asked: Any, end: float, files: list[str]) -> None:
     asked: the arguments of the command. end: the time after which no mutant is begun or judged.
     files: tests to collect beforehand.
     """
-    global _COPY, _COMPILED, _LONGEST, _END, _LEFT_OUT, _QUICK
+    global _COPY, _COMPILED, _LONGEST, _END, _LEFT_OUT, _QUICK, _WARM
     _COPY, _LONGEST, _END = copies.get(), asked.longest, end
     _COMPILED = str(asked.keep.resolve() / "compiled")
     _LEFT_OUT, _QUICK = tuple(asked.leave_out), asked.quick
@@ -64,25 +65,30 @@ def begin(copies: Any, asked: Any, end: float, files: list[str]) -> None:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     for name in asked.warm:
         __import__(name)
-    if files:
-        _collect(files)
+    _WARM = bool(files)
+    _collect(files)
 
 
 def _collect(files: list[str]) -> None:
-    """Import the package and these tests in this worker, for all processes that it forks.
+    """Import the package and the tests in this worker, for all processes that it forks.
 
-    In vain where that begins to compute: threads of JAX do not survive a fork.
+    Not those whose import computes: threads of JAX do not survive a fork. Each is tried in one.
     """
-    global _WARM
     streams = [os.dup(stream) for stream in (0, 1, 2)]
     _enter()
-    code = pytest.main([*QUIETLY, "--collect-only", *files])
+    for file in files:
+        if _forked(lambda file=file: _imports_only(file), START) == "true":
+            _imports_only(file)
+            _COLLECTED.add(file)
     for stream, kept in enumerate(streams):
         os.dup2(kept, stream)
+    print(f"{len(_COLLECTED)} of {len(files)} test files collected", flush=True)
+
+
+def _imports_only(file: str) -> bool:
+    code = pytest.main([*QUIETLY, "--collect-only", file])
     xla = sys.modules.get("jax._src.xla_bridge")
-    computed = xla is not None and bool(xla._backends)
-    _WARM = True if code == 0 and not computed else None
-    print("tests collected" if _WARM else "no warm start: importing the tests computes", flush=True)
+    return code == 0 and not (xla is not None and xla._backends)
 
 
 def mapped(file: str) -> dict[str, Any]:
@@ -101,7 +107,9 @@ def outcome(numbered: tuple[int, tuple[Mutant, Round]]) -> tuple[int, Any]:
     None instead: no time left. `COLD`: a worker that has imported the tests cannot do it.
     """
     number, (mutant, (tests, usual)) = numbered
-    return number, COLD if _WARM is None else _judged(mutant, tests, usual)
+    needed = {test.partition("::")[0] for test in tests}
+    fits = not _WARM or needed <= _COLLECTED
+    return number, _judged(mutant, tests, usual) if fits else COLD
 
 
 def _judged(mutant: Mutant, tests: list[str], usual: float) -> Any:
