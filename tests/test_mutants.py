@@ -15,6 +15,7 @@ BENCHMARKS = ROOT / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 from mutation_operators import mutants  # noqa: E402
+from mutation_swaps import swapped  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,43 @@ def test_every_fault_in_the_description_code_is_noticed(tmp_path):
         survived.append(mutant)
     assert number > 50
     assert [mutant.name for mutant in survived if mutant.key not in known] == []
+
+
+TOY = """
+import functools
+LIMIT = 2 * 3
+@functools.cache
+def cached(x):
+    return x + 1
+def nested(x, extra=4 * 5):
+    def inner(y):
+        return y + x
+    return inner(1) + extra
+class Thing:
+    width = 6 * 7
+    @property
+    def size(self):
+        return self.width * 2
+"""
+
+
+@pytest.mark.parametrize(
+    "before, after, value",
+    [("x + 1", "(x)", 8), ("y + x", "(y)", 21), ("self.width * 2", "(self.width)", 42),
+     ("2 * 3", "(2)", None), ("4 * 5", "(4)", None), ("6 * 7", "(6)", None)],
+)  # fmt: skip
+def test_a_fault_reaches_whoever_holds_the_function(before, after, value, tmp_path, monkeypatch):
+    """Faults outside of functions are left to a process that has not imported the module."""
+    (tmp_path / "planted_toy.py").write_text(TOY)
+    toy = loaded(tmp_path / "planted_toy.py", "planted_toy")
+    monkeypatch.setitem(sys.modules, "planted_toy", toy)
+    cached, nested, thing = toy.cached, toy.nested, toy.Thing()
+    (mutant,) = (
+        m for m in mutants("planted_toy.py", TOY) if (m.before, m.after) == (before, after)
+    )
+    assert swapped(mutant, str(tmp_path), TOY) == (value is not None)
+    values = {"x + 1": cached(8), "y + x": nested(9), "self.width * 2": thing.size}
+    assert values.get(before) == value
 
 
 def test_a_fault_is_noticed_and_harmless_ones_survive(tmp_path):
