@@ -118,7 +118,7 @@ def test_every_fault_in_the_description_code_is_noticed(tmp_path):
 
 TOY = """
 import functools
-LIMIT = 2 * 3
+RATIO = 2 * 3
 @functools.cache
 def cached(x):
     return x + 1
