@@ -15,7 +15,7 @@ from typing import Any
 from mutation_operators import Mutant
 from mutation_runs import Round, mapped
 
-USUAL = 20.0  # seconds of a test file, where it was not timed
+USUAL = 12.0  # seconds of a test file, where it was not timed
 Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashes of what was run
 
 
