@@ -15,6 +15,7 @@ from typing import Any
 from mutation_operators import Mutant
 from mutation_runs import Round, mapped
 
+FEW = 4  # test files by name, at most
 USUAL = 12.0  # seconds of a test file, where it was not timed
 Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashes of what was run
 
@@ -104,7 +105,7 @@ def round_by_name(mutant: Mutant, root: Path, leave_out: list[str]) -> Round:
     files = [file for file in test_files([mutant], root, whole=False) if file not in leave_out]
     near = [file for file in files if any(word in (root / file).read_text() for word in words)]
     chosen = sorted(near or files, key=lambda file: (own not in file, (root / file).stat().st_size))
-    return chosen, USUAL * len(chosen)
+    return chosen[:FEW], USUAL * len(chosen[:FEW])
 
 
 def _ranked(near: set[str], passing: list[str], seconds: Any) -> Iterator[tuple[int, list[str]]]:
