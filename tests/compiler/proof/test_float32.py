@@ -17,6 +17,7 @@ from capax.attention import ClsScalar
 from capax.boolean import parse
 from capax.compiler.proof.float32 import (
     EXP32,
+    _mlp_error,
     _range,
     _swayed,
     exponent_error,
@@ -111,6 +112,11 @@ def check(model, f) -> bool:
 def test_compiled_networks_keep_their_decisions(formula, encoding):
     made = compiled(formula, encoding)
     assert check(made.model, made.construction.function)
+    found = float32_margin(made.model, head_tables(made.model), made.construction.function)
+    out, y = single_outputs(made.model, Machine(False), True), made.construction.function
+    cut = 0.0 if isinstance(made.model, ClsScalar) else 0.5
+    least = np.where(y(all_inputs(T)) > 0.5, out - cut, cut - out).min()
+    assert found.margin > least - 1e-3  # not far below what is attained either
 
 
 def scaled(model, powers: dict[str, int]):
@@ -212,6 +218,18 @@ def test_a_factor_near_one_moves_the_ends_outward():
         assert Fraction(float(y)) >= max(Fraction(float(b)) * f for f in factors)
     np.testing.assert_allclose(below, low, rtol=3e-6)
     np.testing.assert_allclose(above, high, rtol=3e-6)
+
+
+def test_rounding_inside_the_mlp_counts_every_term_by_its_size():
+    """Terms that cancel leave their rounding errors: 1000 (1 - 1) is as inexact as 1000 (1 + 1)."""
+    made = capax.compile("x0 ^ x1", 3)
+    k, n = np.shape(made.model.W_1)
+    signs = np.where(np.arange(k) % 2 == 0, 1.0, -1.0)[:, None]
+    found = []
+    for W_1 in (1000.0 * signs * np.ones((k, n)), 1000.0 * np.ones((k, n))):
+        model = with_arrays(made.model, {"W_1": W_1, "b_1": np.full(n, -1.0), "w_2": np.ones(n)})
+        found.append(_mlp_error(model, np.ones(k), np.zeros(n, int), np.full((1, 1), 5.0))[0])
+    assert k > 1 and found[0] == found[1] > n * 5 * UNIT32 * 1000 * k
 
 
 @pytest.mark.parametrize("b_2", [0.1, -0.7, 1e-42])

@@ -2,6 +2,8 @@
 
 import math
 import os
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from naive_head import all_inputs
 
 from capax.compiler.proof.extremes import extreme_input
-from capax.compiler.proof.linear_fractional import head_range
+from capax.compiler.proof.linear_fractional import HeadProblems, head_range
 from capax.compiler.proof.merging import free_positions
 from capax.compiler.proof.tables import HeadTables
 
@@ -113,6 +115,22 @@ def test_errors_of_the_tables_widen_the_range_enough():
         for row in (0, 1):
             assert found.low[row, 0] <= u[rows == row].min()
             assert u[rows == row].max() <= found.high[row, 0]
+
+
+def test_sums_over_the_fixed_tokens_are_rounded_outward():
+    """1 + 2^-53 + 2^-53 is 1 in float64: the upper ends must not lie below the exact sums."""
+    half, problem = 2.0**-53, SimpleNamespace(patterns=np.zeros((1, 2), np.int64))
+    weights = np.array([[1.0] * 2, [half] * 2, [half] * 2])
+    at = np.zeros(1, np.int64)
+    for sign in (1.0, -1.0):
+        value = np.full((3, 2, 1), sign)
+        found = HeadProblems._fixed_sums(problem, weights, weights, value, at, at)
+        numerator, low, high, top = (Fraction(float(end[0])) for end in found)
+        exact = Fraction(1) + Fraction(half) * 2
+        assert numerator >= exact * int(sign) and low <= exact <= high and top == sign
+    weights[1:] *= 1.5  # 1 + 2^-53 * 1.5 is rounded up, twice
+    found = HeadProblems._fixed_sums(problem, weights, weights, value, at, at)
+    assert Fraction(float(found[1][0])) <= 1 + 3 * Fraction(half) <= Fraction(float(found[2][0]))
 
 
 def test_chosen_patterns_are_those_rows_of_all_patterns():

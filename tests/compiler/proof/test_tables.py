@@ -20,11 +20,13 @@ from capax.attention import (
     TrainablePositions,
 )
 from capax.attention.normalizers import Hardmax, Softmax
+from capax.compiler.proof.average_range import error_by_position
 from capax.compiler.proof.certificate import error_from_range, proven_error
-from capax.compiler.proof.claims import at_least, at_most, is_number
+from capax.compiler.proof.claims import at_least, at_most, equal, is_number
 from capax.compiler.proof.enclosed import exactly
+from capax.compiler.proof.norm_table import paper_bounds_of
 from capax.compiler.proof.output_range import output_range, scalar_direction
-from capax.compiler.proof.sample_size import _longest_image
+from capax.compiler.proof.sample_size import _is_conjunction, _longest_image
 from capax.compiler.proof.tables import HeadTables, head_tables, readout_output, token_images
 from capax.errors import InputError
 
@@ -117,3 +119,42 @@ def test_margins_and_errors_are_rounded_outward():
     assert plain[1] * (1 - 2e-11) <= margin <= plain[1]
     for stored in (error, margin):
         assert float(f"{stored:.11e}") == stored
+
+
+@pytest.mark.parametrize(
+    "claimed, status", [(3, "proved"), (4, "refuted"), (3.0, "refuted"), ("3", "refuted")]
+)
+def test_a_claim_is_equal_in_value_and_kind(claimed, status):
+    assert equal("n", claimed, 3).status == status
+    assert equal("n", True, 1).status == "refuted"
+
+
+def test_a_conjunction_is_one_on_its_last_row_alone():
+    for text, yes in (("x0 & x1", True), ("x0 | x1", False), ("x0 & ~x1", False), ("x0", True)):
+        assert _is_conjunction(capax.parse(text, 3)) == yes
+
+
+def test_the_papers_orders_are_compared_where_there_is_something_to_compare():
+    """No ratio for a matrix that the network has not, nor for a jump of size zero."""
+    norms = {"W_Q": {"frobenius": 2.0}, "w_2": {"frobenius": 3.0}}
+    xor, constant = capax.parse("x0 ^ x1", 3), capax.parse("1", 3)
+    found = paper_bounds_of(xor, norms, scalar=False, general=False)
+    assert set(found) == {"W_Q", "w_2"} and found["w_2"]["ratio"] == pytest.approx(1.5)
+    assert found["W_Q"]["ratio"] == pytest.approx(2 / math.log(6))
+    assert set(paper_bounds_of(constant, norms, scalar=False, general=False)) == {"W_Q"}
+
+
+def test_the_error_of_a_mean_is_attained():
+    """Two of five tokens, weights that leak, on all inputs: the error is that of the worst."""
+    rng = np.random.default_rng(0)
+    logits = np.repeat(np.where(np.arange(T) < 2, 4.0, rng.normal(size=T))[:, None], 2, axis=1)
+    values = np.repeat(np.array([[0.0, 1.0]]), T, axis=0)[..., None]
+    tables = HeadTables.exact(logits, values, 0.3, np.array([0.5]))
+    error, worst = error_by_position(tables, np.array([0, 1]))
+    bits = all_inputs(T)
+    weights = np.exp(logits[:, 0])
+    outputs_ = (bits @ weights + np.exp(0.3) * 0.5) / (weights.sum() + np.exp(0.3))
+    errors = np.abs(outputs_ - bits[:, :2].mean(axis=1))
+    assert error == pytest.approx(errors.max(), rel=1e-9)
+    assert error >= errors.max() * (1 - 1e-15)
+    assert errors[(bits == worst).all(axis=1)] == pytest.approx(errors.max(), rel=1e-9)
