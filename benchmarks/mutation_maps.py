@@ -16,7 +16,7 @@ from mutation_operators import Mutant
 from mutation_runs import Round, mapped
 
 FEW = 4  # test files by name, at most
-USUAL = 12.0  # seconds of a test file, where it was not timed
+USUAL = 6.0  # seconds of a test file, where it was not timed
 Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashes of what was run
 
 
