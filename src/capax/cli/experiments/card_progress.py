@@ -1,4 +1,4 @@
-"""What `capax card` says while it runs: how long it may take, and first answers as they sharpen."""
+"""Messages of `capax card` while it runs: how long it may take, and first answers."""
 
 import time
 from collections.abc import Iterator

@@ -26,7 +26,9 @@ ModelFile = Annotated[
 ]
 Builder = Annotated[
     str | None,
-    typer.Option("--module", help="What builds the PyTorch module of the file: file.py:name."),
+    typer.Option(
+        "--module", help="Function or class that builds the PyTorch module: file.py:name."
+    ),
 ]
 NumberOfBits = Annotated[
     int | None, typer.Option("-T", "--T", help="Number of input bits of a PyTorch module.")
@@ -59,7 +61,7 @@ PictureFile = Annotated[
 ProofFile = Annotated[
     Path | None, typer.Option(help="Write a proof of the formula that capax check accepts.")
 ]
-QuestionSeed = Annotated[int, typer.Option(min=0, help="Seed of the questions that are asked.")]
+QuestionSeed = Annotated[int, typer.Option(min=0, help="Seed of the random inputs that are tried.")]
 
 
 def decompile_command(

@@ -46,7 +46,7 @@ def lab(
     if state:
         from capax.lab.views.questions import question_of
 
-        question_of(view, state)  # a mistake in it is told now
+        question_of(view, state)  # report a mistake in it now
     if freeze is not None:
         _write(view, state, freeze)
         written = {"page": str(freeze), "view": view, "state": state}

@@ -19,7 +19,7 @@ Report = Callable[["Status"], None]
 
 @runtime_checkable
 class Watch(Protocol):
-    """Where a command puts its progress."""
+    """The display of a command's progress."""
 
     def sweep(self, title: str) -> Report:
         """A stage of trials: call the result with every new status."""
@@ -142,7 +142,7 @@ def long(status: "Status", watch: "Stopwatch") -> str:
     so_far, left = _times(status, watch)
     runs = counted(status.runs, "run")
     running = f", at work: {status.at_work}" if status.at_work else ""
-    if not (status.runs or running):  # nobody has reported since the beginning
+    if not (status.runs or running):  # no report since the beginning
         running = ", compiling and training the first"
     return (
         f"{status.trials} of at most {status.most_trials} trials, {status.solved} solved, "

@@ -52,7 +52,7 @@ def _render_compared(compared: dict[str, Any], console: Terminal) -> None:
 
 
 def _render_cover(cover: "Bound", explain: bool, console: Terminal) -> None:
-    """A class whose output is a vector: the size of its cover is all there is to say."""
+    """A class whose output is a vector: only the size of its cover is printed."""
     first = f"ln N <= {cover.verdict} at eps = {cover.norms['eps']:g} [{cover.status}]"
     console.print(first, style="bold")
     console.print(cover.explain() if explain else cover.statement)
@@ -132,7 +132,7 @@ def _render_routes(certificate: "ErrorCertificate", console: Terminal) -> None:
 
 
 def _assumed(entry: "Bound") -> list[str]:
-    """What the bound assumes and nobody checked, or what was checked and fails."""
+    """Assumptions that nobody checked, or that were checked and fail."""
     return [f"{'NOT TRUE: ' * (a.holds is False)}{a.text}" for a in entry.assumptions
             if a.holds is not True]  # fmt: skip
 
