@@ -36,7 +36,8 @@ search = { method = "grid", m = [15, 25, 40], trials = 40 }
 """
 MARK = "CAPAX_KILLS_CLUSTER"
 PATIENCE = 600.0
-BUSY = {"RAY_raylet_start_wait_time_s": "300", "RAY_DISABLE_IMPORT_WARNING": "1"}
+BUSY = {"RAY_raylet_start_wait_time_s": "300", "RAY_worker_niceness": "0",
+        "RAY_DISABLE_IMPORT_WARNING": "1"}  # fmt: skip
 """A cluster on a busy machine takes longer to start than Ray waits by itself."""
 
 

@@ -144,9 +144,11 @@ _QUOTED = re.compile('[",\r\n]').search
 
 def _csv_cell(value: object) -> str:
     """A value as `csv` writes it: in quotes only where it must be."""
-    if isinstance(value, str):
-        return '"' + value.replace('"', '""') + '"' if _QUOTED(value) else value
-    return "" if value is None else str(value)
+    if not isinstance(value, str):
+        return "" if value is None else str(value)
+    if value.isalnum() or not _QUOTED(value):  # the first is quicker, for identities
+        return value
+    return '"' + value.replace('"', '""') + '"'
 
 
 def checked_destination(path: Path | str) -> Path:

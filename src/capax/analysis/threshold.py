@@ -168,9 +168,8 @@ def thresholds(
     chosen = threshold_panel(store.experiment, panel)
     found = []
     for T in sorted(chosen.T):
-        known = store.known(chosen.name, T)
-        if known:
-            counts = Counts.of([(m, s) for (m, _), s in known.items()])
+        counts = store.counts(chosen.name, T)
+        if counts.trials:
             found.append(
                 threshold_of(
                     chosen.name,

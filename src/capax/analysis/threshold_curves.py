@@ -93,7 +93,8 @@ def threshold_panels(store: Store) -> tuple[Panel, ...]:
     return tuple(
         panel
         for panel in store.experiment.panels
-        if searches_for_threshold(panel) and any(store.known(panel.name, T) for T in panel.T)
+        if searches_for_threshold(panel)
+        and any(store.counts(panel.name, T).trials for T in panel.T)
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from capax.errors import InputError, inside
 from capax.files import check_writable
 from capax.reading import check_depth, existing_store
+from capax.sweep.counts import Counts
 from capax.sweep.search import Cell
 from capax.sweep.spec import Experiment
 from capax.sweep.storage.file import StoreError as StoreError
@@ -176,6 +177,17 @@ class Store:
         )
         return {(row["m"], row["number"]): bool(row["solved"]) for row in rows}
 
+    def counts(self, panel: str, T: int) -> Counts:
+        """The same, counted by m; SQLite counts, so that a million trials take no memory."""
+        rows = self.select(
+            "SELECT m, sum(solved) AS solved, count(*) AS total FROM trials "
+            "WHERE panel = ? AND T = ? GROUP BY m ORDER BY m",
+            panel,
+            T,
+        )
+        columns = (tuple(row[name] for row in rows) for name in ("m", "solved", "total"))
+        return Counts(*columns)
+
     def known_before(self, panel: str, T: int) -> set[Cell]:
         """The known trials that an earlier search, with other settings, asked for."""
         now = self._searches.get(panel, 0)
@@ -197,8 +209,12 @@ class Store:
                 row = closed.get((panel.name, T))
                 if row is None or row["note"] or not row["finished"]:
                     note = "" if row is None else row["note"]
-                    found.append(Unfinished(panel.name, T, len(self.known(panel.name, T)), note))
+                    found.append(Unfinished(panel.name, T, self._num_trials(panel.name, T), note))
         return tuple(found)
+
+    def _num_trials(self, panel: str, T: int) -> int:
+        query = "SELECT count(*) AS trials FROM trials WHERE panel = ? AND T = ?"
+        return self.select(query, panel, T)[0]["trials"]
 
     def close_job(self, panel: str, T: int, *, finished: bool = True, note: str = "") -> None:
         """Remember that the search of a panel at T is finished, or why it could not go on."""
