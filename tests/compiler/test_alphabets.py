@@ -201,7 +201,7 @@ def test_only_bits_where_only_bits_are_known():
     for encoding in ("bag", "incoherent"):
         with pytest.raises(InputError, match="deterministic or trainable"):
             capax.compile(f, encoding=encoding)
-    with pytest.raises(InputError, match="classes of symbols apart"):
+    with pytest.raises(InputError, match="classes of symbols; this family allows two"):
         capax.compile("x1 == x2", 10, alphabet=3, family="symmetric")
     with pytest.raises(InputError, match="hidden units"):
         capax.compile("sum(x0, x1, x2, x3, x4, x5, x6, x7) >= 9", 10, alphabet=3)

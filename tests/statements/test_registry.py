@@ -103,7 +103,7 @@ def test_explain_shows_both_numbers_and_errata():
     ("words", "message"),
     [
         (("no such",), "number: wanted part of one of"),
-        (("A.17", "--norms", "B_w=1"), "--norms: wanted to be used with --explain"),
+        (("A.17", "--norms", "B_w=1"), "--norms: wanted --explain beside it"),
         (("A.17", "--explain", "--norms", "B_w"), "--norms: wanted name=value pairs"),
         (("A.17", "--explain", "--norms", "x=1"), "norms: wanted names among layers"),
         (("A.17", "--explain", "--norms", "layers=1.5"), "layers: wanted an integer"),

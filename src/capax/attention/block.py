@@ -81,7 +81,8 @@ class Block(eqx.Module):
     def attention(
         self, rows: Float[Array, "Q d"], x: Float[Array, "T d"], mask: Mask = None
     ) -> tuple[Float[Array, "Q d"], Float[Array, "H Q T"]]:
-        """What the queries `rows` read from the tokens `x`, and their attention weights."""
+        """The attention output for the queries `rows` over the tokens `x`, and their attention
+        weights."""
         weights = self.norm(self.scores(rows, x), mask)  # [H, Q, T]
         values = project_with_bias(normalised(self.ln1, x), self.W_V, self.b_V)
         mixed = jax.vmap(attend)(weights, values)  # [H, Q, k]

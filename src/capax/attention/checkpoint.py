@@ -2,7 +2,8 @@
 
 The arrays are stored under their paths (`blocks.0.W_Q`). The header holds the structure (kinds and
 static fields), the caller's metadata and a SHA-256 of all of it. Loading checks leaf by leaf and
-names the path of what does not fit; every defect of a file is a one-line `InputError`.
+names the path of the first part that does not fit; every defect of a file is a one-line
+`InputError`.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ def save(path: Path | str, module: eqx.Module, metadata: Mapping[str, Any] | Non
 
 
 def to_bytes(module: eqx.Module, metadata: Mapping[str, Any] | None = None) -> bytes:
-    """What `save` writes."""
+    """The bytes that `save` writes."""
     leaves: dict[str, np.ndarray] = {}
     structure = describe(module, "", leaves)
     text = _canonical({"module": structure, "metadata": dict(metadata or {})})

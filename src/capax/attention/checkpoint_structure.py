@@ -44,7 +44,8 @@ _CLASSES = (
 KINDS: dict[str, type[eqx.Module]] = {cls.__name__: cls for cls in _CLASSES}
 
 _LATER = {"DeterministicPositions": {"alphabet": 2}}
-"""Plain fields that modules grew, left out where they have these values: old files stay valid."""
+"""Plain fields that were added to modules later. They are left out at these values, so old files
+stay valid."""
 _FLOATS = ("float16", "float32", "float64")
 ToJax = Callable[[str, np.ndarray], jax.Array]
 

@@ -32,7 +32,7 @@ def as_bits(bits: Bits, T: int, alphabet: int = 2) -> Array:
 
 
 def wanted_shape(T: int, shape: tuple[int, ...]) -> str:
-    """What to say about bits of another shape; a batch is told how it is run."""
+    """The message for bits of another shape; for a batch it says how to run one."""
     hint = "; a batch: jax.vmap(model)(bits)" if len(shape) > 1 and shape[-1] == T else ""
     return f"{T} symbols, shape ({T},){hint}"
 

@@ -16,7 +16,7 @@ def hide(scores: Float[Array, "*batch T"], mask: Mask) -> Float[Array, "*batch T
 
 
 def causal_mask(T: int) -> Bool[Array, "T T"]:
-    """mask[i, t] = (t <= i): query i sees itself and what came before."""
+    """mask[i, t] = (t <= i): query i sees itself and the tokens before it."""
     require(T >= 1, "T", "at least one token", T)
     return jnp.tril(jnp.ones((T, T), dtype=bool))
 

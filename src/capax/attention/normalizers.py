@@ -1,6 +1,6 @@
 """Norm: from alignment scores to attention weights, each map beside its Lipschitz constant.
 
-The capacity of a head feels a normalizer through one number (Lemma 4.3),
+The capacity of a head depends on the normalizer through one number (Lemma 4.3),
 
     |Norm(theta) - Norm(theta')|_1 <= C_N |theta - theta'|_inf,    |Norm(theta)|_1 <= 1.
 

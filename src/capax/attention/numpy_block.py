@@ -43,7 +43,7 @@ def project(Z: Float[np.ndarray, "*rows d"]) -> Float[np.ndarray, "*rows d"]:
 
 
 def attention(Z: Float[np.ndarray, "T d"], W: BlockMatrices) -> Float[np.ndarray, "T k"]:
-    """f(Z): every row asks every row."""
+    """f(Z): every row is a query, and all rows are keys."""
     return softmax(Z @ W.W_QK @ Z.T) @ Z @ W.W_V
 
 

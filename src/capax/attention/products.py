@@ -1,8 +1,9 @@
 """Products of weights with every token of every example, whose gradients fill a GPU.
 
 The gradient of a weight matrix of 20 x 20 is a sum over the m T tokens. As one product that is one
-tile of the result, added up by one multiprocessor while the others wait; it took half of a step. In
-groups of examples, then over the groups, there is work for all of them. A CPU has no such trouble.
+tile of the result, added up by one multiprocessor while the others are idle; it took half of a
+step. Summed in groups of examples, then over the groups, all multiprocessors have work. A CPU does
+not have this problem.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""The targets: sparse Boolean functions, their properties, and how much data pins one down.
+"""The targets: sparse Boolean functions, their properties, and how much data identifies one.
 
 A target looks at s of T bits. `functions` holds it as a support and a truth table;
-`named_functions` and `parser` build it. `traits` says what it is like (`fourier`, `bias`,
+`named_functions` and `parser` build it. `traits` gives its properties (`fourier`, `bias`,
 `symmetries`), `consistent` which placements a sample has not refuted (`survivors`; `conjunctions`
 for AND and OR, `placement_search` for the rest), `best_possible` how many examples anyone needs:
 `disagreement` (wrong survivors), `limits` (converse bounds), `one_rule_left` (when one placement is

@@ -1,4 +1,4 @@
-"""A sparse function: a truth table on s positions, blind to every other symbol of its input.
+"""A sparse function: a truth table on s positions; no other symbol of its input matters.
 
 f(x) = table[row(x)],  row(x) = sum_i x[support[i]] M^i :  the variable support[i] is digit i of the
 row number, M the size of the alphabet, 2 unless said otherwise. Tables are real-valued because the
@@ -70,7 +70,7 @@ class SparseFunction:
 
     @property
     def is_symmetric(self) -> bool:
-        """True when f stays the same however the symbols of x_I trade places."""
+        """True when f is unchanged by every permutation of the symbols of x_I."""
         axes = self.table.reshape((self.alphabet,) * self.s)
         swaps = (np.swapaxes(axes, 0, i) for i in range(1, self.s))  # these generate all orders
         return all(np.array_equal(axes, swapped) for swapped in swaps)
@@ -215,7 +215,8 @@ def most_positions(alphabet: int) -> int:
 
 
 def check_support(support: Sequence[int], T: int | None, alphabet: int = 2) -> tuple[int, ...]:
-    """`support` as distinct 0-based positions below T; raises `InputError` with the culprit."""
+    """`support` as distinct 0-based positions below T; raises `InputError` that names the wrong
+    position."""
     positions = tuple(int(x) for x in support)
     require(T is None or T >= 0, "T", "a length >= 0", T)
     most = most_positions(alphabet)
@@ -224,7 +225,7 @@ def check_support(support: Sequence[int], T: int | None, alphabet: int = 2) -> t
     for x in positions:
         require(x >= 0, "support", "0-based positions >= 0", x)
         if T is not None and x >= T:
-            last = f"the last one is x{T - 1}" if T else "there is none"
+            last = f"the last one is x{T - 1}" if T else "and there is no position"
             raise InputError(f"x{x}: out of range for T = {T}; positions are 0-based, {last}")
     return positions
 

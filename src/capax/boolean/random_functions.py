@@ -131,6 +131,6 @@ def _two_words(key: Key) -> tuple[int, int]:
 
 
 def generator(*, key: Key) -> np.random.Generator:
-    """A NumPy generator for simulations (whose exact draws are nobody's data) from a key."""
+    """A NumPy generator from a key, for simulations whose exact draws are not stored as data."""
     high, low = _two_words(key)
     return np.random.Generator(np.random.Philox(key=(high << 32) | low))

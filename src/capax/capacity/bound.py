@@ -1,6 +1,6 @@
 """A bound is an object: its value, the formula behind it, its terms and its assumptions.
 
-Every function of this folder that promises something returns a `Bound`. It is a plain record; the
+Every function of this folder that proves a number returns a `Bound`. It is a plain record; the
 mathematics stands beside the statement it comes from. `explain()` writes the formula out with the
 numbers filled in and marks the term that decides the size.
 """
@@ -125,7 +125,7 @@ class Bound:
 
     @property
     def vacuous(self) -> bool:
-        """A bound of 1 or more on an error says nothing."""
+        """An error bound of 1 or more is vacuous."""
         return self.kind == "error" and self.log_value >= 0.0
 
     @property
@@ -195,7 +195,7 @@ def best_of(bounds: Iterable[Bound]) -> Bound:
 
 
 def spent(shares: Iterable[float]) -> Fraction:
-    """The exact sum of shares of delta: a float is a fraction, and fractions add exactly."""
+    """The exact sum of shares of delta, added as fractions."""
     return sum((Fraction(share) for share in shares), Fraction(0))
 
 

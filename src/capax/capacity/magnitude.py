@@ -17,7 +17,8 @@ def safe_log(value: float) -> float:
 
 
 def safe_exp(log_value: float) -> float:
-    """exp of a logarithm; what does not fit a float is inf (the logarithm keeps the truth)."""
+    """exp of a logarithm; inf if the number does not fit a float (the logarithm keeps the
+    value)."""
     return math.exp(log_value) if log_value <= LARGEST_LOG else math.inf
 
 

@@ -13,7 +13,7 @@ imply (`sample_size`). `verifying` recomputes all of it from the weights alone: 
 linear-fractional program (`linear_fractional`, `dinkelbach`, `output_range`); an `adversary`
 searches for a counter-example. The promise is about real arithmetic on the stored float64 weights;
 `float32` gives the margin that remains in single precision. `weights_file` stores networks,
-`transformer_lens` and `torch_export` carry them elsewhere.
+`transformer_lens` and `torch_export` write them for other libraries.
 """
 
 from capax.compiler.compiling import Compiled as Compiled

@@ -142,7 +142,7 @@ def _symbols(text: str, alphabet: int) -> tuple[int, ...]:
 
 
 def _score(members: Members, T: int, alphabet: int, eps: float) -> float:
-    """The smallest a that meets eps, and a hair more; 0 where equal scores do."""
+    """The smallest a that meets eps, rounded up a little; 0 if equal scores are enough."""
     small = eps * (1 - 1e-6)
     if members.symbols is None:
         n = len(members.positions)
@@ -176,7 +176,7 @@ def _model(members: Members, T: int, alphabet: int, a: float) -> ClsScalar:
 def certify_average(
     model: ClsScalar, members: Members, text: str, eps: float, a: float
 ) -> AverageCertificate:
-    """What the weights of a head promise about the mean of these members."""
+    """The certificate of a head for the mean of these members, from its weights."""
     plain = np.array_equal(model.W_C, [[1.0]]) and np.array_equal(model.w, [1.0])
     require(plain, "W_C", "a read-out of 1", np.asarray(model.W_C).shape)
     require(model.activation == "identity", "activation", "identity", model.activation)

@@ -6,14 +6,14 @@ included, whatever the numbers are. So the weights do not depend on the input, a
 
     h_i = (e^a b_i + sum_{t != i} b_t) / (e^a + T),      |h_i - b_i| <= eta = T / (e^a + T),
 
-with equality at b = e_i (the other side is smaller: T - 1 tokens have a value). Behind the heads
-stands f itself, exactly: ReLU units (`piecewise_linear`) with coefficients rounded to float64.
+with equality at b = e_i (the other side is smaller: T - 1 tokens have a value). The heads are
+followed by f itself, exactly: ReLU units (`piecewise_linear`) with coefficients rounded to float64.
 
 The error. Let unit j read variables with coefficients c, units with coefficients e. Its input is
-off by at most D_j = sum |c| eta + sum |e| D_k + (what rounding its coefficients does), and relu
+off by at most D_j = sum |c| eta + sum |e| D_k + (the rounding of its coefficients), and relu
 does not enlarge that; likewise for the output. All of it is computed in fractions from the stored
-float64 numbers, with a lower bound of e^a: what is promised holds in real arithmetic for every b in
-[0,1]^T.
+float64 numbers, with a lower bound of e^a. So the certificate holds in real arithmetic for every b
+in [0,1]^T.
 """
 
 import math
@@ -145,7 +145,7 @@ def _lost(c: Fraction) -> Fraction:
 
 
 def _gap(T: int, eta: float) -> float:
-    """The smallest a with T/(e^a + T) <= eta, and a hair more; 0 where every a will do."""
+    """The smallest a with T/(e^a + T) <= eta, rounded up a little; 0 where every a is enough."""
     if eta >= 1:
         return 0.0
     return max(0.0, math.log(T) + math.log1p(-eta) - math.log(eta)) * (1 + 1e-12) + 1e-12

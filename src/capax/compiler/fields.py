@@ -1,4 +1,5 @@
-"""What a certificate says about the function and the shape of the network, against the weights."""
+"""Claims of a certificate about the function and the shape of the network, checked on the
+weights."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,9 @@
 """The networks of `--method paper` in safetensors files.
 
 Arrays: `positions` [T, d] (left out where they are unit vectors), `heads.h.W_Q` and so on for every
-head, and `W_1`, `W_2`, `w` of the ReLU network, all in float64. The header holds what the arrays do
-not say (encoding, support, and whether the heads give a vector or a mean) and the certificate.
+head, and `W_1`, `W_2`, `w` of the ReLU network, all in float64. The header holds the fields that
+are not in the arrays (encoding, support, and whether the heads give a vector or a mean) and the
+certificate.
 """
 
 from dataclasses import replace

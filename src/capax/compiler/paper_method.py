@@ -42,7 +42,7 @@ MAX_S = 8
 
 @dataclass(frozen=True)
 class PaperCertificate:
-    """What is proved of the paper's network. Norms: built, and what the lemma allows.
+    """The proved numbers of the paper's network. Norms: built, and the limit of the lemma.
 
     `head_error` >= |head - g| on all inputs, where the lemma allows gamma/4.
     """

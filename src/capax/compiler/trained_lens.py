@@ -27,7 +27,7 @@ def trained_to_lens(model: Transformer) -> tuple[dict[str, Any], State]:
     """(settings, arrays) of a HookedTransformer that computes the same logit at [CLS].
 
     Raises `InputError` for an alphabet of more than two symbols, an activation or a normalizer that
-    TransformerLens has not.
+    TransformerLens does not have.
     """
     spec = model.spec
     known = ", ".join(ACTIVATIONS)
@@ -66,7 +66,7 @@ def _their_name(path: str) -> str:
 
 
 def _settings(model: Transformer) -> dict[str, Any]:
-    """What HookedTransformerConfig needs."""
+    """The fields of a HookedTransformerConfig."""
     spec = model.spec
     return {
         "n_layers": spec.layers,

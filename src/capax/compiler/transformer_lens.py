@@ -1,4 +1,5 @@
-"""Compiled networks under TransformerLens names, as a residual Transformer that needs no glue.
+"""Compiled networks under TransformerLens names, as a residual Transformer that needs no extra
+code.
 
 Tokens: 0, 1 and [CLS] = 2, the last of T+1 positions. The residual stream gets k fresh dimensions
 for the head output and one for the answer, where the embeddings are zero, so that the residual
@@ -152,7 +153,7 @@ def _readout_arrays(settings: dict[str, Any], state: State, d: int, k: int) -> S
 
 
 def _settings(model: Model, wide: int) -> dict[str, Any]:
-    """What HookedTransformerConfig needs."""
+    """The fields of a HookedTransformerConfig."""
     scalar = isinstance(model, ClsScalar)
     return {
         "n_layers": 1,

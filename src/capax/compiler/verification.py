@@ -17,8 +17,8 @@ class Verification:
     """The verdict: `ok` when every claim that is not merely stated is proved.
 
     `worst_case_error`, `margin` = the numbers that are proved (an upper and a lower end);
-    `attacked_error` = the error on an actual input, at least; `float32` = what is left of the
-    margin when the forward pass runs in float32 (None for the paper's networks and for averages).
+    `attacked_error` = the error on an actual input, at least; `float32` = the margin that remains
+    when the forward pass runs in float32 (None for the paper's networks and for averages).
 
     Examples:
         >>> import capax, tempfile, pathlib

@@ -1,7 +1,8 @@
 """Verification of a network of the paper's Appendix B: its certificate recomputed from its weights.
 
 The output is enclosed on all 2^T inputs by the ranges that made the certificate, from the stored
-arrays. What the lemmas allow is computed anew from T, s, gamma and the coherence of the positions.
+arrays. The limits of the lemmas are computed anew from T, s, gamma and the coherence of the
+positions.
 """
 
 from pathlib import Path
@@ -22,7 +23,7 @@ from capax.errors import InputError
 
 ATTACKS = 64
 ROUNDING = 1e-6
-"""What a float64 forward pass of these networks can be off by, generously."""
+"""A generous bound on the rounding error of a float64 forward pass of these networks."""
 
 
 def verify_paper(path: Path | str) -> Verification:
@@ -35,7 +36,8 @@ def verify_paper(path: Path | str) -> Verification:
     except InputError as error:
         raise InputError(f"{path}: certificate: {error}") from None
     if network is None:
-        raise InputError(f"{path}: certificate: support: wanted that of the heads, got another one")
+        wanted = "wanted the support of the heads, got another one"
+        raise InputError(f"{path}: certificate: support: {wanted}")
     box = head_box(file.heads)
     ends = network_range(file.network, box)
     limits = {**file.lemma.limits, **network.limits}

@@ -1,11 +1,9 @@
-"""Verification: recompute a certificate from the weights alone, and say every number.
-
-Nothing is taken from the file but its weights. The promise is about real arithmetic on exactly the
-stored float64 numbers: worst case and margin are enclosed (`worst_case`), the truth table is read
-off the weights and compared with the table *and* the formula, norms and sample sizes come from the
-arrays. Each field of the certificate becomes a `Claim`: proved, refuted, unproved, or stated and
-not checked. A fingerprint without a key shows that a file is as it was saved, never that it is
-true.
+"""Verification: recompute a certificate from the weights alone. Only the weights in the file are
+trusted. The promise is about real arithmetic on exactly the stored float64 numbers: worst case and
+margin are enclosed (`worst_case`), the truth table is read off the weights and compared with the
+table *and* the formula, norms and sample sizes come from the arrays. Each field of the certificate
+becomes a `Claim`: proved, refuted, unproved, or stated and not checked. A fingerprint without a key
+shows that a file is unchanged, not that its claims are true.
 """
 
 import math

@@ -6,7 +6,7 @@ never rejected). Which one is meant is asked for by name; a plain file with X an
 either.
 
 Training runs stop, and restarts are chosen, by the validation set: it is no hold-out set of a
-trained model. Where the task is known, `fresh_examples` draws rows that no run has seen.
+trained model. If the task is known, `fresh_examples` draws rows that were used in no run.
 """
 
 from dataclasses import dataclass

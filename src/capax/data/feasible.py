@@ -1,9 +1,9 @@
 """The smallest m worth asking for, where ambiguous training sets are drawn again.
 
-With too few examples nearly every training set leaves several placements, and no patience helps.
-Below `smallest_m` fewer than one set in `ODDS` is unambiguous. The quick upper bound by single
-swaps finds a first m at any T; a few sets that are really drawn there confirm it, or the search
-goes on upwards (as for parity, where far rules survive as easily as near ones).
+With too few examples nearly every training set leaves several placements, and drawing again does
+not help. Below `smallest_m` fewer than one set in `ODDS` is unambiguous. The quick upper bound by
+single swaps finds a first m at any T; a few sets that are really drawn there confirm it, or the
+search goes on upwards (as for parity, where far rules survive as easily as near ones).
 """
 
 import functools
@@ -58,7 +58,8 @@ def _bound(f: SparseFunction, T: int, m: int, p: float) -> float:
 
 
 def _confirmed(f: SparseFunction, T: int, m: int, p: float) -> bool:
-    """Is one of a few sets of m examples unambiguous? What is too large to be looked at says no."""
+    """Is one of a few sets of m examples unambiguous? A set that is too large to search counts as
+    ambiguous."""
     search = 8 * math.comb(T, f.s - 1) if _is_searched(f) else 0
     if m * T > _WORK or search > _HOPELESS:
         return False

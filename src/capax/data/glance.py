@@ -1,9 +1,9 @@
-"""Training sets that a glance shows to be ambiguous: they need not be drawn.
+"""Training sets that a quick check shows to be ambiguous: they need not be drawn whole.
 
 Every bit of a set depends on its place alone, so a few can be drawn without the others. The s
 columns of the support say, for each variable i, the examples S_i that are sensitive at i, and with
 them the chance q_i that a column elsewhere equals column I_i on S_i: a rival by a single swap
-(`capax.boolean.traits.single_swaps`). Two glances follow.
+(`capax.boolean.traits.single_swaps`). Two checks follow.
 
     chance   No column of T - s is a rival with probability (1 - max_i q_i)^(T - s). Where that is
              below 2^-100, as the chance that two hashes agree, the set is ambiguous.
@@ -73,7 +73,7 @@ class _Glance:
     def finds(self, log_q: float, sensitive: np.ndarray, values: np.ndarray) -> bool:
         """Is there a column outside the support with these `values` on the `sensitive` rows?
 
-        No is also the answer where a look is not worth it.
+        The answer is also no where the check would cost more than it saves.
         """
         if log_q + np.log(self.T) < _UNLIKELY:
             return False

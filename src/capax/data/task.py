@@ -173,7 +173,7 @@ def draw_training(spec: TaskSpec) -> Training:
     raise InfeasibleError(
         f"m: {spec.max_tries} training sets of m = {spec.m} examples all left several placements "
         f"of {spec.function} possible (T = {spec.T}, p = {spec.probability:.4g}); "
-        f"wanted a larger m, or reject_ambiguous off"
+        f"use a larger m, or set reject_ambiguous to false"
     )
 
 
@@ -185,7 +185,7 @@ def _candidates(spec: TaskSpec, f: SparseFunction, key: Key) -> Iterable[int]:
 
 
 def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:
-    """The nearest rivals first: they betray nearly every ambiguous set at once."""
+    """The nearest rivals first: they show nearly every ambiguous set to be ambiguous."""
     return not has_single_swap(f, X) and is_unique(f, X, y)
 
 

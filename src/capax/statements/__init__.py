@@ -2,7 +2,7 @@
 
 `registry` lists every statement with its functions and tests. `inequalities` evaluates both sides
 of the lemmas about distances, `printed_bounds` the capacity bounds with the paper's constants,
-`head_shattering` is Proposition 4.4, `other_functions` Section 5's remarks and Section B.4.
+`head_shattering` is Proposition 4.4, `token_influence` Hahn's limit, `symbol_network` Section B.4.
 `checking` runs every statement on a small instance (`*_checks`), and every printed form that is
 known to fail (`errata`, `*_counterexamples`; `sign_packing` is behind most of them). `comparison`
 puts the paper's number beside ours for given norms.

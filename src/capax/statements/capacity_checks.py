@@ -1,8 +1,8 @@
 """Sections 2 to 4 on small instances: one function for each statement.
 
-A statement that bounds a covering number from above is checked from two sides: a packing that must
-be paid for is below the bound, and a cover that is proved here is not larger than the bound, which
-proves it on the instance with a hidden constant of 1.
+A statement that bounds a covering number from above is checked from two sides: a packing, which
+every cover exceeds, is below the bound; and a cover that is proved here is not larger than the
+bound, which proves the bound on the instance with a hidden constant of 1.
 """
 
 import itertools

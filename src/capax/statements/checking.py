@@ -16,7 +16,8 @@ CHECKS = {**CAPACITY_CHECKS, **APPENDIX_A_CHECKS, **REPRESENTATION_CHECKS}
 
 @dataclass(frozen=True)
 class CheckedStatement:
-    """One statement: does it hold on its instance, and do its errata show what they say?"""
+    """One statement: whether it holds on its instance, and whether its printed forms fail on
+    theirs."""
 
     number: str
     instance: SmallInstance

@@ -1,7 +1,7 @@
 """The paper's number beside ours, for given norms: what `capax theorems A.17 --explain` prints.
 
 `paper` is the printed form, without the constant that "<~" hides; `corrected` the repaired one
-where the print fails; `ours` what the library proves or builds.
+where the print fails; `ours` the number that the library proves or builds.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Errata of the paper: what is printed, what is right, and an instance on which the print fails.
+"""Errata of the paper: the printed form, the right one, and an instance on which the print fails.
 
 `capax theorems --check` runs every counterexample; docs/errata.md is `markdown_list()`.
 """

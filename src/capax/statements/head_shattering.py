@@ -37,10 +37,9 @@ MAX_T = 1 << 22
 
 @dataclass(frozen=True)
 class Shattering:
-    """What was proved of the T heads at one norm.
-
-    margins[i]: a number that every output on input i clears 1/2 by, on the side of its bit
-    (negative: not proved). patterns: how many sign patterns are proved, T if all are.
+    """The proved margins of the T heads at one norm. margins[i]: every output on input i is at
+    least this far from 1/2, on the side of its bit (negative: not proved). patterns: how many sign
+    patterns are proved, T if all are.
     """
 
     T: int

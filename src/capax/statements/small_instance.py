@@ -1,4 +1,4 @@
-"""What a check of a statement finds: does it hold on a small instance, and which one was it."""
+"""The result of a check: whether a statement holds on a small instance, and the instance."""
 
 from dataclasses import dataclass
 

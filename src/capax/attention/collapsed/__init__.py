@@ -1,4 +1,4 @@
-"""The exact collapse: what depends on (symbol, position) pairs only is computed once, not m times.
+"""The exact collapse: quantities of (symbol, position) pairs are computed once, not m times.
 
 A one-layer Transformer is one product of a 0/1 design matrix (`design`) with a table (`one_layer`,
 `one_layer_table`, `row_norm`). With more layers the first attention still is, with a table of pairs

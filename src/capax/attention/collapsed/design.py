@@ -4,8 +4,8 @@ Two products have X [m, A T] as a factor: a table summed over the tokens of each
 cotangent summed over the examples that have a (symbol, position) pair. X holds 0 and 1, exact in
 bfloat16; a float32 number is the exact sum of three bfloat16 pieces of 8 significant bits each.
 Hence (ours) three bfloat16 products on a GPU's tensor cores give the float32 product, up to the
-order of its sum, several times as fast as float32 products do. All three ride in one product: the
-pieces side by side, or below each other with X three times below itself.
+order of its sum, several times as fast as float32 products do. All three are computed in one
+product: the pieces side by side, or below each other with X three times below itself.
 """
 
 import equinox as eqx

@@ -71,7 +71,7 @@ def tokens_of(pairs: Pairs, places: Places) -> Float[Array, "m n d"]:
 def first_heads(
     block: Block, pairs: Pairs, places: Places, tensor_cores: bool
 ) -> Float[Array, "m n d"]:
-    """What the heads of all tokens read in the first layer, columns in the order (k, H)."""
+    """The head outputs of all tokens in the first layer, columns in the order (k, H)."""
     (A, n, _), (H, _, k), m = pairs.shape, block.W_Q.shape, len(places)
     x = normalised(block.ln1, pairs).reshape(A * n, -1)
     scale = attention_scale(k, block.scale)

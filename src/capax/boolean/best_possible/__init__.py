@@ -1,1 +1,1 @@
-"""What no learner can beat: how many examples anyone needs."""
+"""Limits for every learner: how many examples are needed at least."""

@@ -35,8 +35,9 @@ from capax.boolean.random_functions import Key, generator
 from capax.errors import InfeasibleError, InputError, require
 
 _MAX_WORK, _MAX_WORK_OF_AND = 30_000_000, 20_000_000_000
-"""Words that the search through one sample may touch. Hundreds of samples are searched, so a tenth
-of a second each; with an AND rare large ones are worth half a minute, most need a millisecond."""
+"""Machine words that the search in one sample may read. Hundreds of samples are searched, so each
+may take a tenth of a second. For an AND most need a millisecond, and a rare large one may take half
+a minute."""
 _FEW = 5_000  # placements up to which listing all of them is faster than a search
 _MOST_LISTED = 20_000_000  # placements times examples, where there is no search to fall back on
 _MOST_WEIGHED = 2_000_000  # the same with flipped labels, where every placement keeps a weight
@@ -176,7 +177,7 @@ def _refuse_long_lists(f: SparseFunction, T: int, m: int, supports: Supports, mo
 def _drawn_placement(
     f: SparseFunction, T: int, supports: Supports, random: np.random.Generator
 ) -> tuple[int, ...]:
-    """The true placement. Among all supports every one is alike, so that the first will do."""
+    """The true placement: the first one, since all placements are equivalent by symmetry."""
     if supports == "random":
         return tuple(range(f.s))
     placements = all_placements(f, T, supports)
@@ -186,7 +187,7 @@ def _drawn_placement(
 def _conjunction_sample(
     T: int, s: int, first: int, last: int, p: float, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bits and labels of an AND on its own columns and those that `first` examples leave alive."""
+    """Bits and labels of an AND on its own columns and on those not refuted by `first` examples."""
     relevant = random.random((last, s)) < p
     y = np.asarray(relevant.all(axis=1))
     positive = y & (np.arange(last) < first)

@@ -1,4 +1,4 @@
-"""How soon a wrong placement is caught, and how many wrong ones are expected to survive m examples.
+"""How soon a wrong placement is refuted, and how many of them are expected to survive m examples.
 
 Inputs are i.i.d. Bernoulli(p)^T and labels y = f(x_I). A wrong placement J shares some variables
 with I; given the shared bits the two values are independent, so with P_I(v | c), P_J(v | c) the
@@ -62,7 +62,8 @@ def disagreement(f: SparseFunction, r: int, p: float) -> float:
 
 @dataclass(frozen=True)
 class Rivals:
-    """A kind of wrong placement: ln of their number, and the chance q that an example kills one."""
+    """A kind of wrong placement: ln of their number, and the chance q that an example refutes
+    one."""
 
     overlap: int
     log_count: float

@@ -1,4 +1,4 @@
-"""What no learner can beat: counting, Fano, pairwise-independent parities, and all juntas.
+"""Limits for every learner: counting, Fano, pairwise-independent parities, and all juntas.
 
 Converse bounds hold for every learner, whatever its model; they say how many examples are needed
 before the data can contain the answer at all.
@@ -80,7 +80,7 @@ def counting_sample_size(
 
 
 def counting(f: SparseFunction, T: int, m: int) -> float:
-    """P[success] <= min(1, values^m / N): m labels take at most 2^m values, N placements wait."""
+    """P[success] <= min(1, values^m / N): m labels take at most 2^m values for N placements."""
     only_bits(f)
     require(m >= 0, "m", "a number of examples >= 0", m)
     log_outcomes = m * math.log(max(1, len(np.unique(f.table))))
@@ -106,7 +106,8 @@ def parity_ambiguity(T: int, s: int, m: int) -> tuple[float, float]:
 
 
 def num_full_functions(k: int) -> int:
-    """D_k = sum_i (-1)^(k-i) C(k,i) 2^(2^i): Boolean functions of k bits that need them all."""
+    """D_k = sum_i (-1)^(k-i) C(k,i) 2^(2^i): Boolean functions that depend on all of their k
+    bits."""
     require(0 <= k <= 20, "k", "0 <= k <= 20", k)
     return sum((-1) ** (k - i) * math.comb(k, i) * (1 << (1 << i)) for i in range(k + 1))
 

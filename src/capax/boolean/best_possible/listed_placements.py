@@ -1,8 +1,8 @@
 """All placements of a function on T positions, listed, and how long each survives a sample.
 
 A family of supports says where a function may stand: "random" on any s positions, "contiguous" on s
-neighbours. Listing every placement is the plain way to find a version space. It is the fast way too
-where few placements exist, because 64 examples share a machine word.
+neighbours. Listing every placement is the simplest way to find a version space. It is also the
+fastest way where few placements exist, because 64 examples share a machine word.
 """
 
 import itertools

@@ -1,11 +1,11 @@
 """All ANDs of s bits that agree with a sample: covers of the negatives by zeros.
 
-A column that is 0 on a positive example is out. J is consistent exactly when on every negative some
-column of J is 0, so we list the s-subsets whose zeros cover all negatives. Columns are taken in
-falling order of the zeros they bring, which prunes hard: with r columns still to choose and u
-negatives uncovered, the next column must bring at least u/r zeros, and if it brings c, at most
-(r-1) c may stay uncovered. The last column must be 0 on the rarest uncovered negative, so only the
-columns with a zero there are tried. At T = 10^6 this leaves a handful of candidates.
+A column that is 0 on a positive example is excluded. J is consistent exactly when on every negative
+some column of J is 0, so we list the s-subsets whose zeros cover all negatives. Columns are taken
+in falling order of their number of zeros, which prunes most of the search: with r columns still to
+choose and u negatives uncovered, the next column must bring at least u/r zeros, and if it brings c,
+at most (r-1) c may stay uncovered. The last column must be 0 on the rarest uncovered negative, so
+only the columns with a zero there are tried. At T = 10^6 this leaves a few candidates.
 """
 
 from collections.abc import Iterator

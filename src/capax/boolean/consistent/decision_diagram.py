@@ -1,4 +1,4 @@
-"""f as an ordered decision diagram: what is left to know of x_I after its first k variables.
+"""f as an ordered decision diagram: how f depends on x_I once its first k variables are known.
 
 Two prefixes with the same residual table are one node. AND has one undecided node per level
 ("all ones so far"), parity two, a symmetric function at most k+1: this is what makes a search over

@@ -1,4 +1,4 @@
-"""Sets of examples as machine words, and an account of the words a search has touched."""
+"""Sets of examples as machine words, and a count of the words that a search has read."""
 
 import numpy as np
 from jaxtyping import Bool, UInt64

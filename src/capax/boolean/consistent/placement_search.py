@@ -4,8 +4,8 @@ A partial placement (j_0, .., j_{k-1}) splits the m examples into one set for ea
 the decision diagram; 64 examples share a machine word. Reading one more column moves each set along
 the low or the high edge; examples that reach a decided value must carry that label, or the partial
 placement is dropped with everything below it. Before that, every column is tried in every role on
-its own: for AND, a column that is 0 on a positive example can play none, and at T = 100 000 only a
-handful of columns is left.
+its own: for AND, a column that is 0 on a positive example fits no role, and at T = 100 000 only a
+few columns are left.
 """
 
 import math
@@ -96,7 +96,7 @@ class _PlacementSearch:
         """Raise at once where nothing prunes and no second placement can end the search early.
 
         Until some edge of the diagram reaches a decided value, every prefix is visited; and with m
-        30 bits beyond log2 of the number of placements, a second one is not to be hoped for.
+        30 bits beyond log2 of the number of placements, a second placement is very unlikely.
         """
         decided = (any(t.node is None for t in (*v.low, *v.high)) for v in self.levels)
         depth = next(k for k, found in enumerate(decided) if found)
@@ -106,7 +106,7 @@ class _PlacementSearch:
             self.budget.check(math.comb(num_columns, depth) * _WORDS_PER_PREFIX)
 
     def root(self) -> _Prefixes:
-        """The empty placement: every example waits at the root."""
+        """The empty placement: every example is at the root."""
         return _Prefixes(np.empty((1, 0), dtype=np.int64), self.examples[:, None, :])
 
     def below(self, k: int, prefixes: _Prefixes) -> Iterator[np.ndarray]:
@@ -122,7 +122,7 @@ class _PlacementSearch:
             yield from self.below(k + 1, self._extended(k, prefixes.part(start, start + step)))
 
     def _extended(self, k: int, prefixes: _Prefixes) -> _Prefixes:
-        """Every prefix with every column in role k, less what the sample refutes."""
+        """Every prefix with every column in role k, without the pairs that the sample refutes."""
         rows, columns = self._unrefuted(k, prefixes)
         self.budget.spend(len(rows) * _WORDS_PER_PREFIX)
         chosen = self.roles[k][columns]

@@ -1,1 +1,1 @@
-"""What a function is like: balance, spectrum, symmetries, neighbours."""
+"""Properties of a function: balance, spectrum, symmetries, neighbours."""

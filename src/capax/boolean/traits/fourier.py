@@ -1,4 +1,5 @@
-"""Fourier coefficients of a truth table, and what they tell: degree, influences, sensitivity.
+"""Fourier coefficients of a truth table, and quantities made of them: degree, influences,
+sensitivity.
 
 f(x) = sum_S c_S chi_S(x),  chi_S(x) = (-1)^(sum_{i in S} x_i),  c_S = E[f chi_S], x uniform.
 Subsets S of the support are numbered like rows: bit i of the number says whether variable i is in.
@@ -55,7 +56,7 @@ def sensitivities(f: SparseFunction) -> Int[np.ndarray, " rows"]:
 
 @dataclass(frozen=True)
 class Properties:
-    """What a function is like, computed from its table; positions refer to its exact support."""
+    """Properties of a function, computed from its table; positions refer to its exact support."""
 
     support: tuple[int, ...]
     is_boolean: bool

@@ -1,4 +1,4 @@
-"""Which exchanges of variables leave a truth table as it is.
+"""Which permutations of the variables leave a truth table unchanged.
 
 Placing f on the ordered positions (j_0, .., j_{s-1}) and on (j_{pi(0)}, .., j_{pi(s-1)}) gives the
 same function exactly when pi is an automorphism of the table. Counting *functions* therefore means
@@ -16,7 +16,7 @@ from capax.boolean.functions import SparseFunction, only_bits
 from capax.errors import InfeasibleError
 
 MAX_ARRANGEMENTS = 50_000
-"""Variable orders we are willing to try one by one."""
+"""Orders of the variables that are tried one by one at most."""
 
 Permutation = tuple[int, ...]
 

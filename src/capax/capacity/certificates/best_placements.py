@@ -75,8 +75,8 @@ def _with_errors(
     total = math.comb(T, f.s) * (1 if f.is_symmetric else order)
     if total * len(y) * max(1, f.s) > MAX_BITS:
         raise InfeasibleError(
-            f"family: no placement is without error and {total} of them times {len(y)} examples "
-            f"are too many to try; wanted a smaller T or fewer examples"
+            f"family: every placement has an error, and {total} placements times {len(y)} examples "
+            f"are too many to try one by one; use a smaller T or fewer examples"
         )
     choose = itertools.combinations if f.is_symmetric else itertools.permutations
     every = choose(range(T), f.s)

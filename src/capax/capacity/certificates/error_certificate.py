@@ -1,4 +1,4 @@
-"""Bounds on errors that hold together: what each spends of delta, and the smallest of them."""
+"""Error bounds that hold together: the share of delta of each, and the smallest of them."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from capax.html import html_table
 
 @dataclass(frozen=True)
 class NoBound:
-    """A route that was asked and has no bound here: the reason, and the share of delta it keeps."""
+    """A route that gives no bound here: the reason, and the share of delta that it keeps."""
 
     route: str
     reason: str

@@ -60,7 +60,7 @@ def evidence_routes(module: Any, evidence: Evidence) -> list[Route]:
 
 
 def same_law(evidence: Evidence) -> tuple[Assumption, ...]:
-    """That hold-out and training examples are alike: known where both come from one task."""
+    """Hold-out and training examples follow one law: known if both come from one task."""
     data, holdout = evidence.data, evidence.holdout
     if data is None or holdout is None or (data.task is not None and data.task == holdout.task):
         return ()

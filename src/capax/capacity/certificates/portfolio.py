@@ -1,11 +1,11 @@
 """Several routes to a bound at once, each at its share of delta, all of them holding together.
 
-A route is asked for a bound at its share of delta and at a price in nats for conditioning; it
-answers with bounds, or with the reason why it has none. Shares are fixed before the data: delta by
-the weights of the routes that are asked, and one more weight where training sets were rejected.
-All bounds then hold together with probability 1 - delta, so the smallest of them may be chosen
-after the data is seen. They are about different predictors: the model, a described formula, a
-randomised network. The best bound is the smallest on one of them.
+A route gets its share of delta and a price in nats for conditioning; it returns bounds, or the
+reason why it has no bound. Shares are fixed before the data: delta by the weights of the routes
+that are asked, and one more weight where training sets were rejected. All bounds then hold together
+with probability 1 - delta, so the smallest of them may be chosen after the data is seen. They are
+about different predictors: the model, a described formula, a randomised network. The best bound is
+the smallest on one of them.
 """
 
 import math
@@ -45,7 +45,7 @@ class Route:
     weight: int = 1
 
     def optional(self) -> "Route":
-        """The same route, where a model or data that it cannot use is a reason and no mistake."""
+        """The same route; a model or data that it cannot use becomes its reason, not an error."""
 
         def ask(share: float, nats: float) -> Answer:
             try:
@@ -105,7 +105,7 @@ class Draws:
 
 
 def draws_of(evidence: Evidence) -> Draws | None:
-    """What is known about rejected training sets; where the task is known, further sets help."""
+    """The counts of rejected training sets; if the task is known, further sets are counted too."""
     data = evidence.data
     if data is None or data.tries is None:
         return None

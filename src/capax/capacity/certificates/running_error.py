@@ -8,8 +8,8 @@ function is traced to its list of primitive operations and each is applied to pa
     exp:         v (e^{e_x} - 1) + 16 u v
 
 Sums are bounded for every order of summation. Elementary functions are taken to be right to 16
-units in the last place. A comparison that the error leaves open makes everything that depends on it
-doubtful without limit (e = inf). An operation that is not in the list is refused by name.
+units in the last place. If the error leaves a comparison undecided, everything that depends on it
+has an infinite error bound (e = inf). An operation that is not in the list is refused by name.
 """
 
 import math

@@ -124,7 +124,7 @@ def occam_tail_bound(
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What it costs that training sets were rejected and redrawn.
+    """The cost of training sets that were rejected and redrawn.
 
     alpha: at most the true acceptance probability, except with probability `delta`; from `accepted`
     of `tries` draws. A bound on the accepted set holds with probability 1 - delta_1 - delta if it

@@ -1,7 +1,8 @@
 """From covering numbers to Rademacher complexity: Massart, Dudley, and a sharper discrete chain.
 
 R(F) = E_sigma sup_f (1/m) sum_i sigma_i f(z_i) for random signs sigma. `A` bounds ||f - c_0||_{2,S}
-for one fixed vector c_0 (root mean square on the sample). Covers are of N_2, so N_inf will do.
+for one fixed vector c_0 (root mean square on the sample). Covers are of N_2; an N_inf cover is one
+of them.
 
 The discrete chain (ours): choose scales A = eps_0 > eps_1 > ... > eps_J, approximate f at scale
 eps_J, then *that approximation* at scale eps_{J-1}, and so on. The coarser element is a function of

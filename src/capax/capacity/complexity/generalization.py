@@ -1,4 +1,4 @@
-"""Lemma 2.2 as bounds one can use: from the size of a cover to the error on new data.
+"""Lemma 2.2 with constants: from the size of a cover to the error on new data.
 
 All are for one class F fixed before the sample, hold for all f in F at once with probability
 1 - delta over m independent examples, and return a `Bound` with its terms. R is the Rademacher

@@ -1,6 +1,6 @@
 """Shattering by finite classes: one search behind VC dimension and fat-shattering dimension.
 
-A *test* asks of each function: high, low, or neither. A set of tests is shattered when every
+A *test* calls each function high, low, or neither. A set of tests is shattered when every
 pattern of high/low answers is given by some function. For VC dimension a test is a point of the
 domain (value 1 or 0); for fat-shattering it is a point with a witness r (f >= r + gamma or
 f <= r - gamma). Subsets of shattered sets are shattered, so a depth-first search with pruning is

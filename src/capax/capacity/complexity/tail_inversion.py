@@ -104,7 +104,7 @@ def _stirling(n: int) -> tuple[float, float]:
 
 
 def _sum_of_ratios(k: int, n: int, x: float) -> tuple[float, float]:
-    """At least sum_j t_{k-j}/t_k of the binomial terms, and the doubt in its logarithm.
+    """At least sum_j t_{k-j}/t_k of the binomial terms, and the error of its logarithm.
 
     t_{i-1}/t_i = i / ((n - i + 1) e^x) falls with i: the cut-off rest is below a geometric series.
     """

@@ -1,4 +1,4 @@
-"""VC dimension and growth function of finite binary classes, and what they say about covers.
+"""VC dimension and growth function of finite binary classes, and the covers they imply.
 
 For F in {0,1}^X and eps < 1 the internal covering number N_inf(F, eps, m) *is* the growth function:
 two functions that differ on the sample differ by 1. Sauer-Shelah then bounds it by

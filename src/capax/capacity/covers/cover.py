@@ -1,4 +1,4 @@
-"""The covering number of anything that holds points: an array, a list, a file, a space."""
+"""The covering number of a set of points: an array, a list, a file or a space."""
 
 from pathlib import Path
 

@@ -2,8 +2,8 @@
 
 N is a falling step function that jumps only at pairwise distances, so the curve is known when it
 is known on the sorted distinct distances. One farthest-first traversal brackets all of them; then
-each exact solve pins one value and, since N is monotone, tightens all others: a larger eps cannot
-need more centres, and a cover in hand with radius r serves every eps >= r.
+each exact solution gives one value and, since N is monotone, narrows all others: a larger eps
+cannot need more centres, and a known cover with radius r is a cover for every eps >= r.
 """
 
 import time
@@ -48,7 +48,7 @@ class CoverCurve:
 
 
 def covering_curve(space: FiniteSpace, *, time_limit: float | int = 60.0) -> CoverCurve:
-    """N(S, eps) for all eps; where the time limit leaves doubt, an interval."""
+    """N(S, eps) for all eps; an interval for each value that the time limit leaves open."""
     check_nonnegative("time_limit", time_limit)
     start = time.monotonic()
     eps = candidate_radii(space)

@@ -1,9 +1,9 @@
-"""Covering numbers of finite sets under any pseudometric: exact, greedy, or an honest interval.
+"""Covering numbers of finite sets under any pseudometric: exact, greedy, or a proved interval.
 
     N(S, eps) = min{ |C| : C subset of S, every a in S has a c in C with d(a, c) <= eps }
 
 Centres belong to the set (an internal cover), balls are closed. N falls as eps grows, jumps only at
-pairwise distances, and sits between packing numbers: M(2 eps) <= N(eps) <= M(eps).
+pairwise distances, and lies between packing numbers: M(2 eps) <= N(eps) <= M(eps).
 """
 
 import math
@@ -21,7 +21,7 @@ LINE_METRICS = ("euclidean", "manhattan", "chebyshev")
 
 @dataclass(frozen=True)
 class Cover:
-    """A cover in hand (`centres`, indices into the set) and what is proved about the best one.
+    """A cover that was found (`centres`, indices into the set), and proved limits for the best one.
 
     lower <= N(S, eps) <= upper = len(centres); `exact` is that number when both ends agree and
     None otherwise. method: "sweep" (points on a line), "set cover" or "greedy".
@@ -43,7 +43,7 @@ class Cover:
 
     @property
     def upper(self) -> int:
-        """The number of centres in hand."""
+        """The number of centres that were found."""
         return len(self.centres)
 
     @property

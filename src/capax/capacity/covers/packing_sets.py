@@ -25,7 +25,7 @@ Near = Bool[np.ndarray, "n n"]
 
 @dataclass(frozen=True)
 class Packing:
-    """A packing in hand (`points`, indices) and a proved upper bound on every packing."""
+    """A packing that was found (`points`, indices) and a proved upper bound on every packing."""
 
     delta: float
     points: tuple[int, ...]
@@ -34,7 +34,7 @@ class Packing:
 
     @property
     def lower(self) -> int:
-        """The number of points in hand."""
+        """The number of points that were found."""
         return len(self.points)
 
     @property

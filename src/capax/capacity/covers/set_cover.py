@@ -2,11 +2,11 @@
 
     min sum_j x_j   subject to   sum_{j : ball j contains i} x_j >= 1 for every i,  x in {0,1}^n
 
-Before the solver (SciPy's HiGHS) sees it, the problem is thinned (a ball inside another ball is not
+Before the solver (SciPy's HiGHS) sees it, the problem is reduced (a ball inside another ball is not
 needed; a point that lies in every ball of some other point is covered for free), compared with the
-greedy cover and a packing, and split into connected components. When the
-deadline comes first, the answer is an interval whose lower end is proved and whose upper end is the
-size of a cover in hand.
+greedy cover and a packing, and split into connected components. When the deadline comes first, the
+answer is an interval whose lower end is proved and whose upper end is the size of a cover that was
+found.
 """
 
 import math
@@ -31,7 +31,7 @@ class SetCover:
 
     @property
     def upper(self) -> int:
-        """The size of the cover in hand."""
+        """The size of the cover that was found."""
         return len(self.chosen)
 
 

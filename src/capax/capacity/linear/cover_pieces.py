@@ -1,4 +1,4 @@
-"""A network as a list of pieces, each a linear class seen through what follows it.
+"""A network as a list of pieces: linear classes, each seen through the layers behind it.
 
 A piece is a weight matrix (or vector) with a norm bound, used at N points of bounded length. It
 knows how large its cover is at every scale, and how much its error grows on the way to the output

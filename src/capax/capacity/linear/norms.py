@@ -124,7 +124,7 @@ class MatrixNorms:
         norm_2_1: float | None = None,
         columns: int | None = None,
     ) -> "MatrixNorms":
-        """From what is known, the rest by ||W||_2 <= ||W||_F <= ||W||_{2,1} <= sqrt(cols) ||W||_F.
+        """Unknown norms from known ones by ||W||_2 <= ||W||_F <= ||W||_{2,1} <= sqrt(cols) ||W||_F.
 
         Raises InputError unless ||W||_F or ||W||_{2,1} is given.
         """

@@ -55,7 +55,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class HeadNorms:
-    """What bounds the class: norms of W_QK (d x d) and of v, the longest token, the margin."""
+    """The norms that bound the class: of W_QK (d x d) and v, the longest token, the margin."""
 
     W_QK_F: float
     W_QK_T_21: float
@@ -82,7 +82,7 @@ Complexity = Callable[[int], float]
 
 @dataclass(frozen=True)
 class FieldBound:
-    """One bound: its name, the Rademacher complexity R(m), what it assumes, whether it is proved.
+    """One bound: its name, the Rademacher complexity R(m), its assumptions, whether it is proved.
 
     `length_free`: T does not occur in it (d may).
     """

@@ -24,7 +24,7 @@ ROUTE_NOTES = {
     "norms": "counted by norms (external cover)",
     "frobenius": "counted by Frobenius norms (external cover)",
     "entries": "counted by absolute entries (external cover)",
-    "parameters": "counted by parameters: at this scale the volume argument beats the norms",
+    "parameters": "counted by parameters, which is less than by norms at this scale",
     "mixed": "every piece counted in its cheapest way: norms, entries, parameters or rank",
 }
 Build = Callable[[Sample], tuple[Piece, ...]]

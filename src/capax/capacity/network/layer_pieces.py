@@ -18,7 +18,7 @@ from capax.errors import require
 
 @dataclass(frozen=True)
 class Inputs:
-    """What reaches the head: B_X, B_z bound tokens and query, r_X the spread of one sequence.
+    """The inputs of a head: B_X, B_z bound tokens and query, r_X the spread of one sequence.
 
     B_z: as long as a token where not given (self-attention). r_X: B_X where not given. weighting:
     what is known of Norm (softmax unless given).

@@ -65,7 +65,7 @@ class LayerNorms:
 
     @property
     def log_before(self) -> float:
-        """ln of the stretch of what a part reads."""
+        """ln of the stretch of the input of a part."""
         return self.before or 0.0
 
     @property

@@ -20,7 +20,7 @@ from capax.capacity.network.stages import Stage, compose, log_attention_lipschit
 from capax.capacity.network.weighting import SOFTMAX, Weighting
 from capax.errors import require
 
-VACUOUS = "norm products over layers make this number astronomical: read it as vacuous"
+VACUOUS = "the product of norms over the layers makes this bound vacuous"
 
 
 @dataclass(frozen=True)

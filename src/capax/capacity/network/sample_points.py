@@ -50,7 +50,7 @@ class Sample:
 
     @property
     def all_pairs(self) -> int:
-        """N_s for a full layer: every token asks every token."""
+        """N_s for a full layer: all pairs of tokens."""
         return self.tokens * (self.T + 1)
 
     def layer_points(self, last: bool, first: bool = False) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a bound needs to know of Norm, the map from scores to attention weights.
+"""Properties of Norm, the map from scores to attention weights, that bounds use.
 
 The constant C_N belongs to a number of tokens: sparsemax on n tokens has C_N = n, so a bound takes
 the sample's T + 1 and never a default. Each of three properties sharpens a bound, and none is
@@ -46,7 +46,7 @@ SOFTMAX = Weighting(lambda _: 1.0, ratio=True, shift_invariant=True, stochastic=
 
 
 def only_lipschitz(C_N: float) -> Weighting:
-    """A normalizer of which nothing is known but its constant."""
+    """A normalizer of which only the constant is known."""
     weighting = Weighting(lambda _: C_N)
     weighting.C_N(1)
     return weighting

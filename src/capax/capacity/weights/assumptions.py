@@ -1,4 +1,4 @@
-"""Does it apply to my head? Assumption 4.1, checked item by item for a concrete head.
+"""Assumption 4.1, checked item by item for a concrete head.
 
 The paper asks for: an L_out-Lipschitz output map, values bounded on bounded tokens, a normalizer
 that is Lipschitz from scores to weights with total weight at most one, and bounded inputs. The
@@ -32,7 +32,7 @@ def normalizer_assumption(norm: Normalizer, T: int) -> Assumption:
 
 
 def weighting_of(norm: Normalizer) -> Weighting:
-    """What a bound may use of this normalizer; raises InputError when it has no finite C_N."""
+    """The properties of this normalizer that bounds use; raises InputError without a finite C_N."""
     if not norm.admissible:
         raise InputError(f"normalizer: {normalizer_assumption(norm, 2).detail}")
     return Weighting(

@@ -108,8 +108,8 @@ def _tensor(weights: Weights, name: str, *shape: int | None) -> Float[np.ndarray
 def _heads(d: int, num_heads: int | None) -> tuple[int, int]:
     if num_heads is None:
         raise InputError(
-            "heads: wanted their number, which such a file does not say: give --heads, or use "
-            "`capax audit`, which reads it from the model's config.json"
+            "heads: the file does not say how many heads there are: give --heads, or use "
+            "`capax audit`, which reads the number from the model's config.json"
         )
     require(num_heads >= 1 and d % num_heads == 0, "heads", f"a divisor of d = {d}", num_heads)
     return num_heads, d // num_heads

@@ -20,7 +20,7 @@ ALMOST_ZERO = 1e-12
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """What was measured on a model: quantities by name, and how they make a class.
+    """The measured quantities of a model by name, and how they make a class.
 
     build: the class of all models whose quantities are at most these. T: context length (None when
     the module does not fix it). alphabet: symbols per position when tokens are discrete. norm: the
@@ -68,7 +68,7 @@ class MeasuredModel:
 
 
 def token_assumptions(B_X: float | None) -> tuple[Assumption, ...]:
-    """What is taken for granted about the tokens of a module without an encoding."""
+    """The assumption about the tokens of a module without an encoding."""
     if B_X is None:
         return ()
     text = f"every token and query has length at most B_X = {B_X:g}"

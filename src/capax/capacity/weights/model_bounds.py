@@ -1,4 +1,4 @@
-"""Does it apply to my model? Each module of `capax.attention` by its type, measured for bounds.
+"""Bounds for a model: each module of `capax.attention`, measured by its type.
 
 `measure(module)` answers with the quantities, the statement that covers them and the assumptions;
 a type without a statement is refused in one line that names the types that have one.

@@ -70,7 +70,7 @@ def head_tables(model: Transformer, h: int) -> tuple[Array, float, Array, Array]
 
 
 def stream_constant(model: Transformer) -> Array:
-    """What the [CLS] row holds besides its heads: its residual and b_O."""
+    """The parts of the [CLS] row besides its heads: its residual and b_O."""
     return _plain(model.blocks[0].b_O) + _plain(model.cls)
 
 

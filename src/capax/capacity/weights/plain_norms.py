@@ -129,7 +129,7 @@ def _kind(norms: dict[str, float], layers: int) -> str:
 
 
 def _check_used(norms: dict[str, float], kind: str) -> None:
-    """A norm that is given and would be ignored is a misunderstanding."""
+    """Refuse a norm that is given and would be ignored."""
     unused = sorted(set(norms) - USED[kind])
     require(not unused, "--norms", f"only norms that {kind} uses", ", ".join(unused))
     centred = "C_N" not in norms or "r_X" not in norms
@@ -159,7 +159,7 @@ def _stack(
 def matrix_from(
     norms: dict[str, float], name: str, columns: int, rows: int, rank: int | None = None
 ) -> MatrixNorms:
-    """The norms of one matrix from those given; what is missing by the chain of inequalities.
+    """The norms of one matrix from the given ones; missing norms by the chain of inequalities.
 
     Raises InputError when no matrix of this shape has the norms that are given.
     """

@@ -17,7 +17,7 @@ def show_continuous(
 ) -> None:
     """Compile, certify and print; nothing is written."""
     for option, value in asked.items():
-        require(value is None, option, "nothing with --continuous, which is printed", value)
+        require(value is None, option, "no such option with --continuous", value)
     from capax.compiler.continuous import compile_continuous
 
     made = compile_continuous(formula, T, eps=DEFAULT_EPS if eps is None else eps)

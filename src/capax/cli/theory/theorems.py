@@ -38,7 +38,7 @@ def theorems(
     chosen = find(number)
     known = ", ".join(s.number for s in STATEMENTS)
     require(chosen, "number", f"part of one of: {known}", number)
-    require(explain or not norms, "--norms", "to be used with --explain", norms)
+    require(explain or not norms, "--norms", "--explain beside it", norms)
     require(len(chosen) == 1 or not norms, "number", "one statement for --norms", len(chosen))
     if check:
         _check(chosen, json)

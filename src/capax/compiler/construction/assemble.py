@@ -1,4 +1,4 @@
-"""Matrices from coefficients: where P_i, the M symbols E_c and v live in each encoding.
+"""Matrices from coefficients: the rows of P_i, of the M symbols E_c and of v in each encoding.
 
 W_Q = q v e_1^T and W_K = (kappa/q) e_1^T, so W_QK = v kappa^T. Each matrix is given by its rows in
 the directions that matter and lifted into the width d of the tokens.
@@ -68,7 +68,7 @@ def matrices(construction: Construction) -> dict[str, np.ndarray]:
 
 
 def readout_matrices(readout: ScalarReadout | MLPReadout) -> dict[str, np.ndarray]:
-    """What follows W_V: W_C and w, or the two layers of the MLP."""
+    """The arrays behind W_V: W_C and w, or the two layers of the MLP."""
     if isinstance(readout, ScalarReadout):
         return {"W_C": np.ones((1, 1)), "w": np.array([readout.scale])}
     return {

@@ -46,7 +46,7 @@ class BumpNetwork:
         return {name: float(np.abs(getattr(self, name)).max()) for name in ("W_1", "W_2", "w")}
 
     def within_limits(self) -> bool:
-        """Is every entry at most what the lemma allows?"""
+        """Is every entry within the limits of the lemma?"""
         return all(size <= self.limits[name] * (1 + 1e-12) for name, size in self.norms().items())
 
 

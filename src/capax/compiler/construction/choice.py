@@ -63,7 +63,8 @@ def _bare_head(f: SparseFunction, encoding: EncodingName, family: str) -> Select
 
 
 def _position_weights(f: SparseFunction, family: str) -> np.ndarray:
-    """What each relevant position is read with, up to the symbol that counts as active."""
+    """The value with which each relevant position is read, up to the choice of the active
+    symbol."""
     if f.alphabet > 2:
         return np.arange(f.s)
     form = literal_form(f)

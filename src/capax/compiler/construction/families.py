@@ -1,4 +1,4 @@
-"""The families of constructions, each with its own size, and what each of them needs of f.
+"""The families of constructions: the size of each, and the functions f that it fits.
 
 | family | needs | hidden units | error |
 |---|---|---|---|
@@ -83,7 +83,7 @@ def scalar_offer(
 def scalar_problem(family: str, f: SparseFunction) -> threshold_head.ThresholdProblem | Refusal:
     """f as a threshold of literals (or of weighted bits), or why it is not one."""
     if not f.is_boolean:
-        return Refusal("a scalar read-out decides by its sign, and f takes other values than 0, 1")
+        return Refusal("a scalar read-out decides by its sign, but f has values other than 0 and 1")
     if f.alphabet > 2:
         return _too_many_classes(f)
     form = literal_form(f)
@@ -95,7 +95,7 @@ def scalar_problem(family: str, f: SparseFunction) -> threshold_head.ThresholdPr
         return Refusal(f"f is {why}")
     found = threshold_head.linear_problem(f)
     if found is None:
-        return Refusal("f is not a threshold of weighted bits (sought up to s = 10)")
+        return Refusal("f is not a threshold of weighted bits (searched up to s = 10)")
     return found
 
 
@@ -162,7 +162,7 @@ def planned_units(family: Family, f: SparseFunction, head: Selection, eps: float
 
 
 def _too_many_classes(f: SparseFunction) -> Refusal:
-    return Refusal(f"f tells {f.alphabet} classes of symbols apart; this family has two")
+    return Refusal(f"f distinguishes {f.alphabet} classes of symbols; this family allows two")
 
 
 def _exact(

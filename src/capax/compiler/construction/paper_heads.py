@@ -1,4 +1,5 @@
-"""The paper's selection heads, Lemmas B.2 to B.4: matrices, norms, and what they should give.
+"""The paper's selection heads, Lemmas B.2 to B.4: matrices, norms, and the outputs they
+approximate.
 
 Let u be the key direction and R the inverse temperature, W_Q = R v_CLS e_1^T, W_K = u e_1^T.
 
@@ -38,7 +39,7 @@ class PaperHeads:
     `lemma`: "B.2", "B.3" or "B.4"; `vector`: the s-dimensional output instead of the mean; `gamma`:
     outputs are promised to be within gamma/4 of `wanted` [2^s, p]; `positions` [T, d]: the vectors
     P_t or v_t, in a width whose last three coordinates are E_0, E_1, v_CLS (bag: the last is
-    v_CLS); `limits`: what the lemma allows for the Frobenius norms.
+    v_CLS); `limits`: the lemma's limits for the Frobenius norms.
     """
 
     lemma: str
@@ -73,7 +74,7 @@ class PaperHeads:
         return found
 
     def within_limits(self) -> bool:
-        """Is every norm at most what the lemma allows?"""
+        """Is every norm within the limits of the lemma?"""
         norms = self.norms()
         return all(norms[name] <= limit * (1 + 1e-12) for name, limit in self.limits.items())
 

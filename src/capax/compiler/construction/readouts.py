@@ -1,4 +1,4 @@
-"""What follows the selection head: a scalar read-out, or a ReLU network with one hidden layer.
+"""Read-outs of the selection head: a scalar one, or a ReLU network with one hidden layer.
 
 Both read the head in the directions P_i (i in I) and v. `position_values[i]` is the row of W_V
 (scalar: of W_V W_C w) in direction P_i and `cls_values` the row in direction v, so at a pattern x
@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 INSIDE = 1 - 1e-9
-"""Plateaus begin, and errors end, this much inside what the formulas allow: the stored weights are
-rounded, and what is promised has to hold for them."""
+"""Plateaus and errors keep this distance from the limits of the formulas: the stored weights are
+rounded, and the certificate has to hold for them."""
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,9 @@ class Selection:
     vectors P_i (s, fewer where trainable positions share one); `beta` = the active symbol; `a` =
     position gap, the inverse temperature; `D` = symbol gap; `omega` = weight of [CLS]; `classes` =
     the class of each symbol of the alphabet.
-    Derived: `tau` = e^{-a}, `delta` = e^{-D}, `delta_v` = what an inactive relevant token adds to
-    the numerator (delta, but 0 in the bag), `cls_gap` = a' = a + ln omega, `is_bag`.
-    Raises `InputError` for a < 0, D < 0, omega <= 0 or beta not in {0, 1}.
+    Derived: `tau` = e^{-a}, `delta` = e^{-D}, `delta_v` = the share that an inactive relevant token
+    adds to the numerator (delta; 0 in the bag), `cls_gap` = a' = a + ln omega, `is_bag`. Raises
+    `InputError` for a < 0, D < 0, omega <= 0 or beta not in {0, 1}.
     """
 
     encoding: EncodingName
@@ -103,7 +103,8 @@ class Selection:
         return self.omega + j + (self.s - j) * self.delta + leak
 
     def largest_leak(self, ones: int) -> float:
-        """What tokens without a value can add to Z: (T-s) tau; in the bag (T-j) tau, always."""
+        """The most that tokens without a value add to Z: (T-s) tau; in the bag (T-j) tau,
+        always."""
         hidden = self.T - self.active(ones) if self.is_bag else self.T - self.s
         return hidden * self.tau
 

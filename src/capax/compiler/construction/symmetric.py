@@ -29,7 +29,7 @@ def steps(form: LiteralForm) -> Int[np.ndarray, " steps"]:
 
 
 def step_margins(selection: Selection, form: LiteralForm) -> Float[np.ndarray, " steps"]:
-    """gamma_j for each step j: what l_j is at least worth once q >= j."""
+    """gamma_j for each step j: the smallest l_j for q >= j."""
     q, ones = form.classes()
     largest = selection.normaliser_range(ones)[1]
     height = (1 - selection.delta_v) * (q - steps(form)[:, None] + 0.5)

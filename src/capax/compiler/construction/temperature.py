@@ -1,4 +1,4 @@
-"""The temperature: no colder than the error asks for, and the head of least norm that does it.
+"""The highest temperature that meets the wanted error, and the head of least norm for it.
 
 The gap a is the inverse temperature of the head, and ||W_QK|| grows with it. For a wanted error
 (any measure that falls as a grows) the smallest a is the root of measure = target; the symbol gap D

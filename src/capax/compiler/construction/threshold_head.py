@@ -18,11 +18,11 @@ lie evenly around the labels -1 and +1 (c depends on f alone, never on T),
     worst-case error = max(1 - c gamma, c M - 1),    margin = c gamma   (gamma, M times 1-delta_v).
 
 *Detection.* Where one active bit decides (OR of ones; AND, which looks for zeros; NOR, NAND), [CLS]
-is read with value -1 and omega is small: "found one, otherwise sit on [CLS]". The error then goes
-to zero with the temperature. With A = 1 + (s-1) delta_v, B = s delta_v and leaks rho_0, rho_1 of
-none and of one active bit, the margins (A - omega)/(A + omega + rho_1) and
-(omega - B)/(omega + B + rho_0) are equal at the positive root of
-2 omega^2 + (rho_0 + rho_1) omega - 2AB - A rho_0 - B rho_1 = 0 (ours).
+is read with value -1 and omega is small: attention goes to an active bit if there is one, and to
+[CLS] otherwise. The error then goes to zero with the temperature. With A = 1 + (s-1) delta_v, B = s
+delta_v and leaks rho_0, rho_1 of none and of one active bit, the margins (A - omega)/(A + omega +
+rho_1) and (omega - B)/(omega + B + rho_0) are equal at the positive root of 2 omega^2 + (rho_0 +
+rho_1) omega - 2AB - A rho_0 - B rho_1 = 0 (ours).
 """
 
 import math

@@ -1,1 +1,2 @@
-"""What a network does on all 2^T inputs: tables, ranges, an attacker, the certificate."""
+"""Proofs about a network on all 2^T inputs: tables, ranges, a search for bad inputs, the
+certificate."""

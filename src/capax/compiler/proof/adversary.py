@@ -1,4 +1,4 @@
-"""An attacker who looks for a bad input: a lower bound on the worst-case error, found by search.
+"""A search for a bad input, which gives a lower bound on the worst-case error.
 
 At each pattern of the relevant symbols, from random irrelevant ones, change those single symbols
 that raise |output - target| most, and go on until no change helps. Every error found is attained by

@@ -23,7 +23,7 @@ from capax.compiler.proof.tables import HeadTables
 from capax.errors import require
 
 ROOM = 1 + 1e-12
-"""For a few operations on numbers that float64 has to 1e-15."""
+"""Covers the rounding of a few float64 operations."""
 
 
 def error_by_position(

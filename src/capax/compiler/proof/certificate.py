@@ -31,7 +31,8 @@ REAL_VALUES = "values of f (real-valued: there is nothing to decide)"
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is promised. `worst_case_error` >= |output - target| on all M^T inputs, M = `alphabet`.
+    """The certified numbers. `worst_case_error` >= |output - target| on all M^T inputs, M =
+    `alphabet`.
 
     `margin` <= the distance of every output from the decision threshold on the right side, None
     for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by
@@ -63,7 +64,7 @@ class Certificate:
     alphabet: int = 2
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, tuples as lists; an alphabet of two symbols goes without saying."""
+        """Plain data, tuples as lists; an alphabet of two symbols is left out."""
         content = asdict(self)
         if self.alphabet == 2:
             del content["alphabet"]
@@ -140,7 +141,7 @@ def error_from_range(
 
 
 def targets(f: SparseFunction, *, signed: bool) -> np.ndarray:
-    """What the output should be at each pattern: the labels -1 and +1, or the values of f."""
+    """The target of the output at each pattern: the labels -1 and +1, or the values of f."""
     return 2 * f.table - 1 if signed else f.table
 
 
@@ -176,7 +177,7 @@ def _width(construction: Construction) -> int:
 
 
 def target_of(f: SparseFunction, *, scalar: bool) -> str:
-    """What the output stands for, and how it decides."""
+    """The meaning of the output, and the rule that decides."""
     if scalar:
         return LABELS
     return VALUES if f.is_boolean else REAL_VALUES

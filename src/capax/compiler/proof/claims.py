@@ -1,4 +1,5 @@
-"""A claim of a certificate beside what the weights say, and what follows from comparing them.
+"""A claim of a certificate, the number recomputed from the weights, and the result of comparing
+them.
 
 | status | meaning |
 |---|---|
@@ -35,7 +36,7 @@ class Claim:
 
     @property
     def ok(self) -> bool:
-        """Nothing speaks against the file here."""
+        """This claim is no reason to reject the file."""
         return self.status in ("proved", "stated")
 
 

@@ -7,7 +7,7 @@ max_b l(b) is the root of the convex, decreasing function
     g(lambda) = A - lambda W + sum_t max_b w_t(b) (v_t(b) - lambda),
 
 the sum being over the *chosen* terms: nothing that was added is subtracted again. Newton's step on
-g is Dinkelbach's iteration. It finds the root; the proof is another matter: where g(lambda) <= 0
+g is Dinkelbach's iteration. It finds the root but proves nothing. The proof: where g(lambda) <= 0
 holds with every rounding error on the wrong side, no choice exceeds lambda. So weights and values
 enter as intervals (w at its upper end where v > lambda, at its lower end elsewhere), the sum of n
 terms gets gamma_n sum |x_t|, and lambda is raised until the sign is certain. The largest value of

@@ -66,7 +66,8 @@ class Enclosed:
         return Enclosed(-self.mid, self.rad)
 
     def __add__(self, b: "Enclosed") -> "Enclosed":
-        """What the addition lost is known exactly (Knuth's two-sum): exact sums stay exact.
+        """The rounding error of the addition is known exactly (Knuth's two-sum): exact sums stay
+        exact.
 
         Only its size is used; where the sum overflows the radius becomes infinite.
         """
@@ -151,13 +152,13 @@ def joined(first: Enclosed, second: Enclosed, axis: int = 0) -> Enclosed:
 
 
 def exactly(M: object) -> Enclosed:
-    """Stored float64 numbers: they are what they are."""
+    """Stored float64 numbers, which are exact."""
     mid = np.asarray(M, np.float64)
     return Enclosed(mid, np.zeros_like(mid))
 
 
 def nearest(values: Sequence[Fraction]) -> Enclosed:
-    """Rational numbers as float64, with what the rounding lost."""
+    """Rational numbers as float64, with their rounding errors."""
     mid = np.array([_float(x) for x in values], dtype=np.float64)
     pairs = zip(values, mid.tolist(), strict=True)
     lost = [abs(x - Fraction(m)) if math.isfinite(m) else None for x, m in pairs]

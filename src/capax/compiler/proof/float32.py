@@ -1,4 +1,4 @@
-"""What is left of the margin when the forward pass runs in float32, with its rounding bound.
+"""The margin that remains when the forward pass runs in float32, with a bound of its rounding.
 
 The model of the machine: weights rounded to float32, every sum and product rounded with
 u = 2^-24 in any order (no TF32), results below 2^-126 flushed to zero or kept, exp with a relative
@@ -15,7 +15,7 @@ exact output for slightly different scores and values, and the machinery for pro
   that can be active; an inactive unit is exactly zero;
 * underflow is absolute, and overflow must be excluded: `underflow`.
 
-Nothing is promised (an error of infinity) where a number may leave float32's range or a relative
+No bound is given (an error of infinity) where a number may leave float32's range or a relative
 error may exceed 10 %.
 """
 

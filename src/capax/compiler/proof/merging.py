@@ -1,6 +1,6 @@
 """Irrelevant positions whose tables agree in every bit count as one, with a multiplicity.
 
-Nothing is merged because it looks equal: logits, values and their errors must be the same numbers.
+Only equal numbers are merged: logits, values and their errors must agree in every bit.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Hidden units that look in one direction: a piecewise-linear function of one number, exactly.
+"""Hidden units that read one direction: a piecewise-linear function of one number, exactly.
 
 Units whose columns of W_1 agree in every bit add up to h(l) = sum_i w_i relu(l + b_i). Between two
 kinks -b_i it is S l + C with S = sum of the active w_i and C = sum of w_i b_i, and these sums are

@@ -4,10 +4,10 @@
 this margin on the sample generalises. Scalar read-out: pieces W_QK and v = W_V W_C w; MLP: W_QK,
 U = [W_V W_1; b_1], w_2. The norms are read off the weights, with the vectors of the encoding
 absorbed: kappa~ = (P kappa, E kappa, v_CLS . kappa) and v~ likewise, on features of norm sqrt 2
-(a bag: 1). For orthonormal vectors that changes nothing; trainable ones know the support, and a
-class that took them as given would have been chosen after the answer was known. Random codes are
-drawn before and stay outside. It says nothing about gradient descent, and for MLPs the product of
-norms makes it vacuous in practice: the number is given, and called so.
+(a bag: 1). For orthonormal vectors that changes nothing; trainable ones depend on the support, so a
+class that took them as given would depend on the answer. Random codes are drawn in advance and stay
+outside. The route does not cover gradient descent. For MLPs the product of norms makes it vacuous
+in practice: the number is given, and marked as vacuous.
 
 *occam*: a network compiled here is described by its function, since the compiler is fixed in
 advance: Elias gamma of s+1, the positions in ceil(log2 C(T, s)) bits, one bit for the kind, then s
@@ -70,7 +70,7 @@ def capacity_routes(
 ) -> dict[str, Bound]:
     """The bounds at `REFERENCE_SAMPLES`, by route, each with m needed for error 0.1 at 95 %.
 
-    `margin`: what every decision keeps at least; the norm route is left out unless it is positive.
+    `margin`: the smallest margin of a decision; the norm route is left out unless it is positive.
     """
     if not f.is_boolean:
         return {}

@@ -1,9 +1,10 @@
-"""A one-head [CLS] model as tables: what each (position, symbol) adds to numerator and normaliser.
+"""A one-head [CLS] model as tables: the terms of each (position, symbol) in numerator and
+normaliser.
 
 The query is the same for every input, so a token enters the softmax through its logit g[t, b] and
 its value n[t, b] only: u = sum_t e^{g[t,b_t]} n[t,b_t] / sum_t e^{g[t,b_t]}, [CLS] included. The
-tables are read off the weights and the vectors of the encoding; they know nothing of how either was
-made. All of it is NumPy in float64: nothing is compiled for a new T.
+tables are read off the weights and the vectors of the encoding; they do not depend on how either
+was made. All of it is NumPy in float64: nothing is compiled for a new T.
 """
 
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class HeadTables:
 
     @staticmethod
     def exact(logits: object, values: object, cls_logit: object, cls_value: object) -> "HeadTables":
-        """Tables that are what they are, without any error."""
+        """Tables without any error."""
         return HeadTables(*(exactly(part) for part in (logits, values, cls_logit, cls_value)))
 
     @property

@@ -1,4 +1,4 @@
-"""What float32 loses by underflow, and whether its numbers stay in range.
+"""The errors of underflow in float32, and whether its numbers stay in range.
 
 A result of float32 is (x op y)(1 + delta) + e with |delta| <= 2^-24 and |e| <= eta = 2^-126:
 results below eta may be flushed to zero (GPUs and XLA do so). Stored weights are such results too.

@@ -1,4 +1,4 @@
-"""Between which numbers worst-case error and margin lie: proved from outside and from inside.
+"""Intervals that hold the worst-case error and the margin, proved from outside and from inside.
 
 From outside: the enclosed output on every input (M^T <= 2^16), or its proven range at every
 pattern. From inside: an actual input, evaluated with its rounding error; for long contexts an
