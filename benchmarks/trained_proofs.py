@@ -2,7 +2,7 @@
 
 FOLDER holds the runs of `decompile_runs.py`. Each solved run is proved (`capax.prove`) with its
 target, and the file is checked in a process of its own; with --second also by the checker of the
-tests (Arb).
+tests (Arb). --changes N changes proofs and weights of small networks at random.
 """
 
 import argparse
@@ -10,14 +10,17 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "proving")]
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / p) for p in ("proving", "compiler", ".")]
 from decompile_runs import paths, read  # noqa: E402
 
 from capax.errors import InputError  # noqa: E402
 from capax.proving.run_checker import check_proof  # noqa: E402
-from capax.proving.trained_proof import EASES, trained_text, with_margin  # noqa: E402
+from capax.proving.trained_proof import EASES, prove_trained, trained_text, with_margin  # noqa: E402
 
 
 def _eased(text: str, file: Path, path: Path) -> tuple[str, dict]:
@@ -63,16 +66,45 @@ def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
     return row
 
 
+def changes(folder: Path, most: int) -> None:
+    """Changed proofs and forged weights of small networks: is one accepted that is false?"""
+    from test_trained_proofs import HOW, NETWORKS, answer, changed, forged, is_true
+    from test_trained_proofs import saved as small
+
+    rng, count, made = np.random.default_rng(1), Counter(), []
+    for activation, seed in NETWORKS:
+        path, f = small(folder, seed, activation, 2)
+        made.append((path, prove_trained(path, f).text))
+    for i in range(most):
+        path, text = made[int(rng.integers(len(made)))]
+        how = (*HOW, "another proof", "weights", "weights")[i % (len(HOW) + 3)]
+        if how == "weights":
+            path, text = forged(path, text, rng, float(10.0 ** rng.uniform(-7, 1)))
+        elif how == "another proof":
+            text = made[int(rng.integers(len(made)))][1]
+        else:
+            text = changed(text, how, rng)
+        found = answer(text, path.read_bytes())
+        count[f"{how}: {found['status']}"] += 1
+        count["FALSE AND ACCEPTED"] += found["status"] == "proved" and not is_true(text, path)
+        count["refused without a line"] += found["status"] == "refused" and found["line"] < 1
+        if i % 500 == 499:
+            print(json.dumps({"changed": i + 1, **count}), flush=True)
+
+
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("folder", type=Path)
-    options.add_argument("names", nargs="+")
+    options.add_argument("names", nargs="*")
     options.add_argument("--number", type=int, default=0)
     options.add_argument("--first", type=int, default=0)
     options.add_argument("--cells", type=int, default=4096)
     options.add_argument("--second", action="store_true")
     options.add_argument("--keep", type=Path)
+    options.add_argument("--changes", type=int, default=0, help="changed files of small networks")
     chosen = options.parse_args()
+    if chosen.changes:
+        changes(chosen.folder, chosen.changes)
     for name in chosen.names:
         for path in paths(chosen.folder, name, chosen.number)[chosen.first :]:
             print(json.dumps(one(path, chosen.cells, chosen.second, chosen.keep)), flush=True)

@@ -24,7 +24,8 @@ GRID = 1 << 10
 """Slopes are multiples of 1/GRID."""
 ALONE = 0.5
 """Where D varies more than this, the range of a head by itself is better than its linear part."""
-MAX_FIXED = 320
+MAX_FIXED = 60
+"""A pattern of fixed positions is an int64."""
 AT_COUNT, NOWHERE = -1, -2
 POINTS = 33
 ROUNDS = 8
