@@ -1,6 +1,7 @@
 """A file imports only from its own folder and from folders to its left."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,22 @@ LONG = {"capax_check.py": 840}  # one file on purpose: strangers copy it and rea
 def test_files_stay_short():
     size = {path: len(path.read_text().splitlines()) for path in FILES}
     assert [path for path in FILES if size[path] > LONG.get(path.name, 320)] == []
+
+
+def names_used_twice(trees: dict[Path, ast.Module]) -> set[str]:
+    """Names of files, and of classes (private ones too), that stand for two things."""
+    files = Counter(path.stem for path in trees if not path.name.startswith("__"))
+    classes = Counter(
+        node.name.lstrip("_")
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    )
+    return {name for names in (files, classes) for name, count in names.items() if count > 1}
+
+
+def test_one_name_for_one_idea():
+    trees = {path: ast.parse(path.read_text()) for path in FILES}
+    assert names_used_twice(trees) == set()
+    planted = ast.parse("class _Bound: ...")
+    assert names_used_twice({**trees, Path("elsewhere/bound.py"): planted}) == {"Bound", "bound"}

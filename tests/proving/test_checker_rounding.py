@@ -16,7 +16,7 @@ import mpmath
 import pytest
 
 from capax.proving import capax_check
-from capax.proving.capax_check import Cell, Matrix, Tables, exp_between
+from capax.proving.capax_check import InputCell, Matrix, Tables, exp_between
 
 TINY = Fraction(1, 1 << 100)  # far above the error of `exact_exp`, far below any step of the tests
 
@@ -91,7 +91,7 @@ def tables(network, bits: int) -> Tables:
 
 def proved(made: Tables, row: int, g: int, sign: int, end: Fraction, T: int = 4) -> bool:
     """`end` is an upper (sign 1) or lower (-1) end where position 0 shows the bit `row`."""
-    return made.at_most(Cell(T, {0: row}), g, sign, math.floor(sign * end * (1 << made.e)))
+    return made.at_most(InputCell(T, {0: row}), g, sign, math.floor(sign * end * (1 << made.e)))
 
 
 # Large whole values: an end of a weight decides. Few bits: every rounding does.

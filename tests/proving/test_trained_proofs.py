@@ -30,7 +30,7 @@ from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward, _normed, activated
 from capax.errors import InputError
 from capax.proving import capax_check
-from capax.proving.capax_check import Cell, Trained, gelu, normed
+from capax.proving.capax_check import InputCell, TrainedNetwork, gelu, normed
 from capax.proving.proof_files import prove
 
 NETWORKS = (("gelu", 6), ("gelu", 7), ("relu", 2), ("identity", 8))
@@ -170,7 +170,7 @@ def test_another_networks_proof_and_other_kinds_are_refused(proofs):
         assert found["status"] == "refused" and found["line"] == 1 and field in found["reason"]
 
 
-def inputs_of(cell: Cell) -> np.ndarray:
+def inputs_of(cell: InputCell) -> np.ndarray:
     X = all_inputs(T)
     for t, b in cell.fixed.items():
         X = X[X[:, t] == b]
@@ -188,12 +188,12 @@ def network(which):
 KNOWN: dict[tuple[int, int], tuple] = {}
 
 
-def trained(model, checker=capax_check) -> Trained:
+def trained(model, checker=capax_check) -> TrainedNetwork:
     """The checker's tables of a model, made once (models have no hash)."""
     key = id(model), id(checker)
     if key not in KNOWN:
         described, arrays = checker.read_weights(to_bytes(model))
-        made_of = checker.Trained(described["spec"], arrays, T, 64)
+        made_of = checker.TrainedNetwork(described["spec"], arrays, T, 64)
         KNOWN[key] = model, checker, made_of
     return KNOWN[key][2]
 
@@ -290,7 +290,7 @@ def claims_and_truth(seed: int, checker, far: float = 1.0) -> list[tuple[float, 
     net, sign = trained(model, checker), int(rng.choice([1, -1]))
     fixed = {int(t): int(rng.integers(2)) for t in rng.permutation(T)[: rng.integers(1, T)]}
     first = int(rng.integers(0, T - len(fixed) + 1))
-    cell = checker.Cell(T, fixed, first, int(rng.integers(first, T - len(fixed) + 1)))
+    cell = checker.InputCell(T, fixed, first, int(rng.integers(first, T - len(fixed) + 1)))
     X, margin = inputs_of(cell), float(rng.choice([0.0, 0.3, 5.0]))
     sums = TableForward(one_query_layer(model)).sums(X)
     u = (sums[..., :-1] / sums[..., -1:]).reshape(len(X), -1)

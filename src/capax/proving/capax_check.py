@@ -204,7 +204,7 @@ def exp_between(n, e, bits):
     return low >> (q - bits), -(-high >> (q - bits))
 
 
-class Cell:
+class InputCell:
     """Inputs with some bits fixed, and with `first` to `last` ones among the other T - s bits.
 
     Token 2 t + b is bit b at position t, token 2 T is [CLS]. `there` are the tokens of the input
@@ -220,13 +220,15 @@ class Cell:
         """Cut at the bit of a free position, or by the number of ones."""
         t, n = line.get("cut"), line.get("ones")
         if set(line) == {"cut"} and type(t) is int and t in self.free:
-            zero = Cell(self.T, self.fixed | {t: 0}, self.first, min(self.last, len(self.free) - 1))
-            one = Cell(self.T, self.fixed | {t: 1}, max(self.first - 1, 0), self.last - 1)
+            zero = InputCell(
+                self.T, self.fixed | {t: 0}, self.first, min(self.last, len(self.free) - 1)
+            )
+            one = InputCell(self.T, self.fixed | {t: 1}, max(self.first - 1, 0), self.last - 1)
             return [cell for cell in (one, zero) if cell.first <= cell.last]
         halves = set(line) == {"ones"} and type(n) is int and self.first <= n < self.last
         need(halves, number, "wanted a free position or a number of ones to cut at, or all hints")
         ends = (n + 1, self.last), (self.first, n)
-        return [Cell(self.T, self.fixed, *pair) for pair in ends]
+        return [InputCell(self.T, self.fixed, *pair) for pair in ends]
 
     def gains(self, terms):
         """What a one adds to a sum of terms, at each free position."""
@@ -297,7 +299,7 @@ def all_tokens(rows, T, bag=False):
     return [list(map(add, *pair)) for pair in both] + [rows[-1]]
 
 
-class Compiled:
+class CompiledNetwork:
     """One head, read by output = u . W_C w, or by output = w_2 . relu(u . W_1 + b_1) + b_2.
 
     The values are those of the directions c of the head: W_C w, or the different columns of W_1,
@@ -342,7 +344,7 @@ class Compiled:
         need(fits, number, f"ends: wanted {len(tables.v)} pairs")
         numbers = all(x is None or is_number(x) for pair in ends for x in pair)
         need(numbers, number, "ends: wanted numbers or null")
-        cell = Cell(self.T, {t: row >> i & 1 for i, t in enumerate(support)})
+        cell = InputCell(self.T, {t: row >> i & 1 for i, t in enumerate(support)})
         for g, pair in enumerate(ends):
             for end, sign, name in zip(pair, (-1, 1), ("lower", "upper"), strict=True):
                 level = None if end is None else floor(sign * Fraction(end) * (1 << tables.e))
@@ -438,7 +440,7 @@ SIGMA = {  # on and between the points of the grid |sigma''| <= 2 phi(0) < 0.8, 
 }
 
 
-class Trained:
+class TrainedNetwork:
     """One layer, H heads of k values, d residual coordinates: x = base + u W_O, c = x - mean, and
 
     h = G . c/s(c) + shift,  z = x + sigma(h) W_out + b_out,  logit = last . Cz/s(Cz) + rho,
@@ -737,7 +739,7 @@ def check(proof, data):
 def check_rows(statement, described, arrays, lines):
     """A compiled network: one line for each pattern of the support."""
     error, seen = decimal(statement.told["error"], "error"), set()
-    network = Compiled(described, arrays, statement.T, statement.bits)
+    network = CompiledNetwork(described, arrays, statement.T, statement.bits)
     cut, signed = (0 if network.signed else Fraction(1, 2)), network.signed and statement.boolean
     for number, text in enumerate(lines[1:], start=2):
         line = parse(text, number)
@@ -760,10 +762,10 @@ def check_rows(statement, described, arrays, lines):
 def check_cells(statement, described, arrays, lines):
     """A trained network: every line cuts the newest open cell in two, or proves and closes it."""
     need(statement.told["error"] is None and statement.boolean, 1, "error: wanted null")
-    net = Trained(described["spec"], arrays, statement.T, statement.bits)
+    net = TrainedNetwork(described["spec"], arrays, statement.T, statement.bits)
     places = list(enumerate(statement.support))
     rows = reversed(range(statement.rows))
-    cells = [Cell(statement.T, {t: row >> i & 1 for i, t in places}) for row in rows]
+    cells = [InputCell(statement.T, {t: row >> i & 1 for i, t in places}) for row in rows]
     for number, text in enumerate(lines[1:], start=2):
         line = parse(text, number)
         need(cells, number, "a line more than there are cells")

@@ -35,7 +35,7 @@ EASES = (1.0, 0.8, 0.3)
 
 
 @dataclass
-class Node:
+class CellTree:
     """A cell of the tree: fixed positions and their bits, and an interval for the other ones."""
 
     fixed: tuple[int, ...]
@@ -44,25 +44,25 @@ class Node:
     last: int
     line: dict[str, Any] | None = None
     least: float = -np.inf
-    parts: list["Node"] = field(default_factory=list)
+    parts: list["CellTree"] = field(default_factory=list)
 
-    def cut(self, place: int, T: int) -> "list[Node]":
+    def cut(self, place: int, T: int) -> "list[CellTree]":
         """Cut at a position or by the number of ones; parts without any input are left out."""
         s = len(self.fixed)
         if place == AT_COUNT:
             middle = (self.first + self.last) // 2
             self.line = {"ones": middle}
             ends = (self.first, middle), (middle + 1, self.last)
-            self.parts = [Node(self.fixed, self.row, *pair) for pair in ends]
+            self.parts = [CellTree(self.fixed, self.row, *pair) for pair in ends]
             return self.parts
         fixed = (*self.fixed, place)
         self.line = {"cut": place}
-        zero = Node(fixed, self.row, self.first, min(self.last, T - s - 1))
-        one = Node(fixed, self.row | 1 << s, max(self.first - 1, 0), self.last - 1)
+        zero = CellTree(fixed, self.row, self.first, min(self.last, T - s - 1))
+        one = CellTree(fixed, self.row | 1 << s, max(self.first - 1, 0), self.last - 1)
         self.parts = [part for part in (zero, one) if part.first <= part.last]
         return self.parts
 
-    def leaves(self) -> "list[Node]":
+    def leaves(self) -> "list[CellTree]":
         """The cells that are not cut."""
         return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
 
@@ -73,7 +73,7 @@ class Node:
 
 
 @dataclass
-class Search:
+class TreeSearch:
     """The trees of all patterns of the support; at most about `most` cells are bounded."""
 
     read: ReadOut
@@ -82,10 +82,10 @@ class Search:
     margin: float = 0.0
     bounded: int = 0
 
-    def trees(self) -> list[Node] | None:
+    def trees(self) -> list[CellTree] | None:
         """One for each pattern, with hints at every leaf; None where the budget was spent."""
         T = self.read.layer.tables.T
-        roots = [Node(self.f.support, row, 0, T - self.f.s) for row in range(1 << self.f.s)]
+        roots = [CellTree(self.f.support, row, 0, T - self.f.s) for row in range(1 << self.f.s)]
         todo = list(roots)
         while todo:
             self.bounded += len(todo)
@@ -97,7 +97,7 @@ class Search:
             todo = [part for node, place in left for part in node.cut(place, T)]
         return roots
 
-    def decide(self, nodes: list[Node]) -> list[tuple[Node, int]]:
+    def decide(self, nodes: list[CellTree]) -> list[tuple[CellTree, int]]:
         """Hints for the nodes that are decided; the others, and where to cut them."""
         tables = self.read.layer.tables
         size = max(1, NUMBERS // (2 * tables.T * max(len(tables.W_O.mid), len(self.read.shift))))
@@ -108,7 +108,7 @@ class Search:
                 left += self._group(alike[start : start + size])
         return left
 
-    def _group(self, nodes: list[Node]) -> list[tuple[Node, int]]:
+    def _group(self, nodes: list[CellTree]) -> list[tuple[CellTree, int]]:
         fixed = np.array([n.fixed for n in nodes], np.int64).reshape(len(nodes), -1)
         rows, first, last = np.array([(n.row, n.first, n.last) for n in nodes]).T
         sets = HeadSets(self.read.layer.tables, Cells(fixed, rows, first, last))
@@ -173,7 +173,7 @@ def trained_text(weights: Path | str, f: SparseFunction | None, cells: int = CEL
         f = decompile(model, effort=Effort(cells=0)).function
     T = read.layer.tables.T
     require(f.T in (None, T), "function", f"a function of {T} bits", f.T)
-    search = Search(read, f, cells)
+    search = TreeSearch(read, f, cells)
     trees = search.trees()
     if trees is None:
         told = f"{search.bounded} cells did not decide"
@@ -182,7 +182,7 @@ def trained_text(weights: Path | str, f: SparseFunction | None, cells: int = CEL
     return _text(Path(weights).read_bytes(), f, trees, search.margin, T)
 
 
-def _margin(search: Search, leaves: list[Node]) -> float:
+def _margin(search: TreeSearch, leaves: list[CellTree]) -> float:
     """The largest of a few margins that all leaves keep."""
     least = min(leaf.least for leaf in leaves)
     for share in SHARES:
@@ -194,7 +194,7 @@ def _margin(search: Search, leaves: list[Node]) -> float:
     return search.margin
 
 
-def _text(data: bytes, f: SparseFunction, trees: list[Node], margin: float, T: int) -> str:
+def _text(data: bytes, f: SparseFunction, trees: list[CellTree], margin: float, T: int) -> str:
     """The proof as text."""
     header = {
         "proof": capax_check.VERSION, "weights": hashlib.sha256(data).hexdigest(), "T": T,
