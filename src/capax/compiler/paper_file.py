@@ -19,7 +19,7 @@ from capax.compiler.construction.bump_network import BumpNetwork
 from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
 from capax.compiler.construction.selection import ENCODINGS
 from capax.compiler.paper_method import MAX_S, MAX_T, PaperCompiled
-from capax.compiler.weights_file import PAPER, read_parts
+from capax.compiler.weights_file import CONTENTS, PAPER, read_parts
 from capax.errors import InputError, require
 from capax.files import check_writable, write_atomically
 from capax.identity import canonical_json
@@ -50,8 +50,8 @@ def save_paper(path: Path | str, made: PaperCompiled) -> Path:
         arrays["positions"] = heads.positions
     arrays = {name: np.ascontiguousarray(M, np.float64) for name, M in arrays.items()}
     structure = {
-        "T": heads.T, "encoding": heads.encoding, "support": list(heads.support),
-        "vector": heads.vector, "gamma": heads.gamma,
+        "kind": CONTENTS[PAPER], "T": heads.T, "encoding": heads.encoding,
+        "support": list(heads.support), "vector": heads.vector, "gamma": heads.gamma,
     }  # fmt: skip
     metadata = {"kind": PAPER, "certificate": made.certificate.to_json()}
     text = canonical_json({"module": structure, "metadata": metadata})
