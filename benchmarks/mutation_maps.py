@@ -15,8 +15,8 @@ from typing import Any
 from mutation_operators import Mutant
 from mutation_runs import Round, mapped
 
-FEW = 4  # test files by name, at most
-USUAL = 6.0  # seconds of a test file, where it was not timed
+FEW = 6  # test files by name, at most
+USUAL = 4.0  # seconds of a test file, where it was not timed
 Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashes of what was run
 
 
@@ -95,17 +95,20 @@ def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> Round:
 
 
 def round_by_name(mutant: Mutant, root: Path, leave_out: list[str]) -> Round:
-    """Without a map: test files that name the module, or else its folder.
+    """Without a map: a few test files that name the module's folder.
 
-    First the one that is called like the module, then by their length.
+    First the one that is called like the module, then those that name it, then by their length.
     """
     module = ".".join(Path(mutant.path).with_suffix("").parts[1:])
     parent, _, own = module.rpartition(".")
     words = (f"{module} import", f"from {parent} import {own}")
     files = [file for file in test_files([mutant], root, whole=False) if file not in leave_out]
-    near = [file for file in files if any(word in (root / file).read_text() for word in words)]
-    chosen = sorted(near or files, key=lambda file: (own not in file, (root / file).stat().st_size))
-    return chosen[:FEW], USUAL * len(chosen[:FEW])
+
+    def place(file: str) -> tuple[bool, bool, int]:
+        named = any(word in (root / file).read_text() for word in words)
+        return own not in file, not named, (root / file).stat().st_size
+
+    return sorted(files, key=place)[:FEW], USUAL * FEW
 
 
 def _ranked(near: set[str], passing: list[str], seconds: Any) -> Iterator[tuple[int, list[str]]]:

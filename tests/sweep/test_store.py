@@ -15,6 +15,7 @@ from capax.sweep.known_families import family_of
 from capax.sweep.simulated import SimulatedLearner
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage import lock
+from capax.sweep.storage.file import _asks_for_a_log
 from capax.sweep.storage.store import Store, StoreError
 from capax.sweep.storage.store_identity import difference, joined
 from capax.sweep.trial import Outcome, Run, Trial
@@ -250,3 +251,54 @@ def test_missing_files_and_folders(tmp_path, experiment):
         Store.read(tmp_path / "none.sqlite")
     with pytest.raises(InputError, match="does not exist"):
         Store.create_or_resume(tmp_path / "none" / "s.sqlite", experiment)
+
+
+def test_curves_are_series_of_numbers_of_equal_length(tmp_path, experiment):
+    with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as store:
+        good = {"loss": [1, 0.5, None], "step": [1, 2, 3]}
+        assert store.series(json.dumps(good), "curves") == good
+        assert store.series("{}", "curves") == {}
+        for bad, message in (
+            ({"loss": [1, "x"]}, "values that are not numbers"),
+            ({"loss": [[1]], "step": [1]}, "values that are not numbers"),
+            ({"loss": [1], "step": [1, 2]}, "not series of equal length"),
+            ({"loss": 1}, "not series of equal length"),
+        ):
+            with pytest.raises(StoreError, match=message):
+                store.series(json.dumps(bad), "curves")
+
+
+def test_a_search_is_unfinished_until_it_ends_without_a_note(tmp_path, experiment):
+    with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as store:
+        every = {(p.name, T) for p in experiment.panels for T in p.T}
+        assert {(u.panel, u.T) for u in store.unfinished()} == every
+        panel, lengths = experiment.panels[0].name, sorted(experiment.panels[0].T)
+        store.close_job(panel, lengths[0])
+        store.close_job(panel, lengths[1], finished=False)
+        left = {(u.panel, u.T): u.note for u in store.unfinished()}
+        assert set(left) == every - {(panel, lengths[0])}
+        store.close_job(panel, lengths[0], note="no memory")
+        assert {(u.panel, u.T): u.note for u in store.unfinished()}[
+            panel, lengths[0]
+        ] == "no memory"
+
+
+def test_a_learners_file_is_compared_where_both_stores_know_it(experiment):
+    """Stores of before did not keep its hash: that is no difference."""
+
+    def with_source(source):
+        panels = tuple(p.model_copy(update={"source": source}) for p in experiment.panels)
+        return experiment.model_copy(update={"panels": panels})
+
+    for old, new, same in (("a", "a", True), ("a", "b", False), ("", "b", True), ("a", "", True)):
+        said = difference(with_source(old), with_source(new))
+        assert (said is None) == same, (old, new)
+
+
+def test_a_log_beside_the_store_is_used(tmp_path):
+    """A sweep at work has written there: its store must not be opened as if nobody wrote."""
+    path = tmp_path / "s.sqlite"
+    path.write_bytes(b"SQLite format 3\x00" + b"\x10\x00\x02\x02" + bytes(80))
+    assert _asks_for_a_log(path)
+    path.with_name("s.sqlite-wal").touch()
+    assert not _asks_for_a_log(path)
