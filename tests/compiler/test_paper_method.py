@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -148,6 +149,17 @@ def test_changes_grow_no_more_than_the_count_of_samples_says(encoding):
             allowed = share * np.exp(piece.log_scale + piece.log_amplification)
             change = np.abs(moved - outputs).max()
             assert allowed / 20 < change <= allowed * (1 + 1e-9), piece.name
+
+
+def test_every_head_counts_in_the_length_of_a_pooled_point():
+    """The first layer sees the outputs of all heads, each of length B_X, and a 1."""
+    made = construct(function(0b10010110), "xor", "deterministic", "general", None)
+    cls = paper_class(made.heads, made.network)
+    norms, last = cls.norms, cls.build(Sample(10, T))[-1]
+    assert len(made.heads.heads) == 3
+    pooled = math.sqrt(3 * norms["B_X"] ** 2 + 1)
+    hidden = math.exp(last.log_scale) / (norms["w_2"] * norms["A_2"])
+    assert hidden == pytest.approx(math.hypot(norms["U_2"] * pooled, 1.0), rel=1e-12)
 
 
 def moved_networks(made, share, rng):
