@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from capax.analysis.times import RunTimes, solve_times, time_laws
+from capax.analysis.times import RunTimes, run_times, solve_times, time_laws
 from capax.analysis.times.solve_times import quantile
 from capax.analysis.times.time_fits import TimeSample, fitted_line
 from capax.sweep.shipped import experiment_path
@@ -170,6 +170,17 @@ def test_times_of_a_store(store, tmp_path):
     assert picture.stat().st_size > 10_000
     text = typed("times", store).stdout
     assert "> 600" in text and "3 of 4" in text and "statistical queries: a = 2" in text
+
+
+def test_a_function_of_symbols_is_read_with_its_alphabet(tmp_path):
+    experiment = load_experiment(experiment_path("parity"), "smoke")
+    task = {"function": "x0 == x2", "T": 5, "alphabet": 3}
+    only = Run("r", 0, "solved", 20, 20, 0.1, {"steps": 600, "eval_every": 20, "task": task})
+    with Store.create_or_resume(tmp_path / "symbols.sqlite", experiment) as store:
+        trial = Trial(experiment.panels[0].name, 5, 64, 0, "t", None)
+        store.add(Outcome(trial, True, (only,)))
+        (found,) = run_times(store)
+    assert (found.s, found.after.tolist(), found.by.tolist()) == (2, [0.0], [20.0])
 
 
 def test_bad_input_of_times(store, tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -182,7 +183,8 @@ def parts_of(streams, seconds):
         await asyncio.gather(*tasks, return_exceptions=True)
         return found
 
-    return asyncio.run(together())
+    with ThreadPoolExecutor(1) as thread:  # in this one the loop of a browser may run
+        return thread.submit(lambda: asyncio.run(together())).result()
 
 
 def test_streams_take_turns_where_a_browser_would_run_out_of_connections(monkeypatch):
