@@ -62,6 +62,18 @@ def test_rademacher_route_is_vacuous_at_a_million_samples():
     assert "vacuous" in bound.explain()
 
 
+def test_the_margin_bound_is_the_sum_of_its_three_terms():
+    """loss + 2 R + 3 sqrt((ln(2/delta) + cost) / (2 m)), each by hand."""
+    head, sample, margin = linear_head(1.3, 0.7, d=13), Sample(10**7, 50), 0.5
+    R = loss_complexity(head, sample, 1 / margin)
+    found = margin_bound(head, sample, margin, 0.02, training_loss=0.1, cost=1.5)
+    confidence = 3 * math.sqrt((math.log(2 / 0.02) + 1.5) / (2 * 10**7))
+    whole = 0.1 + 2 * R + confidence
+    assert whole <= found.value <= whole * (1 + 1e-8)  # outward
+    values = {term.name: math.exp(term.log_value) for term in found.terms}
+    assert values["confidence"] == pytest.approx(confidence, rel=1e-12)
+
+
 norms = st.floats(0.1, 50.0)
 
 

@@ -182,9 +182,9 @@ class _LineFit:
     def end(self, best: ndarray, loss: float, side: int, limit: float) -> float | None:
         """Where twice the lost likelihood reaches `limit`, on one side of the best exponent.
 
-        `None` where it never does. The outer end of the last bisection: never too near.
+        `None` where it never does. Found to within `_CLOSE`, on the outer side.
         """
-        inner, outer, step, point = float(best[1]), float(best[1]), 0.05, best
+        inner, step, point = float(best[1]), 0.05, best
         while True:
             outer = inner + side * step
             value, point = self.at_exponent(outer, point, best)
