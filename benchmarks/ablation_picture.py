@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from capax.analysis.published import published
+from capax.analysis.reference.published import published
 from capax.analysis.threshold import Threshold, thresholds
 from capax.figures.labels import tick_at
 from capax.figures.style import Palette, save, styled

@@ -23,7 +23,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "certificates",
     ),
     "compiler": ("construction", "proof", "."),
-    "statements": (".",),
+    "statements": ("rows", "forms", "instances", "."),
     "training": (
         "specs",
         "steps",
@@ -39,7 +39,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "decompile": ("reading", "proof", "modules", "bounds", "."),
     "proving": (".",),
     "sweep": (".", "storage", "running"),
-    "analysis": (".", "times"),
+    "analysis": (".", "tables", "reference", "times"),
     "cards": ("protocol", "measuring", "answers", "."),
     "audit": ("reading", "layouts", "heads", "text", "."),
     "figures": (".", "theory", "heads", "experiments", "stored", "paper"),

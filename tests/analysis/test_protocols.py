@@ -2,7 +2,7 @@
 
 import pytest
 
-from capax.analysis.protocols import protocol_words
+from capax.analysis.reference.protocols import protocol_words
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import build_experiment, load_experiment
 

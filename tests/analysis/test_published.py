@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, hypergeom
 
-from capax.analysis.published import (
+from capax.analysis.reference.published import (
     beside_published,
     beside_published_replicates,
     beside_published_times,
@@ -16,8 +16,8 @@ from capax.analysis.published import (
     published_laws,
     resampled_threshold,
 )
+from capax.analysis.tables.threshold_tables import as_csv, as_latex
 from capax.analysis.threshold import threshold_of
-from capax.analysis.threshold_tables import as_csv, as_latex
 from capax.errors import InputError
 from capax.reading import existing_store
 from capax.sweep.counts import Counts

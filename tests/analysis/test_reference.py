@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from capax.analysis.intervals import Interval, agree
-from capax.analysis.reference_stores import add_reference, reference, references
+from capax.analysis.reference.reference_stores import add_reference, reference, references
+from capax.analysis.reference.threshold_curves import threshold_curves
 from capax.analysis.threshold import thresholds
-from capax.analysis.threshold_curves import threshold_curves
 from capax.errors import InputError
 from capax.figures.experiments.reference_band import context_of
 from capax.figures.stored.threshold_records import curve_scaling

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capax.analysis.frames import curves_frame, export, runs_frame, trials_frame
+from capax.analysis.reference.threshold_curves import threshold_panels
 from capax.analysis.summary import answer, summarise
+from capax.analysis.tables.frames import curves_frame, export, runs_frame, trials_frame
 from capax.analysis.threshold import threshold_of, threshold_panel, thresholds
-from capax.analysis.threshold_curves import threshold_panels
 from capax.errors import InputError
 from capax.sweep.counts import Counts
 from capax.sweep.curve import CurveGrid, estimate

@@ -143,8 +143,8 @@ def test_a_store_without_parameters_says_so(tmp_path):
 def test_export_says_what_kept_models_compute(tmp_path):
     import pandas as pd
 
-    from capax.analysis.formulas import formulas_of
-    from capax.analysis.frames import export
+    from capax.analysis.tables.formulas import formulas_of
+    from capax.analysis.tables.frames import export
     from capax.boolean import parse
 
     narrow = TransformerSpec(T=T, d=12, heads=HEADS, mlp_width=7, init_scale=0.8)

@@ -9,7 +9,7 @@ import store_cases
 from figure_cases import LENGTHS
 
 from capax.analysis.floor import Floor, describe
-from capax.analysis.published import published
+from capax.analysis.reference.published import published
 from capax.analysis.summary import summarise
 from capax.analysis.threshold import thresholds
 from capax.boolean.best_possible.disagreement import union_sample_size

@@ -32,7 +32,7 @@ def seams() -> Iterator[None]:
     """Inside, no command trains anything or writes into the package."""
     import typer.main
 
-    import capax.analysis.reference_stores
+    import capax.analysis.reference.reference_stores
     import capax.cards.answers.reference_card
     import capax.cards.measuring.run_card
     import capax.cli.machine.doctor
@@ -59,8 +59,8 @@ def seams() -> Iterator[None]:
             (capax.lab.server, "serve", _stopped),
             (capax.training.speed.benchmark, "benchmark", _stopped),
             (capax.cards.answers.reference_card, "write_reference", _nothing),
-            (capax.analysis.reference_stores, "FOLDER", Path("references")),
-            (capax.analysis.reference_stores, "OWN_FOLDER", Path("references")),
+            (capax.analysis.reference.reference_stores, "FOLDER", Path("references")),
+            (capax.analysis.reference.reference_stores, "OWN_FOLDER", Path("references")),
             (capax.cli.machine.doctor, "EXTRAS", {}),
         ):
             stack.enter_context(patch.object(owner, name, value))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 import store_cases
 
-from capax.analysis.formulas import failed_runs
+from capax.analysis.tables.formulas import failed_runs
 from capax.attention.checkpoint import save
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.report.build import build_page

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capax.attention.numpy_block import BlockMatrices, longest_row, project, spectral, stack
-from capax.statements.depth_order import (
+from capax.statements.forms.depth_order import (
     input_length,
     restored_form,
     smallest_printed_form,
     weight_change_bound,
 )
-from capax.statements.printed_bounds import LayerBounds, theorem_a_17
+from capax.statements.forms.printed_bounds import LayerBounds, theorem_a_17
 
 sizes = st.floats(0.01, 20)
 SAMPLE = {"m": 50, "T": 9}

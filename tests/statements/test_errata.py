@@ -7,7 +7,7 @@ import pytest
 from capax.compiler.construction.paper_heads import paper_heads
 from capax.statements.checking import CHECKS, check_statement
 from capax.statements.errata import ERRATA, Erratum, errata_of, markdown_list
-from capax.statements.representation_counterexamples import (
+from capax.statements.instances.representation_counterexamples import (
     leaning_codes,
     uneven_codes,
     worst_error,
@@ -41,7 +41,7 @@ def test_the_page_is_the_list():
 
 def test_a_wrong_erratum_is_seen(monkeypatch):
     from capax.statements import checking
-    from capax.statements.small_instance import SmallInstance
+    from capax.statements.instances.small_instance import SmallInstance
 
     found = check_statement("4.6")
     assert found.holds and [e.name for e, _ in found.errata] == ["P22"]

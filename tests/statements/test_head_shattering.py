@@ -8,7 +8,7 @@ import pytest
 
 from capax.attention.numpy_block import softmax
 from capax.errors import InputError
-from capax.statements.head_shattering import (
+from capax.statements.forms.head_shattering import (
     corollary_at,
     inputs_of,
     shatter,
@@ -105,7 +105,7 @@ def test_mistakes(call, message):
 
 def test_a_dropped_rounding_would_be_seen(monkeypatch):
     """With the weights of the farthest tokens lost, the margin would be above the real one."""
-    from capax.statements import head_shattering
+    from capax.statements.forms import head_shattering
 
     honest = shatter(8, 3.0).margin
     monkeypatch.setattr(
@@ -120,7 +120,7 @@ def test_a_dropped_rounding_would_be_seen(monkeypatch):
 def test_what_float64_loses_is_taken_off(P):
     """Half the tokens weigh 1 together with P/2 weights of 2^-54 each, which a running sum loses:
     they lead by what is lost. Random weights and ties, too, against exact fractions."""
-    from capax.statements.head_shattering import _cleared
+    from capax.statements.forms.head_shattering import _cleared
 
     T, rng = 64, np.random.default_rng(0)
     lost = np.zeros(T)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from capax.attention import AttentionLayer
 from capax.attention.numpy_block import BlockMatrices, block, project, softmax, stack
 from capax.errors import InputError
-from capax.statements import inequalities
-from capax.statements.printed_bounds import split_value
+from capax.statements.forms import inequalities
+from capax.statements.forms.printed_bounds import split_value
 
 numbers = st.floats(-6, 6, allow_nan=False, width=32)
 

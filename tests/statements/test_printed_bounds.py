@@ -19,9 +19,9 @@ from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.paper_network import PaperLayer, paper_network
 from capax.capacity.network.sample_points import Sample
 from capax.errors import InputError
-from capax.statements import printed_bounds as bounds
 from capax.statements.checking import CHECKS
-from capax.statements.sign_packing import SignPacking, trained_position_outputs
+from capax.statements.forms import printed_bounds as bounds
+from capax.statements.forms.sign_packing import SignPacking, trained_position_outputs
 
 packings = st.builds(SignPacking, st.integers(1, 10**6), st.floats(0.1, 100), st.floats(0.05, 3.0))
 

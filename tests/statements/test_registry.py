@@ -134,7 +134,7 @@ def test_check_tells_truth_and_counterexamples(monkeypatch):
     assert rows[0]["holds"] and len(rows[0]["errata"]) == 3
     assert "as printed it fails" in run("B.8", "--check").stdout
     from capax.statements import checking
-    from capax.statements.small_instance import SmallInstance
+    from capax.statements.instances.small_instance import SmallInstance
 
     monkeypatch.setitem(checking.CHECKS, "A.9", lambda: SmallInstance(False, "planted: 2 <= 1"))
     broken = run("A.9", "--check")

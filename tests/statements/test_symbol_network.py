@@ -8,7 +8,7 @@ import pytest
 from capax.boolean import from_table
 from capax.boolean.best_possible.limits import counting
 from capax.errors import InputError
-from capax.statements.symbol_network import (
+from capax.statements.forms.symbol_network import (
     SymbolNetwork,
 )
 

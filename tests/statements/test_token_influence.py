@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from capax.cli.theory import influence_command as command
 from capax.compiler.proof.tables import HeadTables
 from capax.errors import InputError
-from capax.statements.token_influence import (
+from capax.statements.forms.token_influence import (
     head_influence,
     influence_against_length,
     influence_attained,

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from experiments_for_tests import fields
 
-from capax.analysis import frames
+from capax.analysis.tables import frames
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store

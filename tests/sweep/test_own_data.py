@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from capax.analysis.threshold_curves import threshold_curves
+from capax.analysis.reference.threshold_curves import threshold_curves
 from capax.boolean.parser import parse
 from capax.errors import InputError
 from capax.sweep.known_families import check_experiment

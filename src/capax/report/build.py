@@ -6,9 +6,13 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from capax.analysis.agreement import ReferenceAgreement
-from capax.analysis.formulas import failed_runs
-from capax.analysis.threshold_curves import ThresholdCurve, threshold_curves, threshold_panels
+from capax.analysis.reference.agreement import ReferenceAgreement
+from capax.analysis.reference.threshold_curves import (
+    ThresholdCurve,
+    threshold_curves,
+    threshold_panels,
+)
+from capax.analysis.tables.formulas import failed_runs
 from capax.errors import require
 from capax.figures.experiments.parity_transition import ParityTransition
 from capax.figures.experiments.threshold_comparison import NamedCurve

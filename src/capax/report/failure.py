@@ -2,7 +2,7 @@
 
 import re
 
-from capax.analysis.formulas import FailedRun, FailedRuns
+from capax.analysis.tables.formulas import FailedRun, FailedRuns
 from capax.decompile.anatomy import FAITHFUL, Kind
 from capax.html import Markup, escaped
 from capax.report.page import Section

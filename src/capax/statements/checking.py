@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from capax.statements.appendix_a_checks import APPENDIX_A_CHECKS
-from capax.statements.capacity_checks import CAPACITY_CHECKS
 from capax.statements.errata import Erratum, errata_of
-from capax.statements.representation_checks import REPRESENTATION_CHECKS
-from capax.statements.small_instance import SmallInstance
+from capax.statements.instances.appendix_a_checks import APPENDIX_A_CHECKS
+from capax.statements.instances.capacity_checks import CAPACITY_CHECKS
+from capax.statements.instances.representation_checks import REPRESENTATION_CHECKS
+from capax.statements.instances.small_instance import SmallInstance
 
 CHECKS = {**CAPACITY_CHECKS, **APPENDIX_A_CHECKS, **REPRESENTATION_CHECKS}
 

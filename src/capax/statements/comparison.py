@@ -20,9 +20,9 @@ from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head
 from capax.capacity.network.paper_network import PaperLayer, paper_network
 from capax.capacity.network.sample_points import Sample
 from capax.errors import CapaxError, require
-from capax.statements import printed_bounds as printed
-from capax.statements.head_shattering import smallest_norm
-from capax.statements.token_influence import influence_bound
+from capax.statements.forms import printed_bounds as printed
+from capax.statements.forms.head_shattering import smallest_norm
+from capax.statements.forms.token_influence import influence_bound
 
 Number = Callable[..., float | int]
 

@@ -6,9 +6,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capax.statements import capacity_counterexamples as capacity
-from capax.statements import representation_counterexamples as representation
-from capax.statements.small_instance import SmallInstance
+from capax.statements.instances import capacity_counterexamples as capacity
+from capax.statements.instances import representation_counterexamples as representation
+from capax.statements.instances.small_instance import SmallInstance
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ ERRATA: tuple[Erratum, ...] = (
         "alpha_i is the product of the gains of the layers j < i.",
         "Layers j > i: the error of layer i passes the later ones. Once B_w is restored, the"
         " printed order still gives a true bound for k <= d, up to a factor of order L^3: its"
-        " factors d and k are larger than they need be (`capax.statements.depth_order`).",
+        " factors d and k are larger than they need be (`capax.statements.forms.depth_order`).",
         capacity.a_17_recursion,
     ),
     Erratum(

@@ -4,11 +4,11 @@ Only strings: the list is printed by `capax theorems` and by docs/theory.md with
 layers it names. A test resolves every function and every test.
 """
 
-from capax.statements.appendix_a_rows import APPENDIX_A_ROWS
-from capax.statements.our_rows import OUR_ROWS
-from capax.statements.representation_rows import REPRESENTATION_ROWS
-from capax.statements.section_rows import SECTION_ROWS
-from capax.statements.statement import Statement
+from capax.statements.rows.appendix_a_rows import APPENDIX_A_ROWS
+from capax.statements.rows.our_rows import OUR_ROWS
+from capax.statements.rows.representation_rows import REPRESENTATION_ROWS
+from capax.statements.rows.section_rows import SECTION_ROWS
+from capax.statements.rows.statement import Statement
 
 STATEMENTS: tuple[Statement, ...] = (
     *SECTION_ROWS,

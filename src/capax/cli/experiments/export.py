@@ -83,8 +83,8 @@ def _runs(store: Path, out: Path, formulas: bool, settings: bool, as_json: bool)
     from capax.reading import existing_store
 
     existing_store(store)
-    from capax.analysis.frames import checked_destination
-    from capax.analysis.frames import export as write
+    from capax.analysis.tables.frames import checked_destination
+    from capax.analysis.tables.frames import export as write
     from capax.sweep.storage.store import Store, StoreError
 
     checked_destination(out)
@@ -102,8 +102,8 @@ def _runs(store: Path, out: Path, formulas: bool, settings: bool, as_json: bool)
 
 def _saved(store: Path, out: Path, error: "StoreError", as_json: bool) -> None:
     """Save what can be read; where that is nothing, `error` stands."""
-    from capax.analysis.frames import checked_destination, write_frame
-    from capax.analysis.salvaged import runs_lost, salvaged_frame
+    from capax.analysis.tables.frames import checked_destination, write_frame
+    from capax.analysis.tables.salvaged import runs_lost, salvaged_frame
     from capax.sweep.storage.salvage import examine
 
     remains = examine(store)
@@ -120,7 +120,7 @@ def _saved(store: Path, out: Path, error: "StoreError", as_json: bool) -> None:
 
 def _computed(store: "Store") -> dict[str, dict[str, str]]:
     """Formula and kind of every run whose parameters were kept, by run id."""
-    from capax.analysis.formulas import formulas_of
+    from capax.analysis.tables.formulas import formulas_of
 
     return formulas_of(store)
 

@@ -9,9 +9,9 @@ import typer
 from capax.cli.speaking.output import JsonFlag, emit
 
 if TYPE_CHECKING:
-    from capax.analysis.published import Published
-    from capax.analysis.reference_stores import Reference
-    from capax.analysis.threshold_curves import ThresholdCurve
+    from capax.analysis.reference.published import Published
+    from capax.analysis.reference.reference_stores import Reference
+    from capax.analysis.reference.threshold_curves import ThresholdCurve
     from capax.terminal import Terminal
 
 app = typer.Typer(rich_markup_mode="markdown", invoke_without_command=True)
@@ -28,7 +28,7 @@ def listed(context: typer.Context, as_json: JsonFlag = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from capax.analysis.reference_stores import references
+    from capax.analysis.reference.reference_stores import references
 
     found = references()
     payload = {"references": [asdict(entry) for entry in found], "published": "figures 2, 3, 4"}
@@ -48,14 +48,14 @@ def show(
 
     Example: `capax reference show published --json`
     """
-    from capax.analysis.published import NAME, published
+    from capax.analysis.reference.published import NAME, published
 
     if name == NAME:
         found = published()
         emit(asdict(found), as_json, lambda console: _show_published(console, found))
         return
-    from capax.analysis.reference_stores import reference
-    from capax.analysis.threshold_curves import threshold_curves
+    from capax.analysis.reference.reference_stores import reference
+    from capax.analysis.reference.threshold_curves import threshold_curves
     from capax.sweep.storage.store import Store
 
     entry = reference(name)
@@ -84,7 +84,7 @@ def add(
 
     Example: `capax reference add out/figure2-paper.sqlite --name mine`
     """
-    from capax.analysis.reference_stores import OWN_FOLDER, add_reference
+    from capax.analysis.reference.reference_stores import OWN_FOLDER, add_reference
 
     made = add_reference(store, name, command=command, folder=folder or OWN_FOLDER)
     text = f"{made.path}: {made.trials} trials, {made.path.stat().st_size / 1000:.0f} kB"

@@ -40,7 +40,7 @@ def thresholds(
     paths = [existing_store(store) for store in stores or (Path("paper"),)]
     for out in filter(None, (csv, latex)):
         check_writable(out)
-    from capax.analysis.threshold_curves import threshold_curves
+    from capax.analysis.reference.threshold_curves import threshold_curves
     from capax.sweep.storage.store import Store
     from capax.sweep.storage.troubles import trouble_lines, troubles
 
@@ -56,7 +56,7 @@ def thresholds(
 
 
 def _write_tables(curves: list[dict[str, Any]], csv: Path | None, latex: Path | None) -> None:
-    from capax.analysis.threshold_tables import as_csv, as_latex
+    from capax.analysis.tables.threshold_tables import as_csv, as_latex
     from capax.files import write_atomically
 
     for out, made in ((csv, as_csv), (latex, as_latex)):

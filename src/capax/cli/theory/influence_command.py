@@ -46,7 +46,7 @@ def influence(
     check_destinations(picture=plot)
     require(10 <= T <= MAX_T, "T", f"an integer in 10..{MAX_T}", T)
     parse(function, 10)  # a mistake in it is told before the heavy imports
-    from capax.statements.token_influence import influence_against_length
+    from capax.statements.forms.token_influence import influence_against_length
 
     rows = influence_against_length(_lengths(T), S=scores, margin=margin, function=function)
     if plot is not None:

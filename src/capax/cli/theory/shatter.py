@@ -31,8 +31,12 @@ def shatter(
 
     Example: `capax shatter -T 1024`
     """
-    from capax.statements.head_shattering import corollary_at, corollary_by_norms, smallest_norm
-    from capax.statements.head_shattering import shatter as prove
+    from capax.statements.forms.head_shattering import (
+        corollary_at,
+        corollary_by_norms,
+        smallest_norm,
+    )
+    from capax.statements.forms.head_shattering import shatter as prove
 
     check_destinations(picture=plot)
     found = prove(T, norm)

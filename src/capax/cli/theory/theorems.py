@@ -10,7 +10,7 @@ from capax.terminal import Terminal
 
 if TYPE_CHECKING:
     from capax.statements.checking import CheckedStatement
-    from capax.statements.statement import Statement
+    from capax.statements.rows.statement import Statement
 
 
 def theorems(

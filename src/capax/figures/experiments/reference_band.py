@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from numpy import ndarray
 
-from capax.analysis.agreement import ReferenceAgreement
-from capax.analysis.published import PublishedPoint, published
+from capax.analysis.reference.agreement import ReferenceAgreement
+from capax.analysis.reference.published import PublishedPoint, published
 from capax.figures.labels import EndLabel
 from capax.figures.style import Palette
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from capax.analysis.threshold_curves import threshold_curves
+from capax.analysis.reference.threshold_curves import threshold_curves
 from capax.errors import InputError
 from capax.figures.experiments.curves_and_attention import draw_curves_and_attention
 from capax.figures.experiments.learning_curves import draw_learning_curves

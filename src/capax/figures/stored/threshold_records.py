@@ -7,9 +7,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from capax.analysis.laws import Fit
+from capax.analysis.reference.threshold_curves import ThresholdCurve, threshold_curves
 from capax.analysis.scaling import Scaling
 from capax.analysis.threshold import Threshold, panel_task, threshold_panel
-from capax.analysis.threshold_curves import ThresholdCurve, threshold_curves
 from capax.boolean.best_possible.disagreement import union_sample_size
 from capax.boolean.best_possible.one_rule_left import probability_one_left
 from capax.boolean.parser import parse

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from capax.figures.style import Palette, styled
-from capax.statements.token_influence import InfluenceRow
+from capax.statements.forms.token_influence import InfluenceRow
 
 
 def draw_influence(

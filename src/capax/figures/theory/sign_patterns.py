@@ -11,7 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from capax.figures.style import Palette, styled
-from capax.statements.head_shattering import (
+from capax.statements.forms.head_shattering import (
     Shattering,
     corollary_at,
     corollary_by_norms,

@@ -31,8 +31,8 @@ def laws_answer(question: LawsQuestion) -> dict[str, Any]:
 
     The published points are of AND of 3 bits at more than 99 %; they are given for that target.
     """
-    from capax.analysis.published import published
-    from capax.analysis.reference_stores import references
+    from capax.analysis.reference.published import published
+    from capax.analysis.reference.reference_stores import references
     from capax.cards.answers.reference_card import reference_card
 
     card = reference_card()
@@ -67,7 +67,7 @@ def card_part(card: "Card", question: LawsQuestion) -> dict[str, Any]:
 
 def reference_answer(question: ReferenceQuestion) -> dict[str, Any]:
     """The curves of a reference store, as `capax reference show NAME --json` gives them."""
-    from capax.analysis.reference_stores import reference
+    from capax.analysis.reference.reference_stores import reference
 
     return {"curves": _curves(reference(question.name).path)}
 
@@ -79,7 +79,7 @@ def _curves(path: Path) -> list[dict[str, Any]]:
 
 def store_curves(path: Path) -> list[dict[str, Any]]:
     """The curves of any store, as `capax thresholds STORE --json` gives them."""
-    from capax.analysis.threshold_curves import threshold_curves
+    from capax.analysis.reference.threshold_curves import threshold_curves
     from capax.sweep.storage.store import Store
 
     with Store.read(path) as store:

@@ -1,6 +1,6 @@
 """Rows of Appendix A."""
 
-from capax.statements.statement import Statement
+from capax.statements.rows.statement import Statement
 
 APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
@@ -17,7 +17,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         "A.2",
         "Dudley: from covering numbers to the Rademacher complexity.",
         (
-            "capax.statements.printed_bounds:dudley_printed",
+            "capax.statements.forms.printed_bounds:dudley_printed",
             "capax.capacity.complexity.chaining:dudley",
         ),
         ("tests/statements/test_printed_bounds.py::test_dudley_is_above_the_exact_complexity",),
@@ -29,8 +29,8 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         "A.3",
         "The same for ln N <= C/eps^2.",
         (
-            "capax.statements.printed_bounds:rademacher_corrected",
-            "capax.statements.printed_bounds:rademacher_printed",
+            "capax.statements.forms.printed_bounds:rademacher_corrected",
+            "capax.statements.forms.printed_bounds:rademacher_printed",
         ),
         ("tests/statements/test_printed_bounds.py::test_the_corrected_form_is_the_infimum",),
         kind="Corollary",
@@ -41,8 +41,8 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         "A.4",
         "Risk and empirical risk by the Rademacher complexity, both sides at once.",
         (
-            "capax.statements.printed_bounds:deviation_corrected",
-            "capax.statements.printed_bounds:deviation_printed",
+            "capax.statements.forms.printed_bounds:deviation_corrected",
+            "capax.statements.forms.printed_bounds:deviation_printed",
         ),
         (
             "tests/statements/test_printed_bounds.py"
@@ -55,7 +55,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.5",
         "Lemma 2.2 in full: A.3 and A.4 together.",
-        ("capax.statements.printed_bounds:lemma_a_5",),
+        ("capax.statements.forms.printed_bounds:lemma_a_5",),
         ("tests/statements/test_printed_bounds.py::test_lemma_a_5_is_a_3_and_a_4",),
         kind="Lemma",
         paper="4 c L sqrt(C/m) (1 + log(A sqrt(m/C))) + 2 b sqrt(log(1/delta)/(2m))",
@@ -64,7 +64,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.6",
         "A map to the simplex moves by at most its Jacobian's absolute sum.",
-        ("capax.statements.inequalities:simplex_map",),
+        ("capax.statements.forms.inequalities:simplex_map",),
         (
             "tests/statements/test_inequalities.py"
             "::test_maps_to_the_simplex_move_by_their_jacobian",
@@ -78,8 +78,8 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         "A.7",
         "Softmax in 1-norm against the largest change of a score.",
         (
-            "capax.statements.inequalities:softmax_distance",
-            "capax.statements.inequalities:softmax_jacobian_size",
+            "capax.statements.forms.inequalities:softmax_distance",
+            "capax.statements.forms.inequalities:softmax_jacobian_size",
         ),
         (
             "tests/statements/test_inequalities.py::test_softmax_moves_by_the_largest_change",
@@ -93,7 +93,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         "A.8",
         "The optimal split of eps: gamma^3/C^2.",
         (
-            "capax.statements.printed_bounds:split_value",
+            "capax.statements.forms.printed_bounds:split_value",
             "capax.capacity.linear.allocation:allocate",
         ),
         (
@@ -106,7 +106,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.9",
         "Projection onto the unit ball contracts.",
-        ("capax.statements.inequalities:projection_distance",),
+        ("capax.statements.forms.inequalities:projection_distance",),
         (
             "tests/statements/test_inequalities.py::test_projection_contracts",
             "tests/statements/test_inequalities.py::test_smaller_constants_fail",
@@ -128,7 +128,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.11",
         "Fixed positions: Corollary 4.5 at B_X + B_P.",
-        ("capax.statements.printed_bounds:lemma_a_11",),
+        ("capax.statements.forms.printed_bounds:lemma_a_11",),
         (
             "tests/statements/test_printed_bounds.py"
             "::test_no_packing_of_heads_is_larger_than_the_corrected_bounds",
@@ -142,7 +142,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         "A.12",
         "Sum of H heads.",
         (
-            "capax.statements.printed_bounds:lemma_a_12",
+            "capax.statements.forms.printed_bounds:lemma_a_12",
             "capax.capacity.network.multi_head_bounds:multi_head",
         ),
         (
@@ -157,7 +157,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.13",
         "A head moves with its weights.",
-        ("capax.statements.inequalities:weight_distance",),
+        ("capax.statements.forms.inequalities:weight_distance",),
         (
             "tests/statements/test_inequalities.py::test_heads_move_with_their_weights",
             "tests/statements/test_inequalities.py::test_smaller_constants_fail",
@@ -169,7 +169,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.14",
         "A head moves with its input.",
-        ("capax.statements.inequalities:input_distance",),
+        ("capax.statements.forms.inequalities:input_distance",),
         (
             "tests/statements/test_inequalities.py::test_heads_move_with_their_input",
             "tests/statements/test_inequalities.py::test_smaller_constants_fail",
@@ -181,7 +181,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.15",
         "A block moves with its input and its weights.",
-        ("capax.statements.inequalities:block_distance",),
+        ("capax.statements.forms.inequalities:block_distance",),
         (
             "tests/statements/test_inequalities.py::test_blocks_move_by_four_terms",
             "tests/statements/test_inequalities.py::test_smaller_constants_fail",
@@ -191,7 +191,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "A.16",
         "The scalar output moves with the network and the read-out.",
-        ("capax.statements.inequalities:scalar_distance",),
+        ("capax.statements.forms.inequalities:scalar_distance",),
         (
             "tests/statements/test_inequalities.py::test_the_scalar_output_moves_by_two_terms",
             "tests/statements/test_inequalities.py::test_smaller_constants_fail",
@@ -202,9 +202,9 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
         "A.17",
         "Depth in full: L layers and a read-out.",
         (
-            "capax.statements.printed_bounds:theorem_a_17",
-            "capax.statements.printed_bounds:summed_errors",
-            "capax.statements.depth_order:restored_form",
+            "capax.statements.forms.printed_bounds:theorem_a_17",
+            "capax.statements.forms.printed_bounds:summed_errors",
+            "capax.statements.forms.depth_order:restored_form",
             "capax.capacity.network.paper_network:paper_network",
         ),
         (
@@ -220,7 +220,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "Section A.5",
         "Trained positions may cost T ln 2: all sign vectors of T positions are told apart.",
-        ("capax.statements.sign_packing:trained_position_outputs",),
+        ("capax.statements.forms.sign_packing:trained_position_outputs",),
         (
             "tests/statements/test_printed_bounds.py"
             "::test_trained_positions_tell_all_sign_vectors_apart",
@@ -231,7 +231,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     Statement(
         "Section A.6",
         "H equal heads cost H^3 times one.",
-        ("capax.statements.printed_bounds:lemma_a_12",),
+        ("capax.statements.forms.printed_bounds:lemma_a_12",),
         ("tests/statements/test_printed_bounds.py::test_equal_heads_cost_their_cube",),
     ),
 )

@@ -17,11 +17,11 @@ from capax.compiler.construction.bump_network import (
 from capax.compiler.construction.literals import pattern_bits
 from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
 from capax.compiler.construction.selection import EncodingName
-from capax.statements.inequalities import truncation_distance
-from capax.statements.representation_counterexamples import uneven_codes, worst_error
-from capax.statements.small_instance import SmallInstance, compared
-from capax.statements.symbol_network import SymbolNetwork
-from capax.statements.token_influence import influence_attained, influence_bound
+from capax.statements.forms.inequalities import truncation_distance
+from capax.statements.forms.symbol_network import SymbolNetwork
+from capax.statements.forms.token_influence import influence_attained, influence_bound
+from capax.statements.instances.representation_counterexamples import uneven_codes, worst_error
+from capax.statements.instances.small_instance import SmallInstance, compared
 
 KEY = 2022
 T, SUPPORT = 7, (6, 0, 3)

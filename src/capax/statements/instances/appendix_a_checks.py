@@ -21,18 +21,8 @@ from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head
 from capax.capacity.network.paper_network import paper_network
 from capax.capacity.network.sample_points import Sample
-from capax.statements import inequalities
-from capax.statements.check_instances import (
-    KEY,
-    SMALL_CLASS,
-    all_hold,
-    between_packing_and_paper,
-    coin_rademacher,
-    coin_tail,
-    equal_norms_layer,
-    random_blocks,
-)
-from capax.statements.printed_bounds import (
+from capax.statements.forms import inequalities
+from capax.statements.forms.printed_bounds import (
     LayerBounds,
     deviation_corrected,
     dudley_printed,
@@ -43,8 +33,18 @@ from capax.statements.printed_bounds import (
     split_value,
     theorem_a_17,
 )
-from capax.statements.sign_packing import SignPacking
-from capax.statements.small_instance import SmallInstance, compared
+from capax.statements.forms.sign_packing import SignPacking
+from capax.statements.instances.check_instances import (
+    KEY,
+    SMALL_CLASS,
+    all_hold,
+    between_packing_and_paper,
+    coin_rademacher,
+    coin_tail,
+    equal_norms_layer,
+    random_blocks,
+)
+from capax.statements.instances.small_instance import SmallInstance, compared
 
 
 def definition_a_1() -> SmallInstance:

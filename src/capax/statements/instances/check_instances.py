@@ -10,8 +10,8 @@ from capax.attention.numpy_block import (
 )
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.paper_network import PaperLayer
-from capax.statements import inequalities
-from capax.statements.small_instance import SmallInstance
+from capax.statements.forms import inequalities
+from capax.statements.instances.small_instance import SmallInstance
 
 KEY = 2022
 SMALL_CLASS = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1], [0.4, 0.4, 0.4]])

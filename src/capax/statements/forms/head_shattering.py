@@ -29,7 +29,7 @@ from capax.capacity.network.sample_points import Sample
 from capax.compiler.proof.enclosed import exp_bounds
 from capax.errors import require
 from capax.rounding import LIBRARY, gamma
-from capax.statements.printed_bounds import corollary_4_5_printed
+from capax.statements.forms.printed_bounds import corollary_4_5_printed
 
 MAX_T = 1 << 22
 """32 MB for an array of T numbers."""

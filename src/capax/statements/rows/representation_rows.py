@@ -1,6 +1,6 @@
 """Rows of Sections 5 and 6 and of Appendix B."""
 
-from capax.statements.statement import Statement
+from capax.statements.rows.statement import Statement
 
 REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
@@ -109,7 +109,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "B.7",
         "Softmax without its small scores.",
-        ("capax.statements.inequalities:truncation_distance",),
+        ("capax.statements.forms.inequalities:truncation_distance",),
         (
             "tests/statements/test_inequalities.py::test_small_scores_hardly_matter",
             "tests/statements/test_inequalities.py::test_smaller_constants_fail",
@@ -133,7 +133,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "Section B.4",
         "Beyond Boolean: tokens from M symbols, s heads and M^s bumps.",
-        ("capax.statements.symbol_network:SymbolNetwork",),
+        ("capax.statements.forms.symbol_network:SymbolNetwork",),
         ("tests/statements/test_symbol_network.py::test_functions_of_symbols_are_exact",),
         paper="s M^s parameters",
         ours="4 s M^s and 2 M^s units",
@@ -143,9 +143,9 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
         "Remarks: averages, averages over a subspace, the influence of one token.",
         (
             "capax.compiler.averages:compile_average",
-            "capax.statements.token_influence:influence_bound",
-            "capax.statements.token_influence:smallest_score",
-            "capax.statements.token_influence:head_influence",
+            "capax.statements.forms.token_influence:influence_bound",
+            "capax.statements.forms.token_influence:smallest_score",
+            "capax.statements.forms.token_influence:head_influence",
         ),
         (
             "tests/compiler/test_averages.py::test_the_error_is_that_of_all_inputs",

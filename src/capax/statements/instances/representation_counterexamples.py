@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from capax.compiler.construction.bump_network import bump_network, symmetric_network
 from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
-from capax.statements.small_instance import SmallInstance, compared
+from capax.statements.instances.small_instance import SmallInstance, compared
 
 
 def uneven_codes(T: int, s: int, Delta: float) -> Float[np.ndarray, "T T"]:

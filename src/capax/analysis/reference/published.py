@@ -32,7 +32,7 @@ from numpy import ndarray
 from scipy.stats import chi2, fisher_exact, mannwhitneyu
 
 from capax.analysis.intervals import Interval, agree
-from capax.analysis.reference_stores import FOLDER
+from capax.analysis.reference.reference_stores import FOLDER
 from capax.analysis.threshold import Threshold
 from capax.errors import InputError, require
 from capax.identity import key_words

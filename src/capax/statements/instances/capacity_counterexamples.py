@@ -8,8 +8,8 @@ import math
 import numpy as np
 from scipy.stats import binom
 
-from capax.statements.head_shattering import inputs_of
-from capax.statements.printed_bounds import (
+from capax.statements.forms.head_shattering import inputs_of
+from capax.statements.forms.printed_bounds import (
     LayerBounds,
     corollary_4_5_printed,
     deviation_printed,
@@ -19,8 +19,8 @@ from capax.statements.printed_bounds import (
     summed_errors,
     theorem_a_17,
 )
-from capax.statements.sign_packing import SignPacking
-from capax.statements.small_instance import SmallInstance, compared
+from capax.statements.forms.sign_packing import SignPacking
+from capax.statements.instances.small_instance import SmallInstance, compared
 
 
 def a_17_without_B_w() -> SmallInstance:

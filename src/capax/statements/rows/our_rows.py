@@ -1,6 +1,6 @@
 """Rows of statements that the paper does not have."""
 
-from capax.statements.statement import Statement
+from capax.statements.rows.statement import Statement
 
 OUR_ROWS: tuple[Statement, ...] = (
     Statement(

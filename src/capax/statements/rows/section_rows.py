@@ -1,6 +1,6 @@
 """Rows of Sections 2 to 4."""
 
-from capax.statements.statement import Statement
+from capax.statements.rows.statement import Statement
 
 SECTION_ROWS: tuple[Statement, ...] = (
     Statement(
@@ -88,7 +88,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
         (
             "capax.capacity.network.head_lipschitz:theorem_4_2",
             "capax.capacity.linear.allocation:allocate",
-            "capax.statements.printed_bounds:theorem_4_2_split",
+            "capax.statements.forms.printed_bounds:theorem_4_2_split",
         ),
         (
             "tests/capacity/network/test_head_bounds.py::test_theorem_4_2_split_is_the_best_one",
@@ -116,8 +116,8 @@ SECTION_ROWS: tuple[Statement, ...] = (
         "4.4",
         "T heads of width 3 give log2 T inputs all T sign patterns; norms and margins of that.",
         (
-            "capax.statements.head_shattering:shatter",
-            "capax.statements.head_shattering:smallest_norm",
+            "capax.statements.forms.head_shattering:shatter",
+            "capax.statements.forms.head_shattering:smallest_norm",
         ),
         (
             "tests/statements/test_head_shattering.py"
@@ -138,7 +138,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
             "capax.capacity.network.head_bounds:linear_head",
             "capax.capacity.network.multi_head_bounds:multi_head",
             "capax.capacity.network.multi_head_bounds:mlp_head",
-            "capax.statements.printed_bounds:corollary_4_5_printed",
+            "capax.statements.forms.printed_bounds:corollary_4_5_printed",
         ),
         (
             "tests/capacity/network/test_head_bounds.py::test_corollary_4_5_closed_form_by_hand",
@@ -164,7 +164,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
         (
             "capax.capacity.linear.linear_classes:log_cover_matrix_21",
             "capax.capacity.linear.linear_classes:zhang_bound",
-            "capax.statements.printed_bounds:lemma_4_6_two_stages",
+            "capax.statements.forms.printed_bounds:lemma_4_6_two_stages",
         ),
         (
             "tests/capacity/linear/test_linear_classes.py"
@@ -187,7 +187,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
             "capax.capacity.network.paper_network:paper_network",
             "capax.capacity.network.network_bounds:residual_network",
             "capax.capacity.network.stages:compose",
-            "capax.statements.printed_bounds:theorem_4_7_equal_layers",
+            "capax.statements.forms.printed_bounds:theorem_4_7_equal_layers",
         ),
         (
             "tests/capacity/network/test_network_bounds.py"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capax.analysis.agreement import ReferenceAgreement, agreement_with, from_reference
-from capax.analysis.protocols import protocol_words
+from capax.analysis.reference.agreement import ReferenceAgreement, agreement_with, from_reference
+from capax.analysis.reference.protocols import protocol_words
 from capax.analysis.summary import Answer, answer, floor_ratio, summarised
 from capax.analysis.threshold import Threshold, searches_for_threshold, thresholds
 from capax.errors import InputError

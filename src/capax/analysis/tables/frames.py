@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlite3 import Row
 from typing import IO, TYPE_CHECKING
 
-from capax.analysis.run_columns import RunColumns
+from capax.analysis.tables.run_columns import RunColumns
 from capax.errors import InputError
 from capax.files import check_writable, write_atomically
 from capax.sweep.storage.store import Store

@@ -28,8 +28,17 @@ from capax.capacity.network.head_lipschitz import head_distance
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.paper_network import paper_network
 from capax.capacity.network.sample_points import Sample
-from capax.statements import inequalities
-from capax.statements.check_instances import (
+from capax.statements.forms import inequalities
+from capax.statements.forms.head_shattering import shatter
+from capax.statements.forms.printed_bounds import (
+    corollary_4_5_printed,
+    lemma_4_6_two_stages,
+    lemma_a_12,
+    theorem_4_2_split,
+    theorem_4_7_equal_layers,
+)
+from capax.statements.forms.sign_packing import SignPacking, trained_position_outputs
+from capax.statements.instances.check_instances import (
     KEY,
     SMALL_CLASS,
     all_hold,
@@ -38,16 +47,7 @@ from capax.statements.check_instances import (
     equal_norms_layer,
     random_blocks,
 )
-from capax.statements.head_shattering import shatter
-from capax.statements.printed_bounds import (
-    corollary_4_5_printed,
-    lemma_4_6_two_stages,
-    lemma_a_12,
-    theorem_4_2_split,
-    theorem_4_7_equal_layers,
-)
-from capax.statements.sign_packing import SignPacking, trained_position_outputs
-from capax.statements.small_instance import SmallInstance, compared
+from capax.statements.instances.small_instance import SmallInstance, compared
 
 
 def definition_2_1() -> SmallInstance:

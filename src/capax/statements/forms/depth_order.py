@@ -23,7 +23,7 @@ Whether the factor L^3 can be dropped is open here. Without the factors k and d 
 import math
 from collections.abc import Sequence
 
-from capax.statements.printed_bounds import LayerBounds, theorem_a_17
+from capax.statements.forms.printed_bounds import LayerBounds, theorem_a_17
 
 
 def restored_form(

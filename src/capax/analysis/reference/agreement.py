@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from capax.analysis.intervals import Interval, agree
-from capax.analysis.protocols import protocol
-from capax.analysis.published import PublishedAgreement, beside_published
-from capax.analysis.reference_stores import Reference, reference, references
+from capax.analysis.reference.protocols import protocol
+from capax.analysis.reference.published import PublishedAgreement, beside_published
+from capax.analysis.reference.reference_stores import Reference, reference, references
 from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import (
     Threshold,

@@ -1,0 +1,1 @@
+"""Thresholds of other experiments: published points, reference stores, and their agreement."""

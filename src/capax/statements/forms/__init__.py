@@ -1,0 +1,1 @@
+"""The statements as functions: the printed forms, the corrected ones, and their ingredients."""

@@ -1,0 +1,1 @@
+"""Small instances: every statement evaluated once, and every printed form that fails."""

@@ -1,0 +1,1 @@
+"""One row for each statement: its words, its functions and its tests."""
