@@ -1,1 +1,1 @@
-"""Tables of a store: runs, trials, curves, thresholds, formulas; what is left of a damaged store."""
+"""Tables of a store: runs, trials, curves, thresholds, formulas; the remains of a damaged store."""
