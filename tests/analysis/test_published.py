@@ -22,6 +22,7 @@ from capax.errors import InputError
 from capax.reading import existing_store
 from capax.sweep.counts import Counts
 from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.storage.store import Store
 from typed_command import typed
 
 SIZES = tuple(range(50, 201, 10))
@@ -167,6 +168,31 @@ def test_times_by_ranks():
 def test_where_a_loss_crosses():
     step, loss = np.array([10.0, 20, 30]), np.array([0.7, 0.35, 0.34])
     assert crossing_step(step, loss) == 30 and crossing_step(step, loss, 0.1) is None
+
+
+def test_runs_beside_the_published_runs_by_their_command(tmp_path):
+    """By hand: the share of a store's trials, and the median of the first losses below 0.35."""
+    shown = json.loads(typed("reference", "compare", "figure4", "--json").stdout)["comparisons"]
+    with Store.read(existing_store("figure4")) as store:
+        for T, row in zip((10, 15), shown, strict=True):
+            curves = [
+                json.loads(run["curves"])
+                for run in store.select(
+                    "SELECT curves FROM runs JOIN trials USING (trial_id) WHERE T = ?", T
+                )
+            ]
+            firsts = [
+                next((s for s, x in zip(c["step"], c["loss"], strict=True) if x < 0.35), np.inf)
+                for c in curves
+            ]
+            assert f"T = {T}: median {np.median(firsts):.0f} steps" in row["ours"]
+    shown = json.loads(typed("reference", "compare", "figure3", "--json").stdout)["comparisons"]
+    assert [row["test"] for row in shown] == ["Fisher's exact test"] * len(shown) and shown
+    (tmp_path / "other.toml").write_text('family = "simulated"\nT = [10]\n')
+    store = tmp_path / "other.sqlite"
+    typed("sweep", tmp_path / "other.toml", "--store", store)
+    refused = typed("reference", "compare", store)
+    assert refused.returncode == 2 and "wanted runs of Figure 3" in refused.stderr
 
 
 def test_the_points_by_their_command():

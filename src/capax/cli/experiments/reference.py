@@ -65,6 +65,30 @@ def show(
     emit(payload, as_json, lambda console: _show_reference(console, entry, curves))
 
 
+@app.command("compare")
+def compare(
+    store: Annotated[Path, typer.Argument(help="Store made by `capax sweep`, or a reference.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare the runs of a store with the published runs of Figures 3 and 4.
+
+    Solved replicates of Figure 3 by Fisher's exact test, times of Figure 4 by a rank test, for
+    every panel of the store with the same task. `capax thresholds` compares with Figure 2.
+
+    Example: `capax reference compare figure4`
+    """
+    from capax.analysis.reference.published_runs import beside_published_runs
+    from capax.reading import existing_store
+    from capax.sweep.storage.store import Store
+
+    with Store.read(existing_store(store)) as opened:
+        found = beside_published_runs(opened)
+    payload = {"comparisons": [{"panel": panel, **asdict(tested)} for panel, tested in found]}
+    rows = [(panel, t.ours, t.published, t.test, f"{t.p_value:.2g}") for panel, t in found]
+    head = ("panel", "this store", "published", "test", "p")
+    emit(payload, as_json, lambda console: console.table(rows, head=head, align="llllr"))
+
+
 @app.command("add")
 def add(
     store: Annotated[Path, typer.Argument(help="Finished store made by `capax sweep`.")],
