@@ -14,10 +14,10 @@ _MOST_COEFFICIENTS = 32
 def function(
     formula: Formula,
     T: Annotated[int | None, typer.Option("-T", help="Input length; positions must fit.")] = None,
-    p: Annotated[float, typer.Option(help="P(bit = 1) for the bias.")] = 0.5,
+    p: Annotated[float, typer.Option(help="P(bit = 1) for bias and leap.")] = 0.5,
     json: JsonFlag = False,
 ) -> None:
-    """Properties of a Boolean formula: exact support, symmetry, degree, influences, Fourier, bias.
+    """Properties of a Boolean formula: exact support, symmetry, degree, leap, influences, Fourier.
 
     Operators, tightest first: ~ not, & and, ^ exclusive or, | or. Functions: and, or, xor, parity,
     maj (a tie counts as 0), not, thr2(..), sym(0110; ..), table(0xE8; ..).
@@ -37,6 +37,7 @@ def describe(formula: str, f: Any, p: float) -> dict[str, Any]:
     """Everything `capax function` reports, as plain data."""
     from capax.boolean.traits.bias import balancing_probabilities, bias
     from capax.boolean.traits.fourier import properties
+    from capax.boolean.traits.leap import leap
     from capax.errors import InputError
 
     found = properties(f)
@@ -51,6 +52,7 @@ def describe(formula: str, f: Any, p: float) -> dict[str, Any]:
         "symmetric": found.is_symmetric,
         "monotone": found.is_monotone,
         "degree": found.degree,
+        "leap": leap(f, p),
         "sensitivity": found.sensitivity,
         "average_sensitivity": found.average_sensitivity,
         "p": p,
@@ -68,7 +70,7 @@ def _name(members: tuple[int, ...]) -> str:
 
 def _render(report: dict[str, Any], console: Terminal) -> None:
     yes_or_no = {name: "yes" if report[name] else "no" for name in ("symmetric", "monotone")}
-    counts = ("degree", "sensitivity", "average_sensitivity")
+    counts = ("degree", "leap", "sensitivity", "average_sensitivity")
     coefficients = list(report["fourier"].items())
     rows = [
         ("support", ", ".join(f"x{x}" for x in report["support"]) or "empty (a constant)"),

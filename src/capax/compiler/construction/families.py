@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from capax.boolean import SparseFunction
+from capax.boolean.traits.fourier import sensitivities
+from capax.capacity.complexity.average_sensitivity import majority_sensitivity
 from capax.compiler.construction import (
     general,
     heads,
@@ -93,6 +95,12 @@ def scalar_problem(family: str, f: SparseFunction) -> threshold_head.ThresholdPr
     if family == "monotone-symmetric":
         why = "not symmetric in its literals" if form is None else "symmetric but not monotone"
         return Refusal(f"f is {why}")
+    average, most = float(sensitivities(f).mean()), majority_sensitivity(f.s)
+    if average > most * (1 + 1e-9):
+        return Refusal(
+            f"f has the average sensitivity {average:.4g}, one head with a scalar read-out at most "
+            f"{most:.4g} (that of majority) on {f.s} bits"
+        )
     found = threshold_head.linear_problem(f)
     if found is None:
         return Refusal("f is not a threshold of weighted bits (searched up to s = 10)")

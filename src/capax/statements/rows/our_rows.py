@@ -101,4 +101,58 @@ OUR_ROWS: tuple[Statement, ...] = (
         ours="ramp loss + 2 a b/(gamma sqrt(m)) + 3 sqrt(ln(2/delta)/2m), b measured on the sample",
         in_paper=False,
     ),
+    Statement(
+        "Statistical queries",
+        "Parities of s of T bits are uncorrelated: queries and noisy gradient steps they need.",
+        (
+            "capax.capacity.complexity.statistical_queries:queries_needed",
+            "capax.capacity.complexity.statistical_queries:steps_needed",
+        ),
+        (
+            "tests/capacity/complexity/test_parity_limits.py"
+            "::test_no_query_tells_more_parities_apart",
+            "tests/capacity/complexity/test_parity_limits.py"
+            "::test_noisy_gradients_succeed_no_more_often",
+        ),
+        paper="not in the paper",
+        ours="q >= (p C(T, s) - 1/gamma^2)/(ceil(1/tau^2) - 1); "
+        "t >= 4 C(T, s) (sigma/G)^2 (p - 1/(gamma^2 C(T, s)))^2",
+        in_paper=False,
+    ),
+    Statement(
+        "Average sensitivity of a head",
+        "One head with U hidden units has at most K times that of majority: the parity of all bits "
+        "is impossible beyond an explicit T; a linear read-out needs a head for each bit.",
+        (
+            "capax.capacity.complexity.average_sensitivity:head_sensitivity_bound",
+            "capax.capacity.complexity.average_sensitivity:longest_parity",
+            "capax.capacity.complexity.average_sensitivity:parity_by_heads",
+        ),
+        (
+            "tests/capacity/complexity/test_parity_limits.py"
+            "::test_no_head_that_a_search_finds_is_more_sensitive",
+            "tests/capacity/complexity/test_parity_limits.py"
+            "::test_parity_of_all_bits_by_as_many_heads_and_no_fewer",
+            "tests/capacity/complexity/test_parity_limits.py::test_full_parity_does_not_compile",
+        ),
+        paper="not in the paper",
+        ours="K M(T), M(T) = T C(T-1, floor((T-1)/2))/2^(T-1) <= sqrt(T); K = 1 (linear), "
+        "U + 1 (d = 1), U + sum_{j<=d} C(U, j)",
+        in_paper=False,
+    ),
+    Statement(
+        "Degree and leap",
+        "Fourier degree, and how many new bits must be found at once (Abbe et al. 2023).",
+        (
+            "capax.boolean.traits.fourier:degree",
+            "capax.boolean.traits.leap:leap",
+        ),
+        (
+            "tests/boolean/test_functions.py::test_all_functions_of_three_bits_against_brute_force",
+            "tests/cards/test_targets.py::test_leap_is_the_best_order",
+        ),
+        paper="not in the paper",
+        ours="exact, from the truth table; any P(bit = 1)",
+        in_paper=False,
+    ),
 )
