@@ -31,13 +31,14 @@ Adam and weight decay included) and of coins. Let G^2 >= E|g_1|^2 for all w, g_1
 of the gradients with label +1 and -1. If for a uniform target the error is with probability p at
 most (1 - gamma)/2 after t steps, then
 
-    p <= 1/(gamma^2 d) + (G/(2 sigma)) sqrt(t/d),    so    t >= 4 d (sigma/G)^2 (p - 1/(gamma^2 d))^2.
+    p <= 1/(gamma^2 d) + (G/(2 sigma)) sqrt(t/d),
+    t >= 4 d (sigma/G)^2 (p - 1/(gamma^2 d))^2.
 
 Proof. Let Q be the law of (v_1, ..., v_t) without the terms c_S, and P_S the law with target S. By
 the chain rule KL(Q, P_S) = sum_i E_Q |c_S(w_i)|^2 / (2 sigma^2), where c_S(w) is the vector of (1),
 one entry for each parameter. The mean over S is at most t G^2/(2 sigma^2 d), by (1) in each entry.
 By Pinsker and Jensen the mean over S of the total variation is at most (G/(2 sigma)) sqrt(t/d).
-Under Q the hypothesis does not depend on S, so by (2) it is right with probability <= 1/(gamma^2 d).
+Under Q the hypothesis does not depend on S, so by (2) it is right with chance <= 1/(gamma^2 d).
 
 For the logistic loss of a network f_w, g_1 = -grad f_w / 2, so G is half of the largest root mean
 square of |grad f_w|.
@@ -83,7 +84,7 @@ def steps_needed(
     advantage: float = 1.0,
     success: float = 1.0,
 ) -> float:
-    """Theorem 2: fewer steps with noise sigma = `noise` do not learn. gradient: G of the theorem."""
+    """Theorem 2: fewer steps with noise sigma = `noise` do not learn. gradient: G."""
     require(noise >= 0 and math.isfinite(noise), "noise", "a finite number >= 0", noise)
     require(gradient > 0 and math.isfinite(gradient), "gradient", "a finite number > 0", gradient)
     _check(advantage, success)
