@@ -1,6 +1,6 @@
 """Do the tests notice a bound that is slightly too small? Faults are planted; a test must fail.
 
-    python benchmarks/mutants.py --count 400 --workers 2 --keep out/mutants
+    python benchmarks/mutants.py --count 400 --jobs 2 --whole --keep out/mutants
     python benchmarks/mutants.py --modules capacity/network --count 60
     python benchmarks/mutants.py --modules analysis/laws.py --count 0     # all mutants of a file
     python benchmarks/mutants.py --again --whole                # plant the survivors once more
@@ -8,13 +8,15 @@
 
 Each mutant is one fault (`mutation_operators.py`) in a copy of the sources. Of the test files that
 name its folder, the tests that execute its line run first, the quick ones first; a mutant that
-outlives them meets the rest of these files, and with `--whole` all tests of its layer. It is killed
-when a test fails or the tests take five times their usual time, otherwise it survived. To find out
+outlives them meets the rest of these files. With `--whole` it is the test files of its layer that
+execute its file or start processes. It is killed when a test fails or takes five times its usual
+time, otherwise it survived. Tests that fail without a fault are left out. To find out
 which tests execute which line takes as long as the tests do; it is done once per test file, and
 `--by-name` goes without: for a few mutants the test files that name the module are quicker. Results
 are lines of JSON in the folder `--keep`; a second call goes on where the first one ended, also
-where `--minutes` ended it. Harmless survivors stand with their reasons in `harmless_mutants.json`;
-`--control` plants these: a test that fails would say that the harness kills without a fault.
+where `--minutes` ended it, and takes over what other files (`--known`) tell. Harmless survivors
+stand with their reasons in `harmless_mutants.json`; `--control` plants these, and in every module
+no fault at all: a test that fails would say that the harness kills without a fault.
 """
 
 import argparse
@@ -30,7 +32,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mutation_maps import maps_of, round_by_name, round_of, test_files
+from mutation_maps import all_passing, maps_of, round_by_name, round_of, test_files
 from mutation_operators import Mutant, mutants
 from mutation_report import enough, harmless, survived, tables, write_report
 from mutation_runs import COLD, IMPORTED, begin, outcome, told
@@ -39,6 +41,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = ("capacity", "compiler/proof", "decompile/proof", "decompile/bounds", "analysis",
            "boolean/best_possible", "audit/heads", "cards/measuring", "sweep/storage",
            "learners")  # fmt: skip
+TOP = ("src", "tests", "docs", "benchmarks", "examples", "course", "tools")
 
 
 def main() -> int:
@@ -46,15 +49,16 @@ def main() -> int:
     asked = _arguments()
     asked.keep.mkdir(parents=True, exist_ok=True)
     chosen = sample(asked.modules, asked.count, asked.seed)
-    results, reasons = asked.keep / "results.jsonl", harmless()
-    known = _known(results)
+    results, reasons = asked.results or asked.keep / "results.jsonl", harmless()
+    known = _known([*asked.known, results])
     if asked.control:
-        chosen = [m for m in sample(asked.modules, 0, asked.seed) if m.key in reasons]
+        every = sample(asked.modules, 0, asked.seed)
+        chosen = [*map(_no_fault, asked.modules), *(m for m in every if m.key in reasons)]
         known = {}
     else:  # what was read and found harmless counts as a survivor, unplanted
         read = [mutant for mutant in chosen if mutant.key in reasons]
         known |= {m.key: {**told(m, ""), "by": "read and found harmless"} for m in read}
-    waiting = [m for m in chosen if m.key not in known or _again(m, known, reasons, asked.again)]
+    waiting = [m for m in chosen if m.key not in known or _again(known[m.key], reasons, asked)]
     print(f"{len(chosen)} mutants, {len(chosen) - len(waiting)} known", flush=True)
     if waiting and asked.minutes > 0:
         top = Path(tempfile.mkdtemp(prefix="copies-", dir=asked.keep)).resolve()
@@ -75,33 +79,36 @@ def main() -> int:
 
 
 def _run(waiting: list[Mutant], asked: Any, top: Path, results: Path, known: Any) -> None:
-    copies = _copies(top, asked.workers)
+    copies = _copies(top, asked.jobs)
     end = time.time() + 60 * asked.minutes
     context = multiprocessing.get_context("fork")
 
-    def pool(files: list[str]) -> Any:
+    def pool(files: list[str], maps: Any) -> Any:
         queue = context.Queue()
         for copied in copies:
             queue.put(copied)
-        return context.Pool(asked.workers, begin, (queue, asked, end, files))
+        return context.Pool(asked.jobs, begin, (queue, asked, end, files, maps))
 
+    maps: Any = {}
     if asked.by_name:
         jobs = [(mutant, round_by_name(mutant, ROOT, asked.leave_out)) for mutant in waiting]
     else:
         files = test_files(waiting, ROOT, asked.whole)
         files = [file for file in files if file not in asked.leave_out]
-        with pool([]) as workers:
+        with pool([], {}) as workers:
             maps = maps_of(files, ROOT, asked.keep / "maps", workers)
-        jobs = [(mutant, round_of(mutant, maps, ROOT, asked.whole)) for mutant in waiting]
+        jobs = [(m, round_of(m, maps, ROOT, asked.whole) if m.operator else all_passing(m, maps))
+                for m in waiting]  # fmt: skip
     _share_compiled(top, asked.keep)
-    files = sorted({test.partition("::")[0] for _, (tests, _) in jobs for test in tests})
+    files = sorted({test.partition("::")[0] for _, tests in jobs for test in tests})
     for collected in (files, []):  # what a warm worker cannot do is left to a cold one
         cold = []
-        with pool(collected) as workers, results.open("a") as file:
+        with pool(collected, maps) as workers, results.open("a") as file:
             for number, said in workers.imap_unordered(outcome, list(enumerate(jobs)), 1):
                 if said == COLD:
                     cold.append(jobs[number])
                 elif said is not None:  # else the time is over
+                    said["whole"] = asked.whole and not asked.quick
                     known[said["key"]] = said
                     file.write(json.dumps(said) + "\n")
                     file.flush()
@@ -117,8 +124,20 @@ def _share_compiled(top: Path, keep: Path) -> None:
         shutil.copy2(program, keep / "compiled")
 
 
-def _again(mutant: Mutant, known: Any, reasons: dict[str, str], again: bool) -> bool:
-    return again and mutant.key not in reasons and survived(known[mutant.key])
+def _again(said: dict[str, Any], reasons: dict[str, str], asked: Any) -> bool:
+    """Whether a known mutant is planted once more: its killer is gone, or it met too few tests."""
+    if not survived(said):
+        file, _, test = said["by"].partition("::")
+        path, name = ROOT / file, test.partition("[")[0]
+        return "/" in file and not (path.exists() and f"def {name}(" in path.read_text())
+    met = said.get("whole") or not asked.whole
+    return said["key"] not in reasons and (asked.again or not met)
+
+
+def _no_fault(module: str) -> Mutant:
+    top = ROOT / "src" / "capax" / module
+    path = top if top.is_file() else min(top.rglob("*.py"))
+    return Mutant(path.relative_to(ROOT).as_posix(), 1, "", 0, 0, "", "", f"no fault in {module}")
 
 
 def sample(modules: list[str], count: int, seed: int) -> list[Mutant]:
@@ -154,8 +173,8 @@ def _in_turn(found: list[Mutant], seed: int) -> list[Mutant]:
     return sorted(found, key=lambda mutant: -ranks[mutant])
 
 
-def _known(results: Path) -> dict[str, dict[str, Any]]:
-    lines = results.read_text().splitlines() if results.exists() else []
+def _known(files: list[Path]) -> dict[str, dict[str, Any]]:
+    lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
     return {entry["key"]: entry for entry in map(json.loads, lines)}
 
 
@@ -174,7 +193,7 @@ def _copies(top: Path, number: int) -> list[str]:
 
 def _files_below(root: Path) -> list[str]:
     """Where there is no Git: all files of the folders that the tests need."""
-    wanted = [root / name for name in ("src", "tests", "docs", "benchmarks", "examples")]
+    wanted = [root / name for name in TOP]
     files = [path for top in wanted for path in top.rglob("*") if "__pycache__" not in path.parts]
     files += [path for path in root.iterdir() if path.is_file()]
     return [path.relative_to(root).as_posix() for path in files if path.is_file()]
@@ -185,8 +204,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--modules", nargs="+", default=list(MODULES), help="below src/capax")
     parser.add_argument("--count", type=int, default=400, help="how many; 0: all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--jobs", "--workers", type=int, default=2, help="processes")
+    parser.add_argument("--pin", action="store_true", help="each process on one core")
     parser.add_argument("--keep", type=Path, default=ROOT / "out" / "mutants")
+    parser.add_argument("--results", type=Path, help="instead of results.jsonl in the folder")
+    parser.add_argument("--known", nargs="+", type=Path, default=[], help="results of others")
     parser.add_argument("--whole", action="store_true", help="survivors meet their whole layer")
     parser.add_argument(
         "--longest", type=float, default=900.0, help="seconds for a test file without a fault"

@@ -7,17 +7,18 @@ executes any line of its file. A map that is out of date can hide a killing test
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mutation_operators import Mutant
-from mutation_runs import Round, mapped
+from mutation_runs import mapped
 
 FEW = 6  # test files by name, at most
-USUAL = 4.0  # seconds of a test file, where it was not timed
 Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashes of what was run
+ELSEWHERE = re.compile("warm_commands|subprocess|multiprocessing|[Pp]rocess|Command|isolat|pool")
 
 
 def tests_of(path: str) -> str:
@@ -44,8 +45,11 @@ def maps_of(files: list[str], root: Path, kept: Path, pool: Any) -> Maps:
     kept.mkdir(parents=True, exist_ok=True)
     maps = {file: _kept(file, root, kept) for file in files}
     wanted = [file for file in files if maps[file] is None]
+    wanted.sort(key=lambda file: -(root / file).stat().st_size)  # the longest begin first
     print(f"mapping {len(wanted)} of {len(files)} test files", flush=True)
     for file, found in zip(wanted, pool.imap(mapped, wanted, 1), strict=True):
+        if found is None:
+            raise SystemExit("no time left for the maps; those that were made are kept")
         hashes = {path: _hash(root / path) for path in (file, *found["lines"])}
         maps[file] = {**found, "hashes": hashes}
         (kept / _name(file)).write_text(json.dumps(maps[file]))
@@ -69,32 +73,39 @@ def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
-def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> Round:
+def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> list[str]:
     """Tests that execute the line, the rest of their files, and, if asked for, of the layer.
 
     The rest of the files is there because tests share fixtures: the line was executed for the first
-    of them alone. A line outside of functions belongs to every test that executes its file. Where
-    no test does so in this process, the tests of its layer may do so in another.
+    of them alone. A line outside of functions belongs to every test that executes its file. Of the
+    layer's other files those are met that start processes: a file that executes nothing of the
+    mutant's file, here or elsewhere, cannot notice it.
     """
     now = _hash(root / mutant.path)
     whole = whole or not any(found["lines"].get(mutant.path) for found in maps.values())
-    folder, groups, usual = f"{tests_of(mutant.path)}/", defaultdict(list), 0.0
+    folder, groups = f"{tests_of(mutant.path)}/", defaultdict(list)
     for file, found in maps.items():
         lines = found["lines"].get(mutant.path, {})
         line = str(mutant.line) if found["hashes"].get(mutant.path) == now else ""
         near = set(lines.get(line) or [test for names in lines.values() for test in names])
         passing = [test for test in found["seconds"] if test not in found["failing"]]
-        if not (near or whole) or not file.startswith(folder) or not passing:
+        meets = near or (whole and ELSEWHERE.search((root / file).read_text()))
+        if not meets or not file.startswith(folder) or not passing:
             continue
-        usual += found["start"] + sum(map(found["seconds"].__getitem__, passing))
         for rank, tests in _ranked(near, passing, found["seconds"]):
             cost = found["start"] + sum(map(found["seconds"].__getitem__, tests))
             groups[rank].append((cost, tests))
     ordered = [tests for rank in sorted(groups) for _, tests in sorted(groups[rank])]
-    return [test for tests in ordered for test in tests], usual
+    return [test for tests in ordered for test in tests]
 
 
-def round_by_name(mutant: Mutant, root: Path, leave_out: list[str]) -> Round:
+def all_passing(mutant: Mutant, maps: Maps) -> list[str]:
+    """All tests of a mutant's layer, but for those that fail without a fault."""
+    own = {file: maps[file] for file in maps if file.startswith(f"{tests_of(mutant.path)}/")}
+    return [test for m in own.values() for test in m["seconds"] if test not in m["failing"]]
+
+
+def round_by_name(mutant: Mutant, root: Path, leave_out: list[str]) -> list[str]:
     """Without a map: a few test files that name the module's folder.
 
     First the one that is called like the module, then those that name it, then by their length.
@@ -108,7 +119,7 @@ def round_by_name(mutant: Mutant, root: Path, leave_out: list[str]) -> Round:
         named = any(word in (root / file).read_text() for word in words)
         return own not in file, not named, (root / file).stat().st_size
 
-    return sorted(files, key=place)[:FEW], USUAL * FEW
+    return sorted(files, key=place)[:FEW]
 
 
 def _ranked(near: set[str], passing: list[str], seconds: Any) -> Iterator[tuple[int, list[str]]]:

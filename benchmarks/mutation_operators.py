@@ -44,6 +44,7 @@ OTHER_NAME = {
 }  # fmt: skip
 ROUNDING = {"nextafter", "up", "down", "outward", "round_up", "round_down", "rounded_up",
             "rounded_down", "widened", "digits_up", "digits_down"}  # fmt: skip
+LIBRARIES = {"np", "jnp", "math"}
 FUNCTIONS = {"abs", "sqrt", "log1p", "expm1"}
 COMPARISON = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
               ast.NotEq: ast.Eq}  # fmt: skip
@@ -246,7 +247,7 @@ def _of_constants(node: ast.Constant) -> Iterator[tuple[str, str]]:
 def _of_calls(node: ast.Call) -> Iterator[tuple[str, str]]:
     called, name = node.func, _name_of(node.func)
     if name in ROUNDING and node.args:
-        yield "rounding dropped", f"({ast.unparse(node.args[0])})"
+        yield "rounding dropped", f"({ast.unparse(_rounded(node))})"
     if name in FUNCTIONS and node.args:
         yield "function dropped", f"({ast.unparse(node.args[0])})"
     if isinstance(called, ast.Name) and name in OTHER_NAME:
@@ -262,6 +263,14 @@ def _of_calls(node: ast.Call) -> Iterator[tuple[str, str]]:
             changed = copy.copy(node)
             changed.keywords = [other for other in node.keywords if other is not keyword]
             yield "argument ignored", ast.unparse(changed)
+
+
+def _rounded(node: ast.Call) -> ast.expr:
+    """What a call rounds: the first argument of a function, the object of a method."""
+    called = node.func
+    if isinstance(called, ast.Attribute) and getattr(called.value, "id", "") not in LIBRARIES:
+        return called.value
+    return node.args[0]
 
 
 def _is_symmetric(name: str, arguments: list[ast.expr]) -> bool:

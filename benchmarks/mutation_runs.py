@@ -34,11 +34,10 @@ QUIETLY = (
     "-W",
     "ignore::pytest.PytestAssertRewriteWarning",
 )
-PATIENCE = 5.0  # times the usual time of the tests, after which a mutant counts as killed
+PATIENCE = 5.0  # times the usual time of a test, after which a mutant counts as killed
 START = 30.0  # seconds added for imports and compilation
-BUSY = 10.0  # times this limit, which is of the process's own time, on the clock of the wall
-
-Round = tuple[list[str], float]  # tests, and the seconds that they take without a fault
+BUSY = 5.0  # times this limit, which is of the process's own time, on the clock of the wall
+USUAL = 10.0  # seconds of a test that was not timed
 _COPY, _COMPILED, _LONGEST, _END = "", "", 0.0, 0.0
 _LEFT_OUT: tuple[str, ...] = ()
 _COLLECTED: set[str] = set()  # test files that this worker has imported
@@ -50,11 +49,11 @@ _QUICK, COMMANDS = False, "warm_commands"  # the fixture of tests that start com
 _SECONDS = itertools.count(1)  # no two mutants of a worker have the same time
 
 
-def begin(copies: Any, asked: Any, end: float, files: list[str]) -> None:
+def begin(copies: Any, asked: Any, end: float, files: list[str], maps: Any) -> None:
     """A worker starts: it takes a copy of the repository and imports the libraries `asked.warm`.
 
     asked: the arguments of the command. end: the time after which no mutant is begun or judged.
-    files: tests to collect beforehand.
+    files: tests to collect beforehand. maps: of test files, as far as they are known.
     """
     global _COPY, _COMPILED, _LONGEST, _END, _LEFT_OUT, _QUICK, _WARM
     _COPY, _LONGEST, _END = copies.get(), asked.longest, end
@@ -63,56 +62,70 @@ def begin(copies: Any, asked: Any, end: float, files: list[str]) -> None:
     os.environ |= {"JAX_PLATFORMS": "cpu", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
     os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{_COPY}/compiled"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    if asked.pin:  # XLA then makes one thread, not one per core and worker
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(Path(_COPY).name) % len(cores)]})
     for name in asked.warm:
         __import__(name)
+    for known in maps.values():
+        _TIMES.update(known["seconds"])
     _WARM = bool(files)
-    _collect(files)
+    _collect(files, {file: found["computes"] for file, found in maps.items()})
 
 
-def _collect(files: list[str]) -> None:
+def _collect(files: list[str], computes: dict[str, bool]) -> None:
     """Import the package and the tests in this worker, for all processes that it forks.
 
-    Not those whose import computes: threads of JAX do not survive a fork. Each is tried in one.
+    Not those whose import computes: threads of JAX do not survive a fork. A map knows it, else a
+    process is forked to try.
     """
     streams = [os.dup(stream) for stream in (0, 1, 2)]
     _enter()
     for file in files:
-        if _forked(lambda file=file: _imports_only(file), START) == "true":
-            _imports_only(file)
-            _COLLECTED.add(file)
+        if file not in computes:
+            computes[file] = _forked(lambda file=file: _imports(file), START) != "false"
+    _COLLECTED.update(file for file in files if not computes[file])
+    if _COLLECTED:
+        pytest.main([*QUIETLY, "--collect-only", *sorted(_COLLECTED)])
     for stream, kept in enumerate(streams):
         os.dup2(kept, stream)
     print(f"{len(_COLLECTED)} of {len(files)} test files collected", flush=True)
 
 
-def _imports_only(file: str) -> bool:
-    code = pytest.main([*QUIETLY, "--collect-only", file])
+def _imports(file: str) -> bool:
+    """Import a test file; whether something was computed, or the import failed."""
+    return pytest.main([*QUIETLY, "--collect-only", file]) != 0 or _has_computed()
+
+
+def _has_computed() -> bool:
     xla = sys.modules.get("jax._src.xla_bridge")
-    return code == 0 and not (xla is not None and xla._backends)
+    return xla is not None and bool(xla._backends)
 
 
-def mapped(file: str) -> dict[str, Any]:
-    """Of one test file: seconds per test, tests per executed line, and tests that fail."""
+def mapped(file: str) -> dict[str, Any] | None:
+    """Of one test file: seconds per test, tests per executed line, and tests that fail.
+
+    None: no time left.
+    """
     found = _forked(lambda: _map(file), _LONGEST)
-    return (
-        json.loads(found)
-        if found
-        else {"seconds": {}, "lines": {}, "failing": [file], "start": 0.0}
-    )
+    if not found and time.time() > _END:
+        return None
+    nothing = {"seconds": {}, "lines": {}, "failing": [file], "start": 0.0, "computes": True}
+    return json.loads(found) if found else nothing
 
 
-def outcome(numbered: tuple[int, tuple[Mutant, Round]]) -> tuple[int, Any]:
+def outcome(numbered: tuple[int, tuple[Mutant, list[str]]]) -> tuple[int, Any]:
     """Plant the fault and run its tests until one fails: (number of the job, what is kept of it).
 
     None instead: no time left. `COLD`: a worker that has imported the tests cannot do it.
     """
-    number, (mutant, (tests, usual)) = numbered
+    number, (mutant, tests) = numbered
     needed = {test.partition("::")[0] for test in tests}
     fits = not _WARM or needed <= _COLLECTED
-    return number, _judged(mutant, tests, usual) if fits else COLD
+    return number, _judged(mutant, tests) if fits else COLD
 
 
-def _judged(mutant: Mutant, tests: list[str], usual: float) -> Any:
+def _judged(mutant: Mutant, tests: list[str]) -> Any:
     if time.time() > _END:
         return None
     start, file = time.perf_counter(), Path(_COPY) / mutant.path
@@ -121,7 +134,7 @@ def _judged(mutant: Mutant, tests: list[str], usual: float) -> Any:
     planted = times.st_mtime + next(_SECONDS)  # bytecode is known by its source's time in seconds
     os.utime(file, (planted, planted))
     try:
-        killer = _first_failure(mutant, original, tests, usual)
+        killer = _first_failure(mutant, original, tests)
     finally:
         file.write_text(original)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -138,14 +151,14 @@ def told(mutant: Mutant, killer: str) -> dict[str, Any]:
     return {**said, **asdict(mutant)}
 
 
-def _first_failure(mutant: Mutant, original: str, tests: list[str], usual: float) -> str:
+def _first_failure(mutant: Mutant, original: str, tests: list[str]) -> str:
     """The first test that fails; "" where all pass. Tests that do not end count as a failure."""
 
     def work() -> str:
         in_force = not _WARM or swapped(mutant, _COPY, original)
         return _run(tests) if in_force else COLD
 
-    said = _forked(lambda: (work(), _TIMES), PATIENCE * usual + START)
+    said = _forked(lambda: (work(), _TIMES), START)
     if not said:
         return NOT_ENDED
     killer, times = json.loads(said)
@@ -174,13 +187,18 @@ def _answer(work: Callable[[], Any], writing: int, limit: float) -> NoReturn:
     os.set_inheritable(writing, False)
     for alarm in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(alarm, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, limit)  # a machine that is busy kills no mutant
-    signal.setitimer(signal.ITIMER_REAL, min(BUSY * limit, max(_END - time.time(), 0.01)))
+    _end_after(limit)
     _enter()
     said = json.dumps(work()).encode()
     while said:
         said = said[os.write(writing, said) :]
     os._exit(0)
+
+
+def _end_after(limit: float) -> None:
+    """This process has so many seconds of its own from now on; a busy machine kills no mutant."""
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    signal.setitimer(signal.ITIMER_REAL, min(BUSY * limit, max(_END - time.time(), 0.01)))
 
 
 def _enter() -> None:
@@ -217,6 +235,7 @@ def _run(tests: list[str]) -> str:
     with _compiled_programs():
         for file, own in itertools.groupby(tests, lambda test: test.partition("::")[0]):
             failures = _Failures()
+            _end_after(START)  # each of its tests begins anew
             code = pytest.main([*QUIETLY, "-x", file], plugins=[failures, _Order(list(own))])
             if failures.names:
                 return failures.names[0]
@@ -229,7 +248,7 @@ def _map(file: str) -> dict[str, Any]:
     import coverage
 
     measured = coverage.Coverage(data_file=None, include=[f"{_COPY}/src/capax/*"])
-    begun, timing, failures = time.perf_counter(), _Timing(measured), _Failures()
+    begun, timing, failures = time.perf_counter(), _Timing(measured), _Failures(mapping=True)
     measured.start()
     pytest.main([*QUIETLY, file], plugins=[timing, failures, _Order([file])])
     measured.stop()
@@ -238,15 +257,21 @@ def _map(file: str) -> dict[str, Any]:
         contexts = data.contexts_by_lineno(path).items()
         tests = {str(line): [name for name in names if name] for line, names in contexts}
         lines[Path(path).relative_to(_COPY).as_posix()] = tests
-    start = timing.first - begun
-    return {"seconds": timing.seconds, "lines": lines, "failing": failures.names, "start": start}
+    start, failing = timing.first - begun, failures.names
+    found = {"seconds": timing.seconds, "lines": lines, "failing": failing, "start": start}
+    return {**found, "computes": timing.computes}
 
 
 class _Failures:
-    """A plugin of pytest that remembers the tests that failed."""
+    """A plugin of pytest that remembers the tests that failed; one that does not end is ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, mapping: bool = False) -> None:
         self.names: list[str] = []
+        self.mapping = mapping
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if not self.mapping:
+            _end_after(PATIENCE * _TIMES.get(nodeid, USUAL) + START)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call":
@@ -283,7 +308,10 @@ class _Timing:
 
     def __init__(self, measured: Any) -> None:
         self.measured, self.seconds = measured, {}
-        self.first = 0.0
+        self.first, self.computes = 0.0, True
+
+    def pytest_collection_finish(self) -> None:
+        self.computes = _has_computed()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.measured.switch_context(nodeid)

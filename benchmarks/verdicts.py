@@ -4,16 +4,19 @@
     python benchmarks/verdicts.py steps 100         # coverage for curves that rise at once
     python benchmarks/verdicts.py laws 50           # wrong verdicts for every law and shape
     python benchmarks/verdicts.py quick 30          # closed intervals and power of the quick scale
-    python benchmarks/verdicts.py exponents 1000 0 8  # exponent and verdict, 8 processes
-    python benchmarks/verdicts.py exponents 1000 0 8 sweeps.jsonl    # goes on where it was stopped
+    python benchmarks/verdicts.py exponents 1000 --first 50000 --jobs 8 --out sweeps.jsonl
+                                                    # exponent and verdict, 8 processes
 
-The number is that of simulated sweeps per line; another one behind it, the first seed (0), gives
-other dice. Nothing is trained.
+With `--out` a second call goes on where the first one was stopped, by `--minutes` or by hand.
+
+The number is that of simulated sweeps per line; `--first`, the first seed (0), gives other dice.
+Nothing is trained.
 """
 
+import argparse
 import itertools
 import json
-import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -222,37 +225,46 @@ def deviance_of(said: Answer, c: float) -> float:
     return float(2 * max(0.0, best - here))
 
 
-def exponents(repeats: int, first: int, processes: int = 1, kept: str = "") -> None:
+def exponents(
+    repeats: int, first: int, jobs: int = 1, out: Path | None = None, minutes: float = 1e6
+) -> None:
     """Coverage of the exponent's interval and wrong verdicts, plateaus flat and falling with T.
 
-    kept: a file with a line per sweep; those that it has are not simulated again. All lines of the
+    out: a file with a line per sweep; those that it has are not simulated again. All lines of the
     table grow together, so that a run that is stopped leaves a table too.
     """
     from multiprocessing import Pool
 
-    file = Path(kept) if kept else None
-    lines = file.read_text().splitlines() if file is not None and file.exists() else []
+    lines = out.read_text().splitlines() if out is not None and out.exists() else []
     found = {tuple(job): (Counter(right), d) for job, right, d in map(json.loads, lines)}
-    cases = list(itertools.product(DESIGNS, TRUTHS, PLATEAUS))
-    jobs = [
+    wanted = [
         (truth, plateau, design, seed)
         for seed in range(first, first + repeats)
-        for design, truth, plateau in cases
+        for design, truth, plateau in itertools.product(DESIGNS, TRUTHS, PLATEAUS)
     ]
-    waiting = [job for job in jobs if job not in found]
-    with Pool(processes) as pool:
+    waiting, end = [job for job in wanted if job not in found], time.time() + 60 * minutes
+    with Pool(jobs) as pool:
         for job, (right, deviance) in zip(waiting, pool.imap(judged, waiting), strict=True):
             found[job] = right, deviance
-            if file is not None:
-                with file.open("a") as out:
-                    out.write(json.dumps([job, right, deviance]) + "\n")
+            if out is not None:
+                with out.open("a") as file:
+                    file.write(json.dumps([job, right, deviance]) + "\n")
+            if time.time() > end:
+                break
+    print_exponents([(job, found[job]) for job in wanted if job in found])
+
+
+def print_exponents(found: list[tuple[tuple, tuple[Counter[str], float]]]) -> None:
+    """The table of sweeps: (truth, plateau, design, seed), what was right, deviance."""
     columns = ("exponent covered", "true law ruled out", "other law named", "true law named")
     print(
         f"| trials | truth | plateau | sweeps | {' | '.join(columns)} | 95 % of deviances below |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for design, truth, plateau in cases:
-        own = [found[job] for job in jobs if job[:3] == (truth, plateau, design)]
+    for design, truth, plateau in itertools.product(DESIGNS, TRUTHS, PLATEAUS):
+        own = [said for job, said in found if job[:3] == (truth, plateau, design)]
+        if not own:
+            continue
         total = sum((right for right, _ in own), Counter())
         n = max(1, total["sweeps"])
         shares = (total[k] / n for k in ("covered", "ruled out", "other named", "named"))
@@ -261,13 +273,19 @@ def exponents(repeats: int, first: int, processes: int = 1, kept: str = "") -> N
         print(f"| {design} | {truth} | {plateau} | {n} | {cells} | {most:.1f} |", flush=True)
 
 
+def main() -> None:
+    commands = {f.__name__: f for f in (intervals, steps, laws, quick, exponents)}
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("repeats", type=int, help="simulated sweeps per line")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (exponents)")
+    parser.add_argument("--minutes", type=float, default=1e6, help="then it ends (exponents)")
+    parser.add_argument("--out", type=Path, help="a file that is gone on with (exponents)")
+    asked = parser.parse_args()
+    more = (asked.jobs, asked.out, asked.minutes) if asked.command == "exponents" else ()
+    commands[asked.command](asked.repeats, asked.first, *more)
+
+
 if __name__ == "__main__":
-    COMMANDS = {
-        "intervals": intervals,
-        "steps": steps,
-        "laws": laws,
-        "quick": quick,
-        "exponents": exponents,
-    }
-    numbers = [int(word) for word in sys.argv[3:5]] or [0]
-    COMMANDS[sys.argv[1]](int(sys.argv[2]), *numbers, *sys.argv[5:])
+    main()

@@ -22,6 +22,9 @@ from mutation_swaps import swapped  # noqa: E402
     "source, operator, planted",
     [
         ("x = np.nextafter(y, inf)", "rounding dropped", "x = (y)"),
+        ("x = round_up(y, digits)", "rounding dropped", "x = (y)"),
+        ("x = values.widened(error)", "rounding dropped", "x = (values)"),
+        ("x = (a + b).widened(error)", "rounding dropped", "x = (a + b)"),
         ("x = error + slack", "term dropped", "x = (error)"),
         ("share = delta / routes", "share not divided", "share = (delta)"),
         ("x = 2 * R", "factor dropped", "x = (R)"),

@@ -58,6 +58,7 @@ def serve(path: str) -> None:
 
 def import_everything() -> None:
     """What commands import, once for all of them."""
+    import contextlib
     import gc
     import importlib
     import pkgutil
@@ -65,7 +66,8 @@ def import_everything() -> None:
     import capax
 
     for name in IMPORTED.split():
-        importlib.import_module(name)
+        with contextlib.suppress(ModuleNotFoundError):  # the command that needs it will say so
+            importlib.import_module(name)
     for module in pkgutil.walk_packages(capax.__path__, "capax."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
