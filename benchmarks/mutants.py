@@ -181,8 +181,11 @@ def _known(files: list[Path]) -> dict[str, dict[str, Any]]:
 def _copies(top: Path, number: int) -> list[str]:
     """Paths of copies of the repository, one per worker."""
     listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True)
-    names = listed.stdout.split("\n") if listed.returncode == 0 else _files_below(ROOT)
+    try:
+        listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
+        names = listed.stdout.split("\n")
+    except (OSError, subprocess.CalledProcessError):
+        names = _files_below(ROOT)
     for worker in range(number):
         for name in names:
             if (ROOT / name).is_file():

@@ -40,7 +40,6 @@ BUSY = 5.0  # times this limit, which is of the process's own time, on the clock
 USUAL = 10.0  # seconds of a test that was not timed
 _COPY, _COMPILED, _LONGEST, _END = "", "", 0.0, 0.0
 _LEFT_OUT: tuple[str, ...] = ()
-_COLLECTED: set[str] = set()  # test files that this worker has imported
 _TIMES: dict[str, float] = {}  # seconds of tests, as far as they were run: the next mutant's order
 UNTIMED = 0.3
 COLD = "needs a process that has not imported its module"
@@ -84,12 +83,12 @@ def _collect(files: list[str], computes: dict[str, bool]) -> None:
     for file in files:
         if file not in computes:
             computes[file] = _forked(lambda file=file: _imports(file), START) != "false"
-    _COLLECTED.update(file for file in files if not computes[file])
-    if _COLLECTED:
-        pytest.main([*QUIETLY, "--collect-only", *sorted(_COLLECTED)])
+    collected = [file for file in files if not computes[file]]
+    if collected:
+        pytest.main([*QUIETLY, "--collect-only", *collected])
     for stream, kept in enumerate(streams):
         os.dup2(kept, stream)
-    print(f"{len(_COLLECTED)} of {len(files)} test files collected", flush=True)
+    print(f"{len(collected)} of {len(files)} test files collected", flush=True)
 
 
 def _imports(file: str) -> bool:
@@ -120,9 +119,7 @@ def outcome(numbered: tuple[int, tuple[Mutant, list[str]]]) -> tuple[int, Any]:
     None instead: no time left. `COLD`: a worker that has imported the tests cannot do it.
     """
     number, (mutant, tests) = numbered
-    needed = {test.partition("::")[0] for test in tests}
-    fits = not _WARM or needed <= _COLLECTED
-    return number, _judged(mutant, tests) if fits else COLD
+    return number, _judged(mutant, tests)
 
 
 def _judged(mutant: Mutant, tests: list[str]) -> Any:
@@ -155,7 +152,7 @@ def _first_failure(mutant: Mutant, original: str, tests: list[str]) -> str:
     """The first test that fails; "" where all pass. Tests that do not end count as a failure."""
 
     def work() -> str:
-        in_force = not _WARM or swapped(mutant, _COPY, original)
+        in_force = not (_WARM and mutant.operator) or swapped(mutant, _COPY, original)
         return _run(tests) if in_force else COLD
 
     said = _forked(lambda: (work(), _TIMES), START)
