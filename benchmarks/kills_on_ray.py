@@ -118,8 +118,9 @@ def kill_on_ray(place, kills: int, dice: random.Random, tools) -> Counter:
     others = [("raylet", "head", "driver")[i % 3] for i in range(max(3, kills * 2 // 5))]
     count: Counter = Counter()
     store, port = place.folder / "ray.sqlite", 20_000 + os.getpid() % 20_000
+    workers, lives = kills - len(others), len(others)
     for number, victim in enumerate(others):
-        per_life = max(1, (kills - len(others)) // len(others))
+        per_life = workers * (number + 1) // lives - workers * number // lives
         with a_cluster(port + 10 * number) as cluster:
             _one_life(place, cluster, store, victim, per_life, dice, tools, count)
         print(f"  {victim}: {dict(count)}", file=sys.stderr, flush=True)
@@ -155,7 +156,7 @@ def _one_life(place, cluster, store, victim, workers, dice, tools, count: Counte
         before = tools.num_trials(store)
     out, said = process.communicate(timeout=PATIENCE)
     if process.returncode == 0:
-        json.loads(out)
+        tools.must(_is_json(out), f"standard output is no JSON without the {victim}: {out!r}")
         count["finished"] += 1
         return
     tools.must(not out.strip(), f"standard output of a failed sweep: {out[:200]!r}")
@@ -167,6 +168,14 @@ def _one_life(place, cluster, store, victim, workers, dice, tools, count: Counte
     )
     tools.must(len(errors) == 1, f"said {said!r} without the {victim}")
     count["refused"] += 1
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def delete_stores(place, deletions: int, dice: random.Random, tools) -> Counter:

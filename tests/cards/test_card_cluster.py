@@ -1,6 +1,7 @@
 """A card on a cluster asks for the same trials as here. Ray itself: `tests/sweep/test_cluster`."""
 
 import os
+import socket
 import types
 
 import pytest
@@ -11,7 +12,7 @@ from capax.errors import InfeasibleError, InputError
 from capax.learners.names import entry_of
 from capax.sweep import fit_pool
 from capax.sweep.known_families import family_of
-from capax.sweep.running import cluster
+from capax.sweep.running import cluster, pulse
 from capax.sweep.running.job import Job
 from capax.sweep.running.shipping import files_of, staged
 from capax.sweep.simulated import SimulatedFamily
@@ -34,10 +35,13 @@ def inline_ray(chunks):
 
     return types.SimpleNamespace(
         cluster_resources=dict,
+        get_runtime_context=lambda: None,
         remote=remote,
         wait=lambda running, num_returns, **_: (running[-num_returns:], running),
-        get=lambda result: result.value,
-        exceptions=types.SimpleNamespace(RayTaskError=KeyError, RayError=LookupError),
+        get=lambda result, **_: result.value,
+        exceptions=types.SimpleNamespace(
+            RayTaskError=KeyError, RayError=LookupError, GetTimeoutError=TimeoutError
+        ),
     )
 
 
@@ -95,6 +99,26 @@ def test_a_cluster_that_is_gone_is_a_refusal_in_one_line():
         cluster._heard(ray, gone, [])
     assert told.value.exit_code == 2
     assert "\n" not in str(told.value)
+
+
+def test_a_head_that_is_gone_is_noticed_before_ray_ends_the_process(monkeypatch):
+    ray, clock = inline_ray([]), [0.0]
+    monkeypatch.setattr(pulse, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        ray.get_runtime_context = lambda: types.SimpleNamespace(gcs_address=address)
+        ray.shutdown = print
+        watched = pulse.Pulse(ray)
+        for clock[0] in (1.0, 100.0):
+            watched.check()
+    for clock[0] in (101.0, 106.0, 111.0):  # a head may come back, and is asked now and then
+        watched.check()
+    with pytest.raises(InfeasibleError, match="its head is not there") as told:
+        for clock[0] in (116.0, 121.0, 126.0):
+            watched.check()
+    assert told.value.exit_code == 2 and clock[0] < 60 + 100
+    ray.get_runtime_context = lambda: None  # `ray://`
+    pulse.Pulse(ray).check()
 
 
 class Endless(Job):

@@ -61,6 +61,27 @@ def test_a_reader_that_goes_away_a_full_pipe_and_closed_streams(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+TALKATIVE = """
+import atexit, os, sys
+from capax.cli.entry import main
+from capax.cli.experiments.where import Where, ready_for
+atexit.register(lambda: (print("late"), os.write(1, b"late, from below")))
+ready_for(Where.ray, None)
+os.write(1, b"a node died")
+sys.argv = ["capax", "function", "x1 & x2", "--json"]
+main()
+"""
+
+
+def test_what_libraries_say_is_no_result(tmp_path):
+    """Below Python, threads of Ray print when a node dies, and once more when the process ends."""
+    (tmp_path / "talk.py").write_text(TALKATIVE)
+    done = shell(f"{sys.executable} talk.py", tmp_path)
+    assert done.returncode == 0 and json.loads(done.stdout)["formula"] == "x1 & x2"
+    for said in (b"a node died", b"late\n", b"late, from below"):
+        assert said in done.stderr
+
+
 def test_ascii_no_home_40_columns_and_a_path_with_spaces_and_accents(made, tmp_path):
     folder = tmp_path / "un dossier [b]é"
     folder.mkdir()

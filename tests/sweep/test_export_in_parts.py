@@ -1,5 +1,8 @@
 """An export holds a part of the runs at a time, and gives what one table of all would give."""
 
+import csv
+import io
+
 import pandas as pd
 import pytest
 from experiments_for_tests import fields
@@ -58,3 +61,18 @@ def test_every_axis_is_a_column_and_on_request_every_setting(tmp_path):
     spread = everything["learner.spread"].astype(float)
     assert ((spread == 0.4) == (everything["variant"] == "wide")).all()
     assert list(everything.columns).count("T") == 1
+
+
+def test_cells_are_those_of_the_csv_module():
+    """Every kind of value, once and again, and columns of several kinds."""
+    columns = [
+        ["a", 'say "x, y"', "", "a", "line\nbreak", "tab\tis not quoted", "\r", "ü"],
+        ["a", None, "a", None, ",", "b", "", None],
+        [1, None, -3, 2**40, 0, None, 7, 8],
+        [0.0, -0.0, 1e-9, 1 / 3, 1e22, 2.0, 5e-324, 1.5],
+        [True, False, True, True, False, False, True, True],
+    ]
+    told = io.StringIO(newline="")
+    csv.writer(told).writerows(zip(*columns, strict=True))
+    lines = map(",".join, zip(*map(frames._csv_cells, columns), strict=True))
+    assert "\r\n".join([*lines, ""]) == told.getvalue()

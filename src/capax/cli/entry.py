@@ -134,13 +134,18 @@ def open_streams() -> None:
 def _leave(code: int) -> NoReturn:
     """End now, without waiting for threads that still compile or print.
 
-    Functions registered with atexit run. A broken standard output has already been reported; the
+    Functions registered with atexit run; what libraries say there, Ray of its lost cluster, is no
+    result and goes to standard error. A broken standard output has already been reported; the
     interpreter would report it again at its own end.
     """
     import atexit
 
+    with suppress(OSError):
+        sys.stdout.flush()
+    with suppress(OSError):
+        os.dup2(2, 1)
+    sys.stdout = sys.stderr
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(code)

@@ -1,10 +1,11 @@
 """A store as tables: pandas in Python, CSV or Parquet on disk."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from sqlite3 import Row
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from capax.analysis.tables.run_columns import RunColumns
 from capax.errors import InputError
@@ -25,6 +26,7 @@ _RUNS = """
 """
 _BATCH = 20_000  # runs of an export that are in memory at once
 FORMATS = (".csv", ".parquet")
+_NONE = RunColumns(())
 
 
 def runs_frame(store: Store) -> "pd.DataFrame":
@@ -32,7 +34,7 @@ def runs_frame(store: Store) -> "pd.DataFrame":
     import pandas as pd
 
     rows = store.select(_RUNS)
-    return _typed(rows, _versions(store)) if rows else pd.DataFrame()
+    return _typed(_block(rows, _versions(store))) if rows else pd.DataFrame()
 
 
 def _versions(store: Store) -> dict[int, str]:
@@ -40,12 +42,26 @@ def _versions(store: Store) -> dict[int, str]:
     return {row["session"]: row["versions"] for row in store.select("SELECT * FROM sessions")}
 
 
-def _typed(rows: list[Row], versions: dict[int, str]) -> "pd.DataFrame":
+Block = dict[str, Sequence[Any]]
+"""Runs by columns."""
+
+
+def _block(rows: list[Row], versions: dict[int, str], further: RunColumns = _NONE) -> Block:
+    """The columns of a table of runs; further ones are text."""
+    found: Block = dict(zip(rows[0].keys(), zip(*rows, strict=True), strict=True))
+    found["trial_solved"] = [*map(bool, found["trial_solved"])]
+    found["versions"] = [*map(versions.get, found["versions"])]
+    if further.names:
+        cells = zip(*map(further.values, rows), strict=True)
+        more = {name: [*map(str, each)] for name, each in zip(further.names, cells, strict=True)}
+        return {**found, **more}
+    return found
+
+
+def _typed(block: Block) -> "pd.DataFrame":
     import pandas as pd
 
-    frame = pd.DataFrame([tuple(row) for row in rows], columns=rows[0].keys())
-    frame["versions"] = frame["versions"].map(versions)
-    frame["trial_solved"] = frame["trial_solved"].astype(bool)
+    frame = pd.DataFrame(block)
     frame["solved_step"] = frame["solved_step"].astype("Int64")
     return frame
 
@@ -98,57 +114,57 @@ def export(
     """
     target = checked_destination(path)
     further = RunColumns.of(store, columns, settings=settings)
-    batches, versions = store.batches(_RUNS, _BATCH), _versions(store)
-    if target.suffix == ".csv":
-        return _exported_csv(batches, versions, target, further)
+    written = _runs_csv if target.suffix == ".csv" else _runs_parquet
+    total, versions = 0, _versions(store)
 
-    def frames() -> "Iterator[pd.DataFrame]":
-        for rows in batches:
-            frame = _typed(rows, versions)
-            cells = [[str(cell) for cell in further.values(row)] for row in rows]
-            for i, name in enumerate(further.names):
-                frame[name] = [row[i] for row in cells]
-            yield frame
-
-    return write_frames(frames(), target)
-
-
-def _exported_csv(
-    batches: Iterator[list[Row]], versions: dict[int, str], target: Path, further: RunColumns
-) -> int:
-    """Runs as CSV, as pandas writes it, but several times as fast."""
-    total, ends = 0, {session: _csv_cell(text) for session, text in versions.items()}
-
-    def write(file: IO[bytes]) -> None:
+    def blocks() -> Iterator[Block]:
         nonlocal total
-        for rows in batches:
-            names = rows[0].keys()
-            solved = names.index("trial_solved")
-            lines = [] if total else [",".join(map(_csv_cell, (*names, *further.names)))]
-            for row in rows:
-                *values, session = row
-                values[solved] = bool(values[solved])
-                cells = [*map(_csv_cell, values), ends.get(session, "")]
-                if further.names:
-                    cells += map(_csv_cell, further.values(row))
-                lines.append(",".join(cells))
-            file.write("\n".join([*lines, ""]).encode())
+        for rows in store.batches(_RUNS, _BATCH):
             total += len(rows)
+            yield _block(rows, versions, further)
 
-    write_atomically(target, write)
+    write_atomically(target, lambda file: written(blocks(), file))
     return total
+
+
+def _runs_csv(blocks: Iterator[Block], file: IO[bytes]) -> None:
+    """Runs as pandas writes them, but several times as fast: column by column."""
+    for number, block in enumerate(blocks):
+        head = [] if number else [",".join(_csv_cells([*block]))]
+        lines = map(",".join, zip(*map(_csv_cells, block.values()), strict=True))
+        file.write("\n".join([*head, *lines, ""]).encode())
+
+
+def _csv_cells(column: Sequence[Any]) -> list[str]:
+    """Values as `csv` writes them; a text that comes again is looked at once."""
+    if str not in {*map(type, column)}:
+        return ["" if value is None else str(value) for value in column]
+    cells = {value: _csv_cell(value) for value in {*column}}
+    return [*map(cells.__getitem__, column)]
 
 
 _QUOTED = re.compile('[",\r\n]').search
 
 
-def _csv_cell(value: object) -> str:
-    """A value as `csv` writes it: in quotes only where it must be."""
-    if not isinstance(value, str):
-        return "" if value is None else str(value)
-    if value.isalnum() or not _QUOTED(value):  # the first is quicker, for identities
-        return value
-    return '"' + value.replace('"', '""') + '"'
+def _csv_cell(value: str | None) -> str:
+    """In quotes only where it must be."""
+    text = value or ""
+    return '"' + text.replace('"', '""') + '"' if _QUOTED(text) else text
+
+
+def _runs_parquet(blocks: Iterator[Block], file: IO[bytes]) -> None:
+    """Runs with the types of `runs_frame`, which pandas finds again when it reads them."""
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    first = next(blocks, None)
+    few = {name: column[:1] for name, column in (first or {}).items()}
+    schema = pa.Schema.from_pandas(_typed(few) if few else pd.DataFrame(), preserve_index=False)
+    with ParquetWriter(file, schema) as writer:
+        for block in chain([first] if first else [], blocks):
+            arrays = [pa.array(block[field.name], field.type) for field in schema]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
 def checked_destination(path: Path | str) -> Path:
@@ -164,37 +180,12 @@ def checked_destination(path: Path | str) -> Path:
 
 def write_frame(frame: "pd.DataFrame", target: Path) -> int:
     """Write a table, CSV or Parquet by its ending; the number of rows."""
-    return write_frames(iter([frame]), target)
 
+    def write(file: IO[bytes]) -> None:
+        if target.suffix == ".csv":
+            frame.to_csv(file, index=False)
+        else:
+            frame.to_parquet(file, index=False)
 
-def write_frames(frames: "Iterator[pd.DataFrame]", target: Path) -> int:
-    """Write a table that comes in parts, one of them in memory at a time; the number of rows."""
-    written = _written_csv if target.suffix == ".csv" else _written_parquet
-    rows = [0]
-
-    def counted() -> "Iterator[pd.DataFrame]":
-        for frame in frames:
-            rows[0] += len(frame)
-            yield frame
-
-    write_atomically(target, lambda file: written(counted(), file))
-    return rows[0]
-
-
-def _written_csv(frames: "Iterator[pd.DataFrame]", file: IO[bytes]) -> None:
-    for number, frame in enumerate(frames):
-        file.write(frame.to_csv(index=False, header=number == 0).encode())
-
-
-def _written_parquet(frames: "Iterator[pd.DataFrame]", file: IO[bytes]) -> None:
-    import pandas as pd
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetWriter
-
-    first = next(frames, pd.DataFrame())
-    table = pa.Table.from_pandas(first, preserve_index=False)
-    with ParquetWriter(file, table.schema) as writer:
-        writer.write_table(table)
-        for frame in frames:
-            part = pa.Table.from_pandas(frame, schema=table.schema, preserve_index=False)
-            writer.write_table(part)
+    write_atomically(target, write)
+    return len(frame)

@@ -10,7 +10,7 @@ import typer
 from capax.cli.experiments import card_options as options
 from capax.cli.experiments.card_progress import card_progress
 from capax.cli.experiments.card_table import show_card
-from capax.cli.experiments.where import Address, On, Where, check_address
+from capax.cli.experiments.where import Address, On, Where, ready_for
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.shared_options import LabelNoise
@@ -53,7 +53,7 @@ def card(
 
     Example: `capax card --mine mine.py:build`
     """  # fmt: skip
-    check_address(on, address)
+    ready_for(on, address)
     check_destinations(html, csv, picture=plot)
     if reference:
         if not distil:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from capax.cli.experiments.where import Address, On, PartOfGpu, Where, check_address
+from capax.cli.experiments.where import Address, On, PartOfGpu, Where, ready_for
 from capax.cli.speaking.output import JsonFlag, emit, note
 from capax.cli.speaking.watching import Report, watching
 from capax.errors import counted
@@ -69,7 +69,7 @@ def sweep(
     from capax.sweep.storage.store import Store
     from capax.sweep.storage.troubles import trouble_lines, troubles
 
-    check_address(on, address)
+    ready_for(on, address)
     source = experiment_path(experiment)
     plan = load_experiment(source, scale, seed=seed)
     with inside(f"{source}: "):

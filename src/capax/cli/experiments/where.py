@@ -1,5 +1,8 @@
 """Where an experiment is trained: on this machine or on a Ray cluster."""
 
+import os
+import sys
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated
 
@@ -25,7 +28,22 @@ PartOfGpu = Annotated[
 ]
 
 
-def check_address(on: Where, address: str | None) -> None:
-    """Raise `InputError` for an address without --on ray."""
+def ready_for(on: Where, address: str | None) -> None:
+    """Raise `InputError` for an address without --on ray; make room for what Ray will say."""
     if address is not None and on is not Where.ray:
         raise InputError("--address: needs --on ray as well")
+    if on is Where.ray:
+        results_alone()
+
+
+def results_alone() -> None:
+    """From now on standard output is for what Python prints; other writers get standard error.
+
+    Below Python, threads of Ray tell of dead nodes whenever they hear of them.
+    """
+    with suppress(OSError, ValueError):  # another standard output than the process's is left alone
+        if sys.stdout.fileno() == 1:
+            sys.stdout.flush()
+            kept = os.dup(1)
+            os.dup2(2, 1)
+            sys.stdout = open(kept, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)  # noqa: PTH123, SIM115

@@ -24,6 +24,7 @@ from capax.sweep.known_families import check_experiment, family_of
 from capax.sweep.lanes_family import LanesFamily
 from capax.sweep.plain_family import PlainFamily
 from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of
+from capax.sweep.running.pulse import Pulse, gone
 from capax.sweep.running.runner import Report, Way, run_jobs
 from capax.sweep.running.shipping import files_of, staged
 from capax.sweep.spec import Experiment, Panel
@@ -34,7 +35,7 @@ _RETRIES = 10
 """Times Ray starts a chunk again after the death of its worker or node."""
 _ROUND, _FEW = 1024, 2  # trials per task on a GPU, and on a core
 _AHEAD = 4  # tasks per core, or per part of a GPU, that are in flight
-_GLANCE = 0.5  # seconds between checks whether the work was called off
+_GLANCE, _LONG = 0.5, 5.0  # seconds between looks at what is ready, and at what is fetched
 
 
 def run_on_ray(
@@ -80,7 +81,7 @@ def on_ray(
     """
     require(0 < gpus <= 1, "gpus", "a part of a GPU, in (0, 1]", gpus)
     ray = _connected(address, files)
-    resources = ray.cluster_resources()
+    resources, pulse = ray.cluster_resources(), Pulse(ray)
     num_gpus = int(resources.get("GPU", 0))
     on_cores = ray.remote(max_retries=_RETRIES, num_cpus=1)(run_chunk)
     on_gpus = ray.remote(max_retries=_RETRIES, num_gpus=gpus)(run_chunk) if num_gpus else on_cores
@@ -101,9 +102,16 @@ def on_ray(
                     running[task.remote(job.panel, job.T, trials)] = job
                     in_flight[gpu] += 1
 
+        def fetched(reference: Any) -> list[Outcome]:
+            while True:  # what a dead node held is computed again
+                pulse.check()
+                with suppress(ray.exceptions.GetTimeoutError):
+                    return _heard(ray, ray.get, reference, timeout=_LONG)
+
         with _stdout_kept():
             submit()
             while running and not should_stop():
+                pulse.check()
                 many = max(1, len(running) // 4)  # those that are ready are taken in together
                 ready, _ = _heard(ray, ray.wait, list(running), num_returns=1, timeout=_GLANCE)
                 if ready:
@@ -111,7 +119,7 @@ def on_ray(
                 for reference in ready:
                     job = running.pop(reference)
                     in_flight[bool(num_gpus) and isinstance(job.family, LanesFamily)] -= 1
-                    for outcome in _heard(ray, ray.get, reference):
+                    for outcome in fetched(reference):
                         job.record(outcome)
                         yield outcome
                 submit()
@@ -144,14 +152,13 @@ def _heard(ray: Any, ask: Any, *arguments: Any, **settings: Any) -> Any:
     """The answer of the cluster. Raises what a task raised, or `InfeasibleError` if none comes."""
     try:
         return ask(*arguments, **settings)
+    except ray.exceptions.GetTimeoutError:
+        raise
     except ray.exceptions.RayTaskError as error:
         raise error.as_instanceof_cause() from None
     except (ray.exceptions.RayError, ConnectionError) as error:
         first = one_line(str(error), 120)
-        raise InfeasibleError(
-            f"--on ray: the cluster does not answer ({type(error).__name__}: {first}); finished "
-            "trials are in the store, start it and run the same command again"
-        ) from None
+        raise InfeasibleError(gone(f"{type(error).__name__}: {first}")) from None
 
 
 def _connected(address: str | None, files: Sequence[Path] = ()) -> Any:

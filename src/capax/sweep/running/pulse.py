@@ -1,0 +1,45 @@
+"""Whether the head of a Ray cluster is alive.
+
+Without its head a cluster works on for a while. After a minute Ray ends every process that was
+connected, this one too, with exit code 1. We notice before, and end with a line of our own.
+"""
+
+import atexit
+import socket
+import time
+from typing import Any
+
+from capax.errors import InfeasibleError
+
+EVERY, PATIENCE = 5.0, 12.0  # seconds between looks, and without the head before we give up
+_CONNECT = 2.0
+
+
+class Pulse:
+    """The head of the cluster that `ray` is connected to."""
+
+    def __init__(self, ray: Any) -> None:
+        address = getattr(ray.get_runtime_context(), "gcs_address", None)
+        host, _, port = (address or "").rpartition(":")
+        self._ray, self._place = ray, (host.strip("[]"), int(port or 0))
+        self._next, self._last = 0.0, time.monotonic()
+
+    def check(self) -> None:
+        """Raise `InfeasibleError` if nobody has listened at the head's address for a while."""
+        now = time.monotonic()
+        if now < self._next or not self._place[1]:  # behind `ray://` there is no address
+            return
+        self._next = now + EVERY
+        try:
+            with socket.create_connection(self._place, timeout=_CONNECT):
+                self._last = time.monotonic()
+        except OSError:
+            if now - self._last > PATIENCE:
+                atexit.unregister(self._ray.shutdown)  # it would ask the head, and wait for it
+                raise InfeasibleError(gone("its head is not there")) from None
+
+
+def gone(why: str) -> str:
+    """The line about a cluster that was lost."""
+    return (f"--on ray: the cluster does not answer ({why}); finished trials are in the store, "
+            "start it and run the same command again")  # fmt: skip
