@@ -1,9 +1,11 @@
 """`capax compile` and `capax verify` as a user runs them."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import typer
@@ -11,6 +13,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
+import capax
+from capax.capacity.certificates.decision import threshold_of
 from capax.cli.networks import compile as compile_command
 from capax.cli.networks import verify as verify_command
 from capax.errors import CapaxError
@@ -69,6 +73,25 @@ def test_bad_input_leaves_one_line_and_no_file(tmp_path, monkeypatch, words, mes
     assert message in str(result.exception) and "\n" not in str(result.exception)
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
     assert (tmp_path / "mine.txt").read_text() == "keep me"
+
+
+@pytest.mark.parametrize("formula", ["x1 & x2 & x5", "maj(x0, x1, x4)", "x1 ^ x2"])
+def test_a_distance_from_the_target_is_not_called_an_error(formula, tmp_path, monkeypatch):
+    """The least head leaves the output almost 1/2 from its target and decides every input right:
+    what is printed of it is the count of wrong decisions, which brute force finds, then the
+    distance as a distance. "Error on all inputs <= 0.5" would read as half of them wrong."""
+    monkeypatch.chdir(tmp_path)
+    made = capax.compile(formula, T=7)
+    inputs = np.arange(2**7)[:, None] >> np.arange(7) & 1
+    outputs = np.array(jax.vmap(made.model)(inputs.astype(np.int32)), float)
+    labels = made.construction.function(inputs)
+    assert ((outputs > threshold_of(made.model)) == labels).all()
+    assert (formula == "x1 ^ x2") == (made.certificate.worst_case_error < 0.4)
+    printed = CliRunner().invoke(app, ["compile", formula, "-T", "7", "--dry-run"]).stdout
+    for text in (printed, made._repr_html_()):
+        plain = re.sub(r"<[^>]+>|\s+", " ", text)
+        assert re.search(r"wrong decisions +0 of 2\^7 .*output +within [0-9.e-]+ of its", plain)
+        assert not re.search(r"error[^.]*all (2\^7 )?inputs|error[^a-z]*0\.[45]", plain)
 
 
 def test_outputs_for_people_and_for_other_tools(tmp_path, monkeypatch):

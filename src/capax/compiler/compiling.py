@@ -36,12 +36,13 @@ class Compiled(NamedTuple):
         """The network in a notebook: its function, its error and its norms."""
         claims, inputs = self.certificate, self.certificate.num_inputs
         margin = "none" if claims.margin is None else f">= {claims.margin:.4g}"
+        wrong = f"{claims.wrong_decisions} of {inputs}"
         norms = ", ".join(f"{k} {v['frobenius']:.4g}" for k, v in claims.norms.items())
         rows = (
             ("function", claims.function),
             ("T", claims.T),
             ("construction", f"{claims.family}, {claims.mlp_units} MLP units"),
-            ("wrong decisions", "none to make" if claims.margin is None else f"0 of {inputs}"),
+            ("wrong decisions", "none to make" if claims.margin is None else wrong),
             ("margin", margin),
             ("output", f"within {claims.worst_case_error:.4g} of its target on all inputs"),
             ("Frobenius norms", norms),

@@ -23,6 +23,8 @@ from capax.capacity.bound import Bound, share_of
 from capax.capacity.certificates import pac_bayes, portfolio
 from capax.capacity.certificates.error_certificate import ErrorCertificate, NoBound
 from capax.capacity.certificates.evidence import Evidence
+from capax.capacity.certificates.margins import check_examples
+from capax.capacity.certificates.model_routes import SAME_LAW, same_law
 from capax.capacity.certificates.pac_bayes import GibbsErrors, gaussian_pac_bayes_bound
 from capax.capacity.certificates.portfolio import Draws, Route, assemble, holdout_route
 from capax.capacity.certificates.tails import holdout_bound
@@ -237,3 +239,28 @@ def test_a_number_made_by_hand_proves_nothing():
     assert "[rigorous]" not in Bound("mine", 0.3).explain()
     with pytest.raises(InputError, match="shares: wanted parts that add up to delta"):
         Bound("mine", 0.3, delta=0.05, shares={"a": 0.04, "b": 0.02})
+    paid, unpaid = Bound("paid", 0.3, delta=0.05), Bound("mine", 0.2)
+    for entries in ((unpaid, paid), (paid, unpaid)):
+        with pytest.raises(InputError, match="say what they spend of delta"):
+            ErrorCertificate(entries, 0.05)
+
+
+def test_one_law_is_assumed_where_hold_out_rows_are_not_of_the_same_task():
+    noisier, y = TASK.model_copy(update={"noise": 0.2}), np.zeros(2, np.uint8)
+    tasks = (TASK, noisier, None)
+    data = {task: Examples(np.zeros((2, T), np.uint8), y, task) for task in tasks}
+    fresh = {task: Examples(np.ones((2, T), np.uint8), y, task) for task in tasks}
+    assert same_law(Evidence(data=data[TASK], holdout=fresh[TASK])) == ()
+    assert same_law(Evidence(data=data[TASK])) == same_law(Evidence(holdout=fresh[TASK])) == ()
+    for pair in ((TASK, noisier), (TASK, None), (None, TASK), (None, None)):
+        assumed = same_law(Evidence(data=data[pair[0]], holdout=fresh[pair[1]]))
+        assert assumed == (SAME_LAW,)
+
+
+def test_symbols_are_whole_numbers_of_any_type():
+    y = np.array([0, 1])
+    for kind in (np.uint8, np.int64, np.float32):
+        check_examples(np.array([[0, 1], [1, 1]], kind), y)
+    for bad in ([[0.0, 0.5]], [[-1, 0]], [[-1.0, 0.0]], [[math.nan, 0.0]]):
+        with pytest.raises(InputError, match="X: wanted symbols 0, 1"):
+            check_examples(np.array(bad), y[:1])

@@ -8,8 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
-from capax.capacity.network.field_bounds import HeadNorms, field_bounds, memorised, mlp_bound
+from capax.capacity.complexity.chaining import rademacher_from_cover
+from capax.capacity.linear.norms import MatrixNorms
+from capax.capacity.network.field_bounds import (
+    HeadNorms,
+    deep_bounds,
+    field_bounds,
+    memorised,
+    mlp_bound,
+)
+from capax.capacity.network.paper_network import PaperLayer, paper_network
+from capax.capacity.network.sample_points import Sample
 from capax.figures.theory.field_map import conjunction_mlp, conjunction_norms, winners
 
 NORMS = HeadNorms(2.0, 3.0, 4.0, 1.0, 1.5, d=16)
@@ -99,6 +110,30 @@ def test_spectral_complexity_by_hand():
     kappa = math.sqrt(2 * C / m)
     levels = [kappa * (n * (0.5 / kappa) ** (1 / n) + n - 1) for n in range(1, 12)]
     assert made.complexity(m) == pytest.approx(min(levels), rel=1e-9)
+
+
+def test_entries_are_counted_at_the_best_split_of_the_error():
+    """Pieces covered at e_p cost C_p/e_p^2 and are seen through alpha_p: no split of the error is
+    cheaper than the stated one, which an optimiser over splits finds again."""
+    sizes = MatrixNorms(norm_2=1.3, norm_F=1.9, norm_2_1=2.5, norm_2_1_T=2.4, norm_1_1=4.0)
+    layer, gamma, m = PaperLayer(sizes, sizes, sizes, d=5, k=4, L_sigma=0.7), 0.25, 10**12
+    entries, seen = [], []
+    for piece in paper_network([layer] * 2, 1.5).build(Sample(1, 1)):
+        n, size = piece.num_parameters, math.exp(piece.log_scale_entries)
+        if math.isinf(size):  # the read-out: ||w||_1 <= sqrt(n) ||w||_2
+            size = math.sqrt(n) * math.exp(piece.log_scale)
+        entries.append(2 * size**2 * math.log(2 * n + 1))
+        seen.append(math.exp(piece.log_amplification))
+    entries, seen = np.array(entries), np.array(seen)
+
+    def cost(logits):
+        share = np.exp(logits) / np.exp(logits).sum()
+        return math.log(float((entries * (seen / share) ** 2).sum()))
+
+    best = math.exp(minimize(cost, np.zeros(len(seen)), tol=1e-12).fun)
+    stated = deep_bounds(layer, 2, 1.5, 100, margin=gamma)[1].complexity(m)
+    expected = rademacher_from_cover(best / gamma**2, 0.5, m, external=True)
+    assert 0 < stated < 0.4 and stated == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("H", "n", "d_h"), [(1, 4, 7), (3, 4, 7), (2, 6, 4), (4, 5, 5)])
