@@ -67,7 +67,7 @@ course: $(VENV)/.test-installed
 CASES   ?= 100000
 WORKERS ?= $$(nproc 2>/dev/null || sysctl -n hw.ncpu)
 fuzz: $(VENV)/.test-installed
-	$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --workers $(WORKERS) --keep $(OUT)/fuzz
+	$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --jobs $(WORKERS) --out $(OUT)/fuzz
 
 # Faults planted in proofs, bounds and statistics: at least nine in ten must make a test fail.
 MUTANTS ?= 440

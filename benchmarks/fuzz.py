@@ -1,10 +1,15 @@
-"""Hostile input by the hundred thousand: `python benchmarks/fuzz.py --cases 100000 --workers 2`.
+"""Hostile input by the hundred thousand: `python benchmarks/fuzz.py --cases 100000 --jobs 2`.
 
-Formulas, experiment files, weight files, point and data files, stores and command lines, each case
-through the real entry point of `capax`. A case is bad when it ends with a traceback, an exit code
-other than 0, 1, 2 or 130, after more than 10 s or 2 GB, with a file that a planted payload made, or
-with a file changed that had to stay. Bad cases are kept in a folder, and those over 3 s, which a
-busier machine would find bad; `--again FILE` repeats one.
+Formulas, experiment files, weight files, checkpoints, cards, point and data files, stores, special
+files and command lines, each case through the real entry point of `capax`, in one process. A case
+is bad when it ends with a traceback, an exit code other than 0, 1, 2 or 130, after more than 10 s
+or 2 GB, with a file that a planted payload made, or with a file changed that had to stay. Bad cases
+are kept in the folder `--out`, and those over 3 s, which a busier machine would find bad;
+`--again FILE` repeats one.
+
+Cases come in turns of 500, and a finished turn is a line of turns.jsonl in that folder: after
+`--minutes`, or a kill, the same command goes on with the turns that are left. `--seed` draws
+other cases.
 """
 
 import argparse
@@ -29,84 +34,101 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
-STUCK = 900.0  # seconds after which a worker that does not come back is ended and its case kept
+STUCK = 300.0  # seconds after which a worker that does not come back is ended and its case kept
 SLOW = 3.0  # seconds of a case that is good but kept
-TURN = 1000  # cases of one process: what JAX compiled for them is forgotten with it
+TURN = 500  # cases of one process: what JAX compiled for them is forgotten with it
+APART = 10**7  # between the numbers of the first cases of two seeds
 
 
 def main() -> int:
-    """Run, print a table, return 1 if a case was bad."""
+    """Run, print a table, return 1 if a case was bad or cases are left."""
     asked = _arguments()
     if asked.again:
         return _again(Path(asked.again))
-    asked.keep.mkdir(parents=True, exist_ok=True)
-    found, start = Tally(asked.keep), time.perf_counter()
-    workers = [Worker(i, asked) for i in range(asked.workers)]
-    said = start
-    while workers:
+    asked.out.mkdir(parents=True, exist_ok=True)
+    start, written = time.perf_counter(), asked.out / "turns.jsonl"
+    found = Tally(written)
+    first = APART * asked.seed
+    turns = [range(n, min(n + TURN, first + asked.cases))
+             for n in range(first, first + asked.cases, TURN)]  # fmt: skip
+    left = [turn for turn in turns if [turn.start, turn.stop, asked.only] not in found.turns]
+    said, ends = start, start + 60 * asked.minutes
+    workers: list[Worker] = []
+    while (left or workers) and time.perf_counter() < ends:
+        while left and len(workers) < asked.jobs:
+            workers.append(Worker(left.pop(0), asked))
         for worker in list(workers):
-            ended = not worker.process.is_alive()  # asked first: then the pipe holds everything
-            for result in worker.results():
-                found.add(result)
-            if ended and worker.at >= worker.seeds.stop:
+            if worker.is_through():
+                found.add(worker)
                 workers.remove(worker)
-            elif ended or worker.is_stuck():
-                if worker.at < worker.turn.stop:
-                    found.add(worker.lost())
-                worker.start()
         if time.perf_counter() - said > 10:
             said = time.perf_counter()
-            rate = found.total / (said - start)
-            line = f"{found.total} cases, {found.bad} bad, {rate:.0f} a second"
-            print(line, file=sys.stderr, flush=True)
+            total = found.total + sum(len(worker.results) for worker in workers)
+            print(f"{total} cases, {found.bad} bad", file=sys.stderr, flush=True)
         time.sleep(0.05)
+    for worker in workers:
+        worker.process.kill()
     print(found.table(time.perf_counter() - start))
-    return 1 if found.bad else 0
+    return 1 if found.bad or left or workers else 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=100_000)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many")
+    parser.add_argument("--seed", type=int, default=0, help="which cases")
     parser.add_argument("--only", default="", help="one kind: formula, experiment, weights, ...")
-    parser.add_argument("--keep", type=Path, default=Path("out/fuzz"), help="folder for bad cases")
+    parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="folder of the results")
     parser.add_argument("--again", help="repeat a kept case and say everything")
     return parser.parse_args()
 
 
 class Worker:
-    """A process that works off every n-th case and writes down the one it is at."""
+    """Processes that work off a turn, one after the other where a case ends one."""
 
-    def __init__(self, index: int, asked: argparse.Namespace) -> None:
-        self.asked = asked
-        last = asked.first + asked.cases
-        self.seeds = range(asked.first + index, last, asked.workers)
-        self.at, self.since = self.seeds.start, time.perf_counter()
-        self.start()
+    def __init__(self, turn: range, asked: argparse.Namespace) -> None:
+        self.turn, self.only, self.out = turn, asked.only, asked.out
+        self.results: list[dict[str, Any]] = []
+        self._start()
 
-    def start(self) -> None:
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe(duplex=False)
-        self.turn = range(self.at, self.seeds.stop, self.seeds.step)[:TURN]
-        self.pipe, self.since = here, time.perf_counter() + 60  # it has to import first
-        self.process = context.Process(target=_work, args=(self.turn, self.asked.only, there))
+        self._pipe, there = context.Pipe(duplex=False)
+        self._since = time.perf_counter() + 60  # it has to import first
+        left = self.turn[len(self.results) :]
+        self.process = context.Process(target=_work, args=(left, self.only, there))
         self.process.start()
         there.close()
 
-    def results(self) -> list[dict[str, Any]]:
-        found = []
+    def is_through(self) -> bool:
+        """Take in what has come; where a case ended the process, go on with the next."""
+        ended = not self.process.is_alive()  # asked first: then the pipe holds everything
         with contextlib.suppress(EOFError, OSError):
-            while self.pipe.poll():
-                found.append(self.pipe.recv())
-                self.at = found[-1]["seed"] + self.seeds.step
-                self.since = time.perf_counter()
-        return found
+            while self._pipe.poll():
+                self._take(self._pipe.recv())
+                self._since = time.perf_counter()
+        if len(self.results) == len(self.turn):
+            return ended
+        if ended or time.perf_counter() - self._since > STUCK:
+            self._take(self._lost())
+            if len(self.results) < len(self.turn):
+                self._start()
+        return False
 
-    def is_stuck(self) -> bool:
-        return time.perf_counter() - self.since > STUCK
+    def _take(self, result: dict[str, Any]) -> None:
+        case = result.pop("case")
+        self.results.append(result)
+        if case is None:
+            return
+        kind = result["kind"] if result["faults"] else f"slow-{result['kind']}"
+        path = self.out / f"{kind}-{result['seed']}.json"
+        path.write_text(json.dumps({**case, "ended": result}, indent=1))
+        argv = " ".join(case["argv"])[:120].encode("ascii", "backslashreplace").decode()
+        how = result["faults"] or f"slow: {result['seconds']:.1f} s"
+        print(f"{path}: capax {argv}\n    {how}", file=sys.stderr, flush=True)
 
-    def lost(self) -> dict[str, Any]:
+    def _lost(self) -> dict[str, Any]:
         """The case that ended or stopped the process."""
         why = f"the process ended ({self.process.exitcode})"
         if self.process.is_alive():
@@ -115,8 +137,8 @@ class Worker:
         self.process.join()
         from fuzzing.kinds import drawn
 
-        seed, self.at = self.at, self.at + self.seeds.step
-        case = drawn(seed, self.asked.only)
+        seed = self.turn[len(self.results)]
+        case = drawn(seed, self.only)
         return {"seed": seed, "faults": [why], "seconds": STUCK, "megabytes": 0.0, "code": None,
                 "kind": case.kind, "case": case.to_json()}  # fmt: skip
 
@@ -180,36 +202,40 @@ def _limit() -> None:
 
 
 class Tally:
-    """How many cases of each kind ended how; bad ones are written to a folder."""
+    """How many cases of each kind ended how, over all turns of a file."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.total, self.bad = folder, 0, 0
+    def __init__(self, written: Path) -> None:
+        self.written, self.total, self.bad = written, 0, 0
+        self.turns: list[list[Any]] = []
         self.codes: dict[str, Counter[Any]] = defaultdict(Counter)
         self.slowest: dict[str, float] = defaultdict(float)
         self.spent: dict[str, float] = defaultdict(float)
         self.largest: dict[str, float] = defaultdict(float)
+        if written.exists():
+            for line in written.read_text().splitlines():
+                self._count(json.loads(line))
 
-    def add(self, result: dict[str, Any]) -> None:
-        kind = result["kind"]
-        self.total += 1
-        self.codes[kind][result["code"]] += 1
-        self.slowest[kind] = max(self.slowest[kind], result["seconds"])
-        self.spent[kind] += result["seconds"]
-        self.largest[kind] = max(self.largest[kind], result["megabytes"])
-        if result["faults"]:
-            self.bad += 1
-            self.codes[kind]["bad"] += 1
-            self._keep(kind, result)
-        elif result["case"]:
-            self._keep(f"slow-{kind}", result)
+    def add(self, worker: Worker) -> None:
+        """Write a turn down."""
+        columns = {name: [result[name] for result in worker.results]
+                   for name in ("kind", "code", "seconds", "megabytes")}  # fmt: skip
+        bad = [i for i, result in enumerate(worker.results) if result["faults"]]
+        turn = {"turn": [worker.turn.start, worker.turn.stop, worker.only], "bad": bad, **columns}
+        with self.written.open("a") as file:
+            file.write(json.dumps(turn) + "\n")
+        self._count(turn)
 
-    def _keep(self, kind: str, result: dict[str, Any]) -> None:
-        case = result.pop("case")
-        path = self.folder / f"{kind}-{result['seed']}.json"
-        path.write_text(json.dumps({**case, "ended": result}, indent=1))
-        argv = " ".join(case["argv"])[:120].encode("ascii", "backslashreplace").decode()
-        how = result["faults"] or f"slow: {result['seconds']:.1f} s"
-        print(f"{path}: capax {argv}\n    {how}", file=sys.stderr, flush=True)
+    def _count(self, turn: dict[str, Any]) -> None:
+        self.turns.append(turn["turn"])
+        columns = [turn[name] for name in ("kind", "code", "seconds", "megabytes")]
+        for i, (kind, code, seconds, megabytes) in enumerate(zip(*columns, strict=True)):
+            self.total += 1
+            self.codes[kind][code] += 1
+            self.slowest[kind] = max(self.slowest[kind], seconds)
+            self.spent[kind] += seconds
+            self.largest[kind] = max(self.largest[kind], megabytes)
+            self.bad += i in turn["bad"]
+            self.codes[kind]["bad"] += i in turn["bad"]
 
     def table(self, seconds: float) -> str:
         lines = [f"{'kind':12}{'cases':>8}{'exit 0':>8}{'1':>7}{'2':>8}{'130':>5}{'bad':>6}"
@@ -222,7 +248,9 @@ class Tally:
                 f"{codes['bad']:6}{mean:6.0f} ms{self.slowest[kind]:8.1f} s"
                 f"{self.largest[kind]:7.0f} MB"
             )
-        lines.append(f"{self.total} cases in {seconds:.0f} s: {self.bad} bad")
+        spent = sum(self.spent.values())
+        lines.append(f"{self.total} cases, {spent:.0f} s of a core: {self.bad} bad; "
+                     f"this time {seconds:.0f} s")  # fmt: skip
         return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ driver are killed without warning while a sweep runs with `--json`. A sweep that
 one line, and goes on from its store on the next cluster. Standard output is JSON or empty.
 """
 
+import itertools
 import json
 import os
 import random
@@ -34,6 +35,7 @@ restarts = 2
 T = [10, 30]
 search = { method = "grid", m = [15, 25, 40], trials = 40 }
 """
+VICTIMS = ("worker", "raylet", "head", "driver")
 MARK = "CAPAX_KILLS_CLUSTER"
 PATIENCE = 600.0
 BUSY = {"RAY_raylet_start_wait_time_s": "300", "RAY_worker_niceness": "0",
@@ -110,24 +112,26 @@ def a_cluster(port: int) -> Iterator[RayCluster]:
 
 
 def kill_on_ray(place, kills: int, dice: random.Random, tools) -> Counter:
-    """Six in ten kills hit workers; raylets, heads and drivers share the others."""
+    """Lives of a sweep: each loses a worker or two, then a raylet, the head or its driver."""
     (place.folder / "sweep.toml").write_text(RAY_SWEEP)
     whole = place.folder / "whole.sqlite"
     place.run("sweep", "sweep.toml", "--store", whole)
     wanted = tools.results(whole)
-    others = [("raylet", "head", "driver")[i % 3] for i in range(max(3, kills * 2 // 5))]
     count: Counter = Counter()
     store, port = place.folder / "ray.sqlite", 20_000 + os.getpid() % 20_000
-    workers, lives = kills - len(others), len(others)
-    for number, victim in enumerate(others):
-        per_life = workers * (number + 1) // lives - workers * number // lives
+    for number in itertools.count():
+        done = sum(count[victim] for victim in VICTIMS)
+        if done >= kills:
+            break
+        victim = VICTIMS[1 + number % 3]
+        workers = min(1 + number % 2, kills - done - 1)
         with a_cluster(port + 10 * number) as cluster:
-            _one_life(place, cluster, store, victim, per_life, dice, tools, count)
+            _one_life(place, cluster, store, victim, workers, dice, tools, count)
         print(f"  {victim}: {dict(count)}", file=sys.stderr, flush=True)
         if store.exists() and count["finished"]:
             tools.must(tools.results(store) == wanted, "other results on the cluster")
             store.unlink()
-            count["finished"] = 0
+            count["whole"] += count.pop("finished")
     place.run("sweep", "sweep.toml", "--store", store)
     tools.must(tools.results(store) == wanted, "other results after the last resume")
     return count
