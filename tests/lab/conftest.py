@@ -10,7 +10,7 @@ def lab(tmp_path_factory):
     server = LabServer(tmp_path_factory.mktemp("state"))
     yield server
     if server.process.poll() is None:
-        below = psutil.Process(server.process.pid).children(recursive=True)
+        below = server.below()
         assert server.end() == (0, "", "")
         assert not psutil.wait_procs(below, timeout=10)[1]  # Ctrl-C leaves no process behind
 

@@ -17,6 +17,7 @@ from capax.training.engine import OnTally, train
 from capax.training.specs.run_results import RunResult, TrialResult
 from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 
+WATCHED = 64  # validation inputs on which the attention by position is averaged
 _ROWS_AT_ONCE = 1024  # the naive forward pass holds rows x T x d numbers
 
 
@@ -97,6 +98,7 @@ def train_model(
     model: dict[str, Any] | None = None,
     optimiser: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
+    max_m: int = 1,
     progress: OnTally | None = None,
 ) -> Trained:
     """Train one Transformer on `function` of T bits from m examples, as the paper does.
@@ -104,7 +106,8 @@ def train_model(
     A formula keeps its positions; a shorthand such as `and3` is placed at random. `seed` draws
     support and examples (and all that follows from them); `restarts` runs are tried until one has
     100 % validation accuracy. `task`, `model`, `optimiser` and `training` hold further
-    fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`.
+    fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`. Trainings with m up to
+    `max_m` share one compiled program; sums over its rows round in an order of their own.
     Raises `InputError` for fields that do not exist or do not fit.
 
     Examples:
@@ -120,7 +123,7 @@ def train_model(
         seed=seed, restarts=restarts, steps=steps, lr=lr,
         task=task, model=model, optimiser=optimiser, training=training,
     )  # fmt: skip
-    (result,) = train([spec], keep="final", progress=progress)
+    (result,) = train([spec], keep="final", progress=progress, max_m=max_m)
     kept = result.runs[-1].parameters
     assert kept is not None, "the engine keeps parameters when asked"
     assert isinstance(spec.task, TaskSpec)

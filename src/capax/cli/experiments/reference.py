@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from capax.cli.experiments.card_table import show_card
 from capax.cli.speaking.output import JsonFlag, emit
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def listed(context: typer.Context, as_json: JsonFlag = False) -> None:
     """List the reference results: what was run, on what, and the command that makes it again.
 
     `capax reproduce`, `capax figure 2` and `capax report` lay your thresholds over them where task,
-    model and protocol are the same. `published` are the points of the paper's own figures.
+    model and protocol are the same. `published` are the points of the paper's own figures,
+    `learners` the card of the reference learners.
 
     Example: `capax reference`
     """
@@ -31,24 +33,35 @@ def listed(context: typer.Context, as_json: JsonFlag = False) -> None:
     from capax.analysis.reference.reference_stores import references
 
     found = references()
-    payload = {"references": [asdict(entry) for entry in found], "published": "figures 2, 3, 4"}
+    also = {"published": "figures 2, 3, 4", "learners": "the card of the reference learners"}
+    payload = {"references": [asdict(entry) for entry in found], **also}
     emit(payload, as_json, lambda console: _show(console, found))
 
 
 @app.command("show")
 def show(
-    name: Annotated[str, typer.Argument(help="Name of a reference, or `published`.")],
+    name: Annotated[str, typer.Argument(help="Name of a reference, `published` or `learners`.")],
     as_json: JsonFlag = False,
 ) -> None:
     """What a reference says: its thresholds with intervals, or the points that the paper published.
 
     A reference without thresholds holds learning curves: `capax figure` draws them.
 
-    `published` are the points of Figures 2, 3 and 4, read off the figures of the paper.
+    `published` are the points of Figures 2, 3 and 4, read off the figures of the paper. `learners` is
+    the card of the reference learners, which `capax card` lays beside yours and `capax lab` draws.
 
     Example: `capax reference show published --json`
+
+    Example: `capax reference show learners --json`
     """
     from capax.analysis.reference.published import NAME, published
+
+    if name == "learners":
+        from capax.cards.answers.reference_card import reference_card
+
+        card = reference_card()
+        emit(card.to_dict(), as_json, lambda console: show_card(console, card))
+        return
 
     if name == NAME:
         found = published()

@@ -31,12 +31,16 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Another seed, another sample.")] = 0,
     restarts: Annotated[int, typer.Option(help="Runs until one solves it.")] = 5,
-    steps: Annotated[int, typer.Option(help="Steps of a run (a multiple of 100).")] = 1000,
+    steps: Annotated[int, typer.Option(help="Steps of a run (a multiple of --eval-every).")] = 1000,
     lr: Annotated[float, typer.Option(help="Step size of Adam(W).")] = 1e-3,
     layers: Annotated[int, typer.Option(help="Layers; one layer trains fastest.")] = 1,
     heads: Annotated[int, typer.Option(help="Heads per layer; a divisor of d.")] = 16,
     d: TokenWidth = 64,
     noise: LabelNoise = 0.0,
+    eval_every: Annotated[int, typer.Option(help="Steps between two evaluations.")] = 100,
+    max_m: Annotated[
+        int, typer.Option(help="Trainings with m up to this share one compiled program.")
+    ] = 1,
     json: JsonFlag = False,
 ) -> None:
     """Train a Transformer on a sparse Boolean function, as in the paper, and keep its weights.
@@ -60,6 +64,8 @@ def train(
             lr=lr,
             task={"noise": noise},
             model={"layers": layers, "heads": heads, "d": d, "mlp_width": 4 * d},
+            training={"eval_every": eval_every},
+            max_m=max_m,
             progress=bar,
         )
     if out is not None:
@@ -70,7 +76,7 @@ def train(
         write_task(data, trained.spec.task, trained.task)
     else:
         note("nothing was kept: --out model.safetensors writes the weights")
-    summary = _summary(trained, out, data)
+    summary = _summary(trained, out, data) | (_details(trained) if json else {})
     emit(summary, json, lambda console: _render(summary, console))
 
 
@@ -88,6 +94,19 @@ def _summary(trained: "Trained", out: Path | None, data: Path | None) -> dict[st
         "seconds": round(sum(run.seconds for run in trained.result.runs), 2),
         "out": None if out is None else str(out),
         "data": None if data is None else str(data),
+    }
+
+
+def _details(trained: "Trained") -> dict[str, Any]:
+    """What the view Create of the lab shows beside the summary."""
+    from capax.decompile.reading.oracle import attention_by_position
+    from capax.training.one_model import WATCHED
+
+    weights = attention_by_position(trained.model, trained.task.X_validation[:WATCHED])
+    at = {f"x{t}": weights[t] for t in trained.task.support}
+    return {
+        "attention_at": {**at, "CLS": weights[-1]},
+        "evaluations": {name: values.tolist() for name, values in trained.run.evals.items()},
     }
 
 

@@ -206,6 +206,15 @@ def attention_of(model: Any, X: UInt8[np.ndarray, "n T"]) -> list[Float[np.ndarr
     return [np.asarray(w, np.float64) for w in layers]
 
 
+def attention_by_position(model: Any, X: UInt8[np.ndarray, "n T"]) -> list[float]:
+    """Weight of each position and of [CLS] in the last layer, a mean over heads and rows of X.
+
+    Five decimals, for pages and files that hold many of them.
+    """
+    weights = attention_of(model, X)[-1]  # [n, H, T + 1]
+    return [round(float(w), 5) for w in weights.mean(axis=(0, 1))]
+
+
 @functools.cache
 def _programs() -> tuple[Any, Any, Any, Any]:
     """Compiled once for all models of a shape: the parameters are arguments."""

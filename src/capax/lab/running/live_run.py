@@ -1,19 +1,18 @@
 """One training run, a few steps at a time: the engine's own slot, with a look after each chunk.
 
 The run is that of `capax train` with one restart: the same data, the same initial weights, the same
-program. Only the chunks are shorter, so that there is more to see; and the learning rate may change
-on the way. A run counts as solved where the engine would look: at multiples of `eval_every`.
+program, looked at where the engine evaluates. Only the learning rate may change on the way.
 """
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from capax.data.task import TaskSpec
 from capax.decompile.decompiling import Effort, decompile
-from capax.decompile.reading.oracle import attention_of
+from capax.decompile.reading.oracle import attention_by_position
+from capax.training.one_model import WATCHED
 from capax.training.programs.program import SUBSET
 from capax.training.programs.seeds import pool_for, seed_for, training_for
 from capax.training.programs.shape import program_of
@@ -21,9 +20,6 @@ from capax.training.slots.slots import Slots
 from capax.training.specs.hardware import Hardware, enable_cache
 from capax.training.specs.trial_specs import TrialSpec
 
-CHUNK = 10  # steps between two looks
-ROWS = 128  # m is padded to a multiple of this, so that runs of another m need no new program
-WATCHED = 64  # validation inputs on which attention is averaged
 QUICK = Effort(max_support=6, pairs=150, fillers=8, fresh=300, cells=0)
 WHOLE = Effort(max_support=8, pairs=500, fillers=16, fresh=2000)
 
@@ -31,14 +27,13 @@ WHOLE = Effort(max_support=8, pairs=500, fillers=16, fresh=2000)
 class LiveRun:
     """A run between its looks."""
 
-    def __init__(self, spec: TrialSpec) -> None:
+    def __init__(self, spec: TrialSpec, max_m: int = 1) -> None:
         hardware = Hardware(workers=1)
         enable_cache(hardware)
         self._spec, run = spec, spec.run(0)
         assert isinstance(spec.task, TaskSpec), "the lab trains on drawn tasks"
         self._p = spec.task.probability
-        rows = -(-spec.task.m // ROWS) * ROWS
-        program = replace(program_of(spec, hardware, max_m=rows), chunk=CHUNK)
+        program = program_of(spec, hardware, max_m)
         training = training_for(run)
         self._pool = pool_for(spec.task)
         device = hardware.all_devices[0]
@@ -61,7 +56,7 @@ class LiveRun:
         """Train one chunk; what the network does now."""
         began = time.perf_counter()
         measured = self._slots.advance([0])
-        self.step += CHUNK
+        self.step += self._spec.eval_every
         loss, n = float(measured.loss[0]), min(SUBSET, len(self._pool))
         self.diverged = not np.isfinite(loss)
         validation, rows, mass = float(measured.correct[0]) / n, n, float(measured.mass[0])
@@ -69,8 +64,7 @@ class LiveRun:
             correct, masses = self._slots.examine([0])
             validation, rows = float(correct[0]) / len(self._pool), len(self._pool)
             mass = float(masses[0])
-        whole = rows == len(self._pool) and self._spec.success.is_met(validation)
-        self.solved = whole and self.step % self._spec.eval_every == 0
+        self.solved = rows == len(self._pool) and self._spec.success.is_met(validation)
         seen = {
             "step": self.step,
             "loss": loss,
@@ -87,10 +81,9 @@ class LiveRun:
     def _read(self) -> dict[str, Any]:
         """Attention by position and the formula that agrees most, from few questions."""
         model = self._slots.model(0)
-        weights = attention_of(model, self._pool[:WATCHED])[-1]  # [n, H, T + 1]
         found = decompile(model, p=self._p, effort=QUICK)
         return {
-            "attention": [round(float(w), 5) for w in weights.mean(axis=(0, 1))],
+            "attention": attention_by_position(model, self._pool[:WATCHED]),
             "formula": found.formula.text,
             "agreement": found.agreement.value,
         }

@@ -67,7 +67,7 @@ class Turns:
         try:
             question = RunQuestion(**fields)
             trial = question.trial()
-            self._runs[run] = LiveRun(trial)
+            self._runs[run] = LiveRun(trial, question.max_m)
         except Exception as error:
             self._failed(run, error)
             return

@@ -155,14 +155,21 @@ export function mount(root, host) {
     drawChart(chart);
     for (const event of ["click", "pointerup", "keydown", "dblclick"]) frame.addEventListener(event, () => setTimeout(keepView));
     verdicts.replaceChildren(...curves.map((curve) => make("p", { class: "verdict", text: `${curve.name}: ${curve.verdict}` })));
-    const laws = answer.card.laws.map((law) => [law.learner, law.law ?? "not settled", law.p_value === null ? "" : shortNumber(law.p_value), law.ruled_out.join(", ")]);
+    const laws = answer.card.laws.map((law) => [law.learner, law.law ?? "not settled", law.p_value === null ? "" : exact(law.p_value), law.ruled_out.join(", ")]);
     const rows = answer.card.rows.map((row) => [row.learner, row.T, exact(row.m_star, row.note), row.low === null || row.high === null ? row.note : `${row.low} \u2013 ${row.high}`, exact(row.floor)]);
     details.replaceChildren(
       make("p", { class: "hint", text: "Choose learners in the legend, point at a mark, drag to zoom, double-click or Escape for the whole range." }),
       button("all learners", () => { state.hidden = ""; remember(); show(); }),
       table(["learner", "law", "fit p", "ruled out"], laws, "How m* grows with T"),
+      make("p", {}, "The same numbers: ", ...sources().flatMap((text) => [make("code", { class: "command", text }), " "])),
       make("details", {}, make("summary", { text: "All thresholds as a table" }), table(["learner", "T", "m*", "95 % interval", "floor"], rows, "Examples needed")),
     );
+  }
+
+  function sources() {
+    const shown = new Set(state.stores.split(","));
+    const stores = answer.references.filter((store) => shown.has(store.name)).map((store) => store.command);
+    return [answer.command, ...(answer.published ? [answer.published_command] : []), ...stores];
   }
 
   function exact(amount, note = "") {

@@ -18,6 +18,7 @@ export function runPanel(host, name, question, index) {
   const pause = button("pause", () => host.steer(panel.run, { what: paused ? "resume" : "pause" }).catch(fail), { disabled: true, "data-action": "pause" });
   const restart = button("restart", () => start(), { "data-action": "restart" });
   const stop = button("stop", () => host.steer(panel.run, { what: "stop" }).catch(fail), { disabled: true, "data-action": "stop" });
+  const source = make("span", { text: "The same run: " });
   const command = make("code", { class: "command" });
   const heading = make("h2", { text: name });
   const node = make(
@@ -32,7 +33,7 @@ export function runPanel(host, name, question, index) {
     caption,
     make("label", { class: "scrub" }, make("span", { class: "name", text: "look" }), scrub),
     frame,
-    make("p", {}, "The same run: ", command),
+    make("p", {}, source, command),
   );
   let looks = [];
   let support = [];
@@ -75,6 +76,7 @@ export function runPanel(host, name, question, index) {
     paused = false;
     ended = null;
     seen = -1;
+    source.textContent = "The same run: ";
     scrub.disabled = true;
     scrub.value = scrub.max = 0;
     chart ??= mountChart(frame, spec());
@@ -114,8 +116,10 @@ export function runPanel(host, name, question, index) {
       paused = event.kind === "paused";
       pause.textContent = paused ? "go on" : "pause";
       said.say(paused ? "paused" : "training");
-    } else if (event.kind === "rate") said.say(`learning rate ${shortNumber(event.lr)} from now on`);
-    else if (event.kind === "lost") said.say("The server does not answer. The page goes on when it is back.", "error");
+    } else if (event.kind === "rate") {
+      said.say(`learning rate ${shortNumber(event.lr)} from now on`);
+      source.textContent = "The same run up to the change of its learning rate: ";
+    } else if (event.kind === "lost") said.say("The server does not answer. The page goes on when it is back.", "error");
     else if (event.kind === "connected") said.say("training");
     else if (event.kind === "gone") {
       start().then(() => said.say("The server is back and has lost the run: it was started again from the beginning."));

@@ -14,6 +14,10 @@ MAX_LOOKED = 5_000_000
 """T times steps: the attention of every look is kept for the page, in a few megabytes."""
 
 
+LOOK = 10  # steps between two evaluations, which are the looks of the page
+ROWS = 128  # m is padded to a multiple of this, so that runs of another m need no new program
+
+
 class RunQuestion(Spec):
     """One run: the rule, T, m and the seed, the learning rate at its start, and its size."""
 
@@ -40,7 +44,13 @@ class RunQuestion(Spec):
         words = ["capax", "train", self.formula, "-T", str(self.T), "-m", str(self.m)]
         for name in ("seed", "steps", "lr", "heads"):
             words += [f"--{name}", str(getattr(self, name))]
+        words += ["--eval-every", str(LOOK), "--max-m", str(self.max_m)]
         return shlex.join([*words, "-d", str(self.d), "--restarts", "1", "--json"])
+
+    @property
+    def max_m(self) -> int:
+        """Examples that the compiled program has rows for."""
+        return -(-self.m // ROWS) * ROWS
 
     def trial(self) -> Any:
         """The trial of `capax train` with one run."""
@@ -50,6 +60,7 @@ class RunQuestion(Spec):
         return trial_of(
             self.formula, self.T, self.m,
             seed=self.seed, restarts=1, steps=self.steps, lr=self.lr, model=model,
+            training={"eval_every": LOOK},
         )  # fmt: skip
 
 

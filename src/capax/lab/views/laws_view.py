@@ -50,6 +50,8 @@ def laws_answer(question: LawsQuestion) -> dict[str, Any]:
         "accuracies": sorted({row.accuracy for row in card.rows}, reverse=True),
         "published": None if points is None else [asdict(point) for point in points.figure2],
         "estimator": None if points is None else points.figure2_estimator,
+        "command": "capax reference show learners --json",
+        "published_command": "capax reference show published --json",
         "references": stores if question.target == "and3" else [],
     }
 
