@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.routing import Route
 
 from capax.errors import CapaxError, InputError, require
 from capax.foreign import printable_parts
+from capax.lab.loading import load
 from capax.lab.running.training_queue import TrainingQueue
 from capax.lab.static_files import static_files
 from capax.lab.views.addresses import VIEWS, state_of
@@ -27,6 +29,7 @@ FEW = 3
 """Streams that stay open. A browser opens six connections to a server for all its tabs together:
 where more streams are open, each ends after `TURN` seconds and its page asks again."""
 TURN = 1.0
+MOMENT = 0.25  # seconds in which the next file of a page is asked for
 
 
 class Lab:
@@ -34,6 +37,12 @@ class Lab:
 
     def __init__(self, queue: TrainingQueue) -> None:
         self._queue, self._open, self._streams, self.closing = queue, 0, 0, False
+        self._sent = time.monotonic()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no file of a page was sent a moment ago."""
+        return time.monotonic() > self._sent + MOMENT
 
     def application(self) -> Starlette:
         """The application without its guard."""
@@ -61,10 +70,12 @@ class Lab:
 
     async def _page(self, request: Request) -> Response:
         del request
+        self._sent = time.monotonic()
         media, text = static_files()["lab.html"]
         return Response(text, media_type=media)
 
     async def _static(self, request: Request) -> Response:
+        self._sent = time.monotonic()
         found = static_files().get(request.path_params["name"])
         if found is None:
             return Response("no such file\n", 404, media_type="text/plain")
@@ -75,34 +86,29 @@ class Lab:
         return _json(await self._work(_answered, request.path_params["name"], fields))
 
     async def _weights(self, request: Request) -> Response:
-        from capax.lab.views.compile_view import HeadQuestion, weights_file
-
-        fields: dict[str, Any] = dict(request.query_params)
-        question = HeadQuestion(**fields)
-        content = await self._work(weights_file, question)
+        content = await self._work(_weights_of, dict(request.query_params))
         return _download(content, "head.safetensors", "application/octet-stream")
 
     async def _freeze(self, request: Request) -> Response:
-        from capax.lab.frozen_page import frozen_page
-
         fields = await _fields(request)
         view, state = state_of(str(fields.get("address", "")))
         runs = [self._queue.recorded(str(run)) for run in fields.get("runs", [])[:2]]
-        page = await self._work(frozen_page, view, state, runs)
+        page = await self._work(_frozen, view, state, runs)
         return _download(page.encode(), f"capax-{view}.html", "text/html; charset=utf-8")
 
     async def _upload(self, request: Request) -> Response:
-        from capax.lab.uploads import read_upload
-
         content = await _body(request, MAX_UPLOAD)
         name = request.headers.get("x-file-name", "file")[:200]
-        return _json(await self._work(read_upload, request.path_params["kind"], content, name))
+        return _json(await self._work(_uploaded, request.path_params["kind"], content, name))
 
     async def _start(self, request: Request) -> Response:
+        return _json({"run": await self._work(self._started, await _fields(request))})
+
+    def _started(self, fields: dict[str, Any]) -> str:
+        load("runs")
         from capax.lab.views.create_view import RunQuestion
 
-        question = RunQuestion(**await _fields(request))
-        return _json({"run": self._queue.start(question)})
+        return self._queue.start(RunQuestion(**fields))
 
     async def _known(self, request: Request) -> Response:
         known = self._queue.events(request.path_params["run"]) is not None
@@ -157,9 +163,31 @@ class Lab:
 
 
 def _answered(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    from capax.lab.views.questions import answer  # loads what the commands load
+    load(name)
+    from capax.lab.views.questions import answer
 
     return answer(name, fields)
+
+
+def _weights_of(fields: dict[str, Any]) -> bytes:
+    load("weights")
+    from capax.lab.views.compile_view import HeadQuestion, weights_file
+
+    return weights_file(HeadQuestion(**fields))
+
+
+def _frozen(view: str, state: dict[str, str], runs: list[dict[str, Any]]) -> str:
+    load("freeze")
+    from capax.lab.frozen_page import frozen_page
+
+    return frozen_page(view, state, runs)
+
+
+def _uploaded(kind: str, content: bytes, name: str) -> dict[str, Any]:
+    load("upload")
+    from capax.lab.uploads import read_upload
+
+    return read_upload(kind, content, name)
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -14,6 +14,7 @@ import uvicorn
 from capax.errors import InputError, require
 from capax.lab.app import Lab
 from capax.lab.guard import Guard
+from capax.lab.loading import load_meanwhile
 from capax.lab.remembered import remember, remembered
 from capax.lab.running.training_queue import TrainingQueue
 
@@ -92,13 +93,11 @@ async def _until_signal(
         with suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
             loop.add_signal_handler(number, end)
     opened.listen(128)  # connections wait from now on: the address works as soon as it is told
-    threading.Thread(target=_warm, daemon=True, name="imports").start()
+    threading.Thread(target=_load, args=(lab,), daemon=True, name="imports").start()
     ready()
     await server.serve(sockets=[opened])
 
 
-def _warm() -> None:
-    """Load what the first answer needs, while the page opens."""
-    with suppress(ImportError):
-        import capax.compiler
-        import capax.lab.views.questions  # noqa: F401
+def _load(lab: Lab) -> None:
+    with suppress(ImportError):  # the first question says what is missing
+        load_meanwhile(lambda: lab.is_quiet)

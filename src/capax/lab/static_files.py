@@ -1,6 +1,7 @@
 """The files of the pages: modules as they are served, and as one script for a page or a notebook.
 
-The modules are plain ES modules. Two forms of import and export are used in them, one to a line:
+The modules are plain ES modules; the page names all of them at once, so that none waits until
+another one asks for it. Two forms of import and export are used in them, one to a line:
 `import { a, b } from "./name.js";`, and `export` before `function`, `async function`, `const` or
 `class`. One script is made of them by turning each module into a function that returns its
 exports. The charts are those of the reports: scripts without exports, which get them here.
@@ -25,6 +26,10 @@ def static_files() -> dict[str, tuple[str, str]]:
     parts = [(report / name).read_text(encoding="utf-8") for name in _CHART_SCRIPTS]
     found[CHARTS] = "\n".join([*parts, f"export {{ {CHART_EXPORTS} }};\n"])
     found["page.css"] = (report / "page.css").read_text(encoding="utf-8")
+    links = [
+        f'<link rel="modulepreload" href="/static/{name}">' for name in _modules("main.js", found)
+    ]
+    found["lab.html"] = found["lab.html"].replace("</head>", "\n".join([*links, "</head>"]))
     kinds = {name: _TYPES.get("." + name.rpartition(".")[2], "text/plain") for name in found}
     return {name: (f"{kinds[name]}; charset=utf-8", text) for name, text in found.items()}
 
@@ -37,17 +42,23 @@ def one_script(entry: str) -> str:
 
     The exports of `entry` are left in the constant `lab`.
     """
+    texts = {name: text for name, (_, text) in static_files().items()}
+    parts = [_function_of(name) for name in _modules(entry, texts)]
+    return "\n".join([*parts, f"const lab = {_variable(entry)};"])
+
+
+def _modules(entry: str, texts: dict[str, str]) -> list[str]:
+    """The module `entry` and all that it imports, each after those that it needs."""
     order: list[str] = []
 
     def visit(name: str) -> None:
-        for _, other in _IMPORT.findall(static_files()[name][1]):
+        for _, other in _IMPORT.findall(texts[name]):
             if other not in order:
                 visit(other)
         order.append(name)
 
     visit(entry)
-    parts = [_function_of(name) for name in dict.fromkeys(order)]
-    return "\n".join([*parts, f"const lab = {_variable(entry)};"])
+    return list(dict.fromkeys(order))
 
 
 def _function_of(name: str) -> str:

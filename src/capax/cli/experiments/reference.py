@@ -47,8 +47,8 @@ def show(
 
     A reference without thresholds holds learning curves: `capax figure` draws them.
 
-    `published` are the points of Figures 2, 3 and 4, read off the figures of the paper. `learners` is
-    the card of the reference learners, which `capax card` lays beside yours and `capax lab` draws.
+    `published` are the points of Figures 2, 3 and 4, read off the figures of the paper. `learners`
+    is the card of the reference learners, which `capax card` lays beside yours.
 
     Example: `capax reference show published --json`
 
