@@ -1,6 +1,11 @@
 """Who the server answers: its own pages with its token, and nobody else."""
 
+import ast
+import subprocess
+import sys
 from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +100,25 @@ def test_the_redirect_stays_on_this_server():
     assert (
         asked(path="//evil.example/x", query=f"token={TOKEN}")[1]["location"] == "/evil.example/x"
     )
+
+
+def test_everything_that_the_pages_load_late_is_loaded_under_the_lock():
+    """Two threads that load a package and its module at once may see a half of it."""
+    package = Path(str(files("capax") / "lab"))
+    paths = [*package.glob("views/*.py"), package / "uploads.py", package / "frozen_page.py"]
+    late = {
+        node.module
+        for path in paths
+        for outer in ast.walk(ast.parse(path.read_text()))
+        if isinstance(outer, ast.FunctionDef)
+        for node in ast.walk(outer)
+        if isinstance(node, ast.ImportFrom)
+    }
+    program = f"""
+import sys
+from capax.lab.loading import load_meanwhile
+load_meanwhile(lambda: True)
+print([name for name in {sorted(late)} if name not in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert len(late) > 10 and done.stdout == "[]\n", done.stdout + done.stderr

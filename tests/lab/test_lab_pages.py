@@ -235,8 +235,8 @@ def test_bounds_show_the_numbers_of_the_command(open_view):
     assert paper == compared["log10_paper"]
     useful = typed("bound", "--norms", "W_QK=2,v=1", "-T", 500, "--margin", 0.25, "--target", 0.999,
                    "-m", 100000, "--json")  # fmt: skip
-    wanted = [[a["value"], a["m_needed"], b["m_needed"]] for a, b in
-              zip(command["portfolio"], json.loads(useful.stdout)["portfolio"], strict=True)]  # fmt: skip
+    routes = zip(command["portfolio"], json.loads(useful.stdout)["portfolio"], strict=True)
+    wanted = [[a["value"], a["m_needed"], b["m_needed"]] for a, b in routes]
     cells = page.locator("section.result td span[data-kind=computed]").all()
     numbers = [float(cell.get_attribute("data-value")) for cell in cells]
     assert numbers == [number for row in wanted for number in row]

@@ -1,4 +1,4 @@
-"""The view Create in a real browser: training by mouse, by keyboard, in ten tabs, without a server."""
+"""The view Create in a real browser: by mouse, by keyboard, in ten tabs, without its server."""
 
 import json
 import re
@@ -77,7 +77,7 @@ def test_ten_tabs_end_within_their_memory(window, lab):
     for k, tab in enumerate(tabs):
         tab.on("pageerror", lambda error: problems.append(str(error)))
         tab.on("request", lambda request: window.requests.append(request.url))
-        state = f"formula=x1+%26+x3&m={(12, 40)[k % 2]}&steps=100&lr=0.01&{SMALL}&seed={k}"
+        state = f"formula=x1+%26+x3&m={40 if k else 12}&steps=100&lr=0.01&{SMALL}&seed={k}"
         tab.goto(f"{lab.base}/create?{state}")
         tab.locator("#run-0 [data-action=restart]").click(no_wait_after=True)
     for tab in tabs:
