@@ -116,6 +116,7 @@ def test_everything_that_the_pages_load_late_is_loaded_under_the_lock():
     }
     program = f"""
 import sys
+import capax.lab.app
 from capax.lab.loading import load_meanwhile
 load_meanwhile(lambda: True)
 print([name for name in {sorted(late)} if name not in sys.modules])

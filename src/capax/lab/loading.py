@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 _COMPILE = ("capax.compiler", "capax.lab.views.changed_head")
-_LAWS = ("capax.cards.answers.reference_card", "capax.analysis.threshold_curves")
+_LAWS = ("capax.cards.answers.reference_card", "capax.analysis.reference.threshold_curves")
 PARTS: dict[str, tuple[str, ...]] = {
     "compile": _COMPILE,
     "ladder": _COMPILE,
