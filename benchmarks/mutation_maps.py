@@ -27,17 +27,26 @@ def tests_of(path: str) -> str:
 
 
 def test_files(mutants: list[Mutant], root: Path, whole: bool) -> list[str]:
-    """Test files of the mutants' layers: those that name a mutant's folder, or all of them."""
+    """Test files of the mutants' layers: those that name a mutant's folder, or all of them, and
+    then also those of other layers that import from a mutant's file."""
     folders: dict[str, set[str]] = defaultdict(set)
     for mutant in mutants:
         parts = Path(mutant.path).parts[1:-1]
         folders[tests_of(mutant.path)].add(".".join(parts))
-    return [
-        path.relative_to(root).as_posix()
-        for folder, names in sorted(folders.items())
-        for path in sorted((root / folder).rglob("test_*.py"))
-        if whole or any(name in path.read_text() for name in names)
-    ]
+    imports = {f"from {module_of(mutant.path)} import" for mutant in mutants}
+    found = []
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        file, text = path.relative_to(root).as_posix(), path.read_text()
+        own = [names for folder, names in folders.items() if file.startswith(f"{folder}/")]
+        near = own and (whole or any(name in text for name in own[0]))
+        if near or (whole and any(words in text for words in imports)):
+            found.append(file)
+    return found
+
+
+def module_of(path: str) -> str:
+    """The dotted name of a source file."""
+    return ".".join(Path(path).with_suffix("").parts[1:])
 
 
 def maps_of(files: list[str], root: Path, kept: Path, pool: Any) -> Maps:
@@ -89,8 +98,9 @@ def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> list[str]:
         line = str(mutant.line) if found["hashes"].get(mutant.path) == now else ""
         near = set(lines.get(line) or [test for names in lines.values() for test in names])
         passing = [test for test in found["seconds"] if test not in found["failing"]]
-        meets = near or (whole and ELSEWHERE.search((root / file).read_text()))
-        if not meets or not file.startswith(folder) or not passing:
+        text = (root / file).read_text()
+        own = file.startswith(folder) or f"from {module_of(mutant.path)} import" in text
+        if not (near or (whole and ELSEWHERE.search(text))) or not own or not passing:
             continue
         for rank, tests in _ranked(near, passing, found["seconds"]):
             cost = found["start"] + sum(map(found["seconds"].__getitem__, tests))
@@ -110,7 +120,7 @@ def round_by_name(mutant: Mutant, root: Path, leave_out: list[str]) -> list[str]
 
     First the one that is called like the module, then those that name it, then by their length.
     """
-    module = ".".join(Path(mutant.path).with_suffix("").parts[1:])
+    module = module_of(mutant.path)
     parent, _, own = module.rpartition(".")
     words = (f"{module} import", f"from {parent} import {own}")
     files = [file for file in test_files([mutant], root, whole=False) if file not in leave_out]

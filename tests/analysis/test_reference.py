@@ -101,6 +101,8 @@ def test_the_same_experiment_agrees_also_between_its_T(folder, tmp_path):
     assert said is not None and said.reference.name == "paper"
     assert [row.T for row in said.rows] == [100, 300, 500] and all(r.agrees for r in said.rows)
     assert "Agrees with the reference paper (800 trials" in found.verdict
+    names = ("name", "command", "device")
+    assert [said.to_json()[n] for n in names] == [getattr(said.reference, n) for n in names]
     assert [row.T for row in said.published.rows] == [100, 300, 500]
     assert "from the paper's Figure 2 at 3 T: our intervals agree at" in found.verdict
     band = context_of(said).band

@@ -1,11 +1,14 @@
 """The zoo against PyTorch with the same weights, against recurrences, and in the engine."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from capax.capacity.network.field_bounds import mlp_bound
 from capax.data.task import TaskSpec, draw_task
 from capax.errors import InputError
 from capax.learners.answers import BadAnswer
@@ -313,6 +316,11 @@ def test_the_spectral_bound_of_an_mlp_is_of_the_network_that_is_trained():
     assert found.norms["B_X"] == pytest.approx(
         np.linalg.norm(np.c_[2 * bits - 1, np.ones(m)], axis=1).max()
     )
+    slope = np.diff(jax.nn.gelu(np.arange(-4, 4, 1e-3), approximate=False)).max() / 1e-3
+    sizes = [(np.linalg.svd(A)[1][0], sum(math.hypot(*row) for row in A)) for A in (A_1, A_2, A_3)]
+    by_hand = mlp_bound(sizes, width=max(T, 13) + 1, B_X=math.sqrt(T + 1), margin=1.0,
+                        L_sigma=float(slope))  # fmt: skip
+    assert found.complexity(10**12) == pytest.approx(by_hand.complexity(10**12), rel=1e-4)
     assert found.status == "comparison" and len(found.assumptions) == 4
     doubled = model.spectral_bound({**params, "w": 2 * params["w"]}, margin=1.0)
     long = MLP(T=4 * T, width=13)

@@ -8,6 +8,8 @@ from contextlib import closing
 import pandas as pd
 import pytest
 
+from capax.analysis.tables.salvaged import salvaged_frame
+from capax.errors import InputError
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage.salvage import examine
@@ -214,3 +216,13 @@ def test_the_columns_named_are_those_of_the_schema():
         for table, columns in COLUMNS.items():
             found = connection.execute(f"PRAGMA table_info({table})").fetchall()
             assert tuple(row[1] for row in found) == columns
+
+
+def test_runs_are_saved_from_a_store_and_from_nothing_else(store, tmp_path):
+    frame = salvaged_frame(examine(store))
+    assert frame["run_id"].tolist() == [run[0] for run in rows(store, "runs")]
+    assert set(frame["trial_id"]) == {trial[0] for trial in rows(store, "trials")}
+    other = tmp_path / "other.sqlite"
+    changed(other, "CREATE TABLE runs (run_id TEXT)")
+    with pytest.raises(InputError, match=r"other.sqlite: wanted a Capax store with runs"):
+        salvaged_frame(examine(other))

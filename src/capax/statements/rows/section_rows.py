@@ -143,7 +143,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
         (
             "tests/capacity/network/test_head_bounds.py::test_corollary_4_5_closed_form_by_hand",
             "tests/capacity/network/test_head_bounds.py"
-            "::test_every_cover_grows_with_norms_radii_T_m_and_shrinks_with_eps",
+            "::test_every_cover_is_below_its_closed_form_which_grows",
             "tests/capacity/network/test_head_bounds.py"
             "::test_bound_is_above_the_packing_of_all_selection_heads",
             "tests/capacity/network/test_packings.py"
