@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -149,6 +150,20 @@ def test_changes_grow_no_more_than_the_count_of_samples_says(encoding):
             allowed = share * np.exp(piece.log_scale + piece.log_amplification)
             change = np.abs(moved - outputs).max()
             assert allowed / 20 < change <= allowed * (1 + 1e-9), piece.name
+
+
+def test_the_size_of_a_head_is_above_the_exact_one_on_every_machine():
+    """||V W_C||_2 in fractions: what is counted is larger by more than a sum can be rounded."""
+    made = construct(function(0b11101000), "maj", "bag", "symmetric", None)
+    W = made.heads.heads[0]
+    third = dataclasses.replace(W, W_V=W.W_V / 3)
+    plain = BumpNetwork(np.array([[1.0], [2.0]]), np.array([[1.0], [2.0]]), np.ones(1), {})
+    heads = dataclasses.replace(made.heads, heads=(third,))
+    scores = paper_class(heads, plain).build(Sample(10, T))[0]
+    column = [sum(Fraction(v) * Fraction(c) for v, c in zip(row, third.W_C[:, 0], strict=True))
+              for row in third.W_V]  # fmt: skip
+    above = scores.log_amplification - math.log(float(sum(x * x for x in column))) / 2
+    assert 5e-15 < above < 1e-10
 
 
 def test_every_head_counts_in_the_length_of_a_pooled_point():
