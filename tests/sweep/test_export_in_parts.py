@@ -37,7 +37,7 @@ def test_parts_make_the_whole(store, tmp_path, monkeypatch, size):
 
 
 def test_a_part_is_all_that_is_held(store):
-    sizes = [len(rows) for rows in store.batches("SELECT run_id FROM runs", 7)]
+    sizes = [len(block["run_id"]) for block in store.blocks("SELECT run_id FROM runs", 7)]
     assert set(sizes[:-1]) == {7}
     assert sum(sizes) == len(frames.runs_frame(store))
 

@@ -1,10 +1,8 @@
 """A store as tables: pandas in Python, CSV or Parquet on disk."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from sqlite3 import Row
 from typing import IO, TYPE_CHECKING, Any
 
 from capax.analysis.tables.run_columns import RunColumns
@@ -26,15 +24,15 @@ _RUNS = """
 """
 _BATCH = 20_000  # runs of an export that are in memory at once
 FORMATS = (".csv", ".parquet")
-_NONE = RunColumns(())
+_ALL, _NONE = 2**31 - 1, RunColumns(())
 
 
 def runs_frame(store: Store) -> "pd.DataFrame":
     """One row per run: where it belongs, how it ended, its spec and versions (JSON)."""
     import pandas as pd
 
-    rows = store.select(_RUNS)
-    return _typed(_block(rows, _versions(store))) if rows else pd.DataFrame()
+    blocks = [*_blocks(store, _ALL)]
+    return _typed(blocks[0]) if blocks else pd.DataFrame()
 
 
 def _versions(store: Store) -> dict[int, str]:
@@ -46,16 +44,18 @@ Block = dict[str, Sequence[Any]]
 """Runs by columns."""
 
 
-def _block(rows: list[Row], versions: dict[int, str], further: RunColumns = _NONE) -> Block:
-    """The columns of a table of runs; further ones are text."""
-    found: Block = dict(zip(rows[0].keys(), zip(*rows, strict=True), strict=True))
-    found["trial_solved"] = [*map(bool, found["trial_solved"])]
-    found["versions"] = [*map(versions.get, found["versions"])]
-    if further.names:
-        cells = zip(*map(further.values, rows), strict=True)
-        more = {name: [*map(str, each)] for name, each in zip(further.names, cells, strict=True)}
-        return {**found, **more}
-    return found
+def _blocks(store: Store, size: int, further: RunColumns = _NONE) -> Iterator[Block]:
+    """The columns of a table of runs, `size` of them at a time; further ones are text."""
+    versions = _versions(store)
+    for block in store.blocks(_RUNS, size):
+        found: Block = dict(block)
+        found["trial_solved"] = [*map(bool, block["trial_solved"])]
+        found["versions"] = [*map(versions.get, block["versions"])]
+        if further.names:
+            cells = map(further.values, block["panel"], block["spec"], block["run_id"])
+            columns = zip(further.names, zip(*cells, strict=True), strict=True)
+            found.update((name, [*map(str, column)]) for name, column in columns)
+        yield found
 
 
 def _typed(block: Block) -> "pd.DataFrame":
@@ -115,13 +115,13 @@ def export(
     target = checked_destination(path)
     further = RunColumns.of(store, columns, settings=settings)
     written = _runs_csv if target.suffix == ".csv" else _runs_parquet
-    total, versions = 0, _versions(store)
+    total = 0
 
     def blocks() -> Iterator[Block]:
         nonlocal total
-        for rows in store.batches(_RUNS, _BATCH):
-            total += len(rows)
-            yield _block(rows, versions, further)
+        for block in _blocks(store, _BATCH, further):
+            total += len(block["run_id"])
+            yield block
 
     write_atomically(target, lambda file: written(blocks(), file))
     return total
@@ -135,21 +135,29 @@ def _runs_csv(blocks: Iterator[Block], file: IO[bytes]) -> None:
         file.write("\n".join([*head, *lines, ""]).encode())
 
 
-def _csv_cells(column: Sequence[Any]) -> list[str]:
-    """Values as `csv` writes them; a text that comes again is looked at once."""
-    if str not in {*map(type, column)}:
-        return ["" if value is None else str(value) for value in column]
-    cells = {value: _csv_cell(value) for value in {*column}}
+def _csv_cells(column: Sequence[Any]) -> Sequence[str]:
+    """Values as `csv` writes them; a text that comes often is looked at once."""
+    kinds = {*map(type, column)}
+    if str not in kinds:
+        whole = type(None) not in kinds
+        return [*map(str, column)] if whole else ["" if v is None else str(v) for v in column]
+    if kinds == {str} and not _needs_quotes("".join(column)):
+        return column
+    distinct = {*column}
+    if len(distinct) > len(column) / 2:
+        return [*map(_csv_cell, column)]
+    cells = {value: _csv_cell(value) for value in distinct}
     return [*map(cells.__getitem__, column)]
-
-
-_QUOTED = re.compile('[",\r\n]').search
 
 
 def _csv_cell(value: str | None) -> str:
     """In quotes only where it must be."""
     text = value or ""
-    return '"' + text.replace('"', '""') + '"' if _QUOTED(text) else text
+    return '"' + text.replace('"', '""') + '"' if _needs_quotes(text) else text
+
+
+def _needs_quotes(text: str) -> bool:
+    return '"' in text or "," in text or "\n" in text or "\r" in text
 
 
 def _runs_parquet(blocks: Iterator[Block], file: IO[bytes]) -> None:

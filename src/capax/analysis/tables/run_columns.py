@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from sqlite3 import Row
 from typing import Any
 
 from capax.sweep.storage.store import Store
@@ -50,12 +49,12 @@ class RunColumns:
         more = sorted({name for row in self.added.values() for name in row})
         return (*self.axes, *self.settings, *more)
 
-    def values(self, row: Row) -> list[Any]:
+    def values(self, panel: str, spec: str, run_id: str) -> list[Any]:
         """The further cells of a run, empty where it has no such entry."""
-        found: dict[str, Any] = dict(axes_of(row["panel"])) if self.axes else {}
+        found: dict[str, Any] = dict(axes_of(panel)) if self.axes else {}
         if self.settings:
-            found.update(_flat(row["spec"]))
-        found.update(self.added.get(row["run_id"], {}))
+            found.update(_flat(spec))
+        found.update(self.added.get(run_id, {}))
         return [found.get(name, "") for name in self.names]
 
 

@@ -229,12 +229,14 @@ class Store:
         with explained(self.path):
             return self._connection.execute(query, values).fetchall()
 
-    def batches(self, query: str, size: int) -> Iterator[list[sqlite3.Row]]:
-        """Rows of a query, `size` of them in memory at a time."""
+    def blocks(self, query: str, size: int) -> Iterator[dict[str, tuple[Any, ...]]]:
+        """Columns of a query by their names, `size` rows of it in memory at a time."""
         with explained(self.path):
-            cursor = self._connection.execute(query)
+            cursor = self._connection.cursor()
+            cursor.row_factory = None
+            names = [column[0] for column in cursor.execute(query).description]
             while rows := cursor.fetchmany(size):
-                yield rows
+                yield dict(zip(names, zip(*rows, strict=True), strict=True))
 
     def parameters(self, run_id: str) -> bytes | None:
         """The safetensors bytes of a run whose parameters were kept."""
