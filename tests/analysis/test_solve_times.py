@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from capax.analysis.times import RunTimes, run_times, solve_times, time_laws
+from capax.analysis.times import RunTimes, frontier, run_times, solve_times, time_laws
 from capax.analysis.times.solve_times import quantile
 from capax.analysis.times.time_fits import TimeSample, fitted_line
 from capax.sweep.shipped import experiment_path
@@ -136,6 +137,72 @@ def test_a_law_needs_two_lengths_with_solved_runs():
     assert time_laws([times([10, 20]), times([math.inf] * 2, T=20)]) == ()
 
 
+def moved(cell, panel, **fields):
+    return replace(cell, panel=panel, **fields)
+
+
+def test_a_law_runs_over_any_axis_with_numbers():
+    """Heads, at two T, in any order; the other axis of the panel keeps lines apart."""
+    random = np.random.default_rng(8)
+    cells = [
+        moved(
+            simulated(random, x, 1.2, 25, never=0.0, every=1), f"p/heads={x}/lr=0.01", T=T, leap=2
+        )
+        for T in (5, 10)
+        for x in (64, 4, 16)
+    ]
+    first, second = time_laws(cells, "heads")
+    assert [(w.T, w.panel, w.values) for w in (first, second)] == [
+        (T, "p/lr=0.01", (4.0, 16.0, 64.0)) for T in (5, 10)
+    ]
+    assert first.low < 1.2 < first.high and first.formula == "t* = c heads^a"
+    assert first.of_queries is None and first.median(16) == pytest.approx(3 * 16**1.2, rel=0.4)
+    assert time_laws(cells, "lr") == ()  # one value
+    assert time_laws(cells, "d") == ()  # no such axis
+    batches = [
+        moved(c, f"p/batch_size={m}", T=5, m=m) for c, m in zip(cells, (64, 8), strict=False)
+    ]
+    (law,) = time_laws(batches, "batch_size")
+    assert (law.m, law.values) == (None, (8.0, 64.0))
+
+
+def test_the_joint_law_is_of_parities():
+    """A staircase of three bits has leap 1: it has a law of its own and none with the others."""
+    random = np.random.default_rng(9)
+    cells = [
+        moved(simulated(random, T, 0.9 * s, 12, limit=10**6), f"p/function={name}", s=s, leap=leap)
+        for name, s, leap in (("parity2", 2, 2), ("parity3", 3, 3), ("staircase3", 3, 1))
+        for T in (8, 16)
+    ]
+    *single, joint = time_laws(cells)
+    assert [(w.s, w.leap, w.of_queries) for w in single] == [(2, 2, 2), (3, 3, 3), (3, 1, 1)]
+    assert joint.joins_s and joint == time_laws(cells[:4])[-1]
+
+
+def test_the_frontier_is_what_no_smaller_sample_beats():
+    """Against the definition, all pairs; unsolved medians are never on it."""
+    random = np.random.default_rng(4)
+    rows = [
+        solve_times(times(random.integers(1, 40, 5), T=T, m=int(m)))
+        for T in (5, 6)
+        for m in random.permutation(8)
+    ]
+    rows.append(solve_times(times([math.inf] * 3, T=7, m=3)))
+    known = [row for row in rows if row.median.value is not None]
+    wanted = {
+        (row.T, row.m)
+        for row in known
+        if not any(
+            other.T == row.T
+            and other.m != row.m
+            and other.m <= row.m
+            and other.median.value <= row.median.value
+            for other in known
+        )
+    }
+    assert [(row.T, row.m) for row in frontier(rows)] == sorted(wanted)
+
+
 STEPS = {5: (20, 40, 60, None), 10: (80, 110, 120, 120), 20: (None, None, None, None)}
 """Steps of the first runs by T; a restart of an unsolved one is solved at once."""
 
@@ -177,6 +244,9 @@ def test_times_of_a_store(store, tmp_path):
     assert picture.stat().st_size > 10_000
     text = typed("times", store).stdout
     assert "> 600" in text and "3 of 4" in text and "statistical queries: a = 2" in text
+    said = typed("times", store, "--over", "m").stdout
+    assert "No law: wanted solved runs at two values of m." in said
+    assert said.count(" *") == 2 and "no smaller sample was as fast" in said
 
 
 def test_a_function_of_symbols_is_read_with_its_alphabet(tmp_path):
@@ -193,5 +263,6 @@ def test_a_function_of_symbols_is_read_with_its_alphabet(tmp_path):
 def test_bad_input_of_times(store, tmp_path):
     assert "wanted runs of panel 'nothing'" in typed("times", store, "--panel", "nothing").stderr
     assert typed("times", store, "--plot", tmp_path / "x.doc").returncode == 2
+    assert "--over: wanted T, m or an axis" in typed("times", store, "--over", "heads").stderr
     fitted = typed("times", "paper")
     assert fitted.returncode == 2 and "wanted runs" in fitted.stderr

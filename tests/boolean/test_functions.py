@@ -22,6 +22,7 @@ from capax.boolean import (
     symmetric,
     threshold,
 )
+from capax.boolean.parser import parse
 from capax.boolean.traits.bias import bias
 from capax.boolean.traits.fourier import (
     degree,
@@ -30,6 +31,7 @@ from capax.boolean.traits.fourier import (
     properties,
     sensitivities,
 )
+from capax.boolean.traits.leap import leap
 from capax.errors import InputError
 
 BITS_3 = list(itertools.product((0, 1), repeat=3))  # (x0, x1, x2)
@@ -97,6 +99,19 @@ def test_families_are_what_their_names_say(s):
     f = symmetric(phi, support)
     assert np.array_equal(f(X), phi[ones]) and np.array_equal(f.symmetric_values(), phi)
     assert monotone_symmetric(np.arange(s + 1.0), support).is_monotone
+
+
+@pytest.mark.parametrize("s", range(1, 7))
+def test_staircases_have_the_leap_of_their_name(s):
+    """Labels from the bits themselves; leap r and degree s, from the parity down to one by one."""
+    X = np.array(list(itertools.product((0, 1), repeat=s)))
+    for r in range(1, s + 1):
+        f = parse(f"leap{r}of{s}")
+        parities = [X[:, :end].sum(axis=1) % 2 for end in [*range(r, s, r), s]]
+        assert np.array_equal(f(X), 2 * np.sum(parities, axis=0) > len(parities))
+        assert (f.s, leap(f), degree(f)) == (s, r, s)
+    assert np.array_equal(parse(f"leap{s}of{s}").table, parse(f"parity{s}").table)
+    assert np.array_equal(parse(f"staircase{s}").table, parse(f"leap1of{s}").table)
 
 
 def test_negated_literals_and_constants():

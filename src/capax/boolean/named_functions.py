@@ -64,6 +64,20 @@ def majority(support: Sequence[int], T: int | None = None) -> SparseFunction:
     return threshold(len(support) // 2 + 1, support, T)
 
 
+def staircase(support: Sequence[int], T: int | None = None, *, jump: int = 1) -> SparseFunction:
+    """f(x) = 1 when most of the parities of the first r, 2r, ..., s bits of I are 1, r = `jump`.
+
+    Each parity adds r bits to the one before it: the leap is r for uniform bits, the degree s. Of
+    r = 1 the bits are found one by one; r = s is the parity. A tie counts as 0.
+    """
+    s = len(support)
+    require(1 <= jump <= s, "jump", f"a leap in 1..{s} for s = {s}", jump)
+    rows = np.arange(1 << s)
+    ends = [*range(jump, s, jump), s]
+    ones = sum(np.bitwise_count(rows & ((1 << end) - 1)) % 2 for end in ends)
+    return SparseFunction(check_support(support, T), (2 * ones > len(ends)).astype(np.float64), T)
+
+
 def literal(i: int, negated: bool = False, T: int | None = None) -> SparseFunction:
     """f(x) = x_i, or 1 - x_i when negated."""
     return SparseFunction((i,), np.array([float(negated), float(not negated)]), T)

@@ -14,7 +14,8 @@ Grammar, loosest first; positions are 0-based:
     count(a,..)              how many of the conditions hold: count(a,b,c) >= 2
     count(2; u,..)           how many of the symbols are 2
     sum(u,..)                the sum of the symbols
-Shorthands on positions 0..s-1: `and3`, `or3`, `parity3`, `xor3`, `maj3`, `thr2of5`.
+Shorthands on positions 0..s-1: `and3`, `or3`, `parity3`, `xor3`, `maj3`, `thr2of5`, `staircase3`,
+`leap2of5` (`named_functions.staircase`).
 
 With an alphabet of M > 2 symbols a variable is one of 0..M-1 and no condition by itself: compare it
 (`x3 == x7`, `x3 >= 2`), count it, or look it up (row k = a + M b + M^2 c of a table).
@@ -42,7 +43,9 @@ _TOKEN = re.compile(
     r"\s*(?:(0[xX][0-9a-fA-F]+|[A-Za-z_]+[0-9]*|[0-9]+)|(==|!=|<=|>=|[~!&^|(),;<>])|(\S))"
 )
 TIES = "majority of an even number of bits: a tie counts as 0"
-_SHORTHAND = re.compile(r"(and|or|xor|parity|maj)([0-9]{1,6})|thr([0-9]{1,6})of([0-9]{1,6})")
+_SHORTHAND = re.compile(
+    r"(and|or|xor|parity|maj|staircase)([0-9]{1,6})|(thr|leap)([0-9]{1,6})of([0-9]{1,6})"
+)
 _VARIABLE, _THRESHOLD = re.compile(r"[xX]([0-9]+)"), re.compile(r"thr([0-9]+)")
 _WANTED_ATOM = "formula: wanted a variable such as x0, 0, 1, a function or '(' at column {}, got {}"
 _HEADS = {
@@ -57,6 +60,7 @@ _NAMED = {
     "xor": named_functions.parity,
     "parity": named_functions.parity,
     "maj": named_functions.majority,
+    "staircase": named_functions.staircase,
 }
 
 
@@ -95,9 +99,11 @@ def is_shorthand(text: str) -> bool:
 
 
 def _shorthand(match: re.Match[str], T: int | None) -> SparseFunction:
-    name, size, r, of = match.groups()
+    name, size, counted, r, of = match.groups()
     s = int(size or of)
     require(1 <= s <= MAX_SPARSITY, "formula", f"1 <= s <= {MAX_SPARSITY}", match.group())
+    if counted == "leap":
+        return named_functions.staircase(range(s), T, jump=int(r)).relevant()
     f = named_functions.threshold(int(r), range(s), T) if r else _NAMED[name](range(s), T)
     ties = name == "maj" and s % 2 == 0
     return replace(f, notes=(*f.notes, TIES)).relevant() if ties else f.relevant()

@@ -61,7 +61,7 @@ def spread(
     return isotonic_regression(positions - ladder).x + ladder
 
 
-def tick_at(axes: Axes, values: Sequence[int], *, gap: float = 0.055) -> None:
+def tick_at(axes: Axes, values: Sequence[int | float], *, gap: float = 0.055) -> None:
     """Ticks of the x axis at the measured values; ticks that would collide are left out."""
     low, high = axes.get_xlim()
     warp = np.log if axes.get_xscale() == "log" else np.asarray
@@ -76,6 +76,8 @@ def tick_at(axes: Axes, values: Sequence[int], *, gap: float = 0.055) -> None:
 
 
 def grouped(value: float | int) -> str:
-    """12345 as `12 345`, with thin spaces from five digits on."""
+    """12345 as `12 345`, with thin spaces from five digits on; 0.0003 as it is."""
+    if 0 < value < 1:
+        return f"{value:g}"
     text = f"{value:.0f}"
     return f"{value:,.0f}".replace(",", "\u2009") if len(text) > 4 else text

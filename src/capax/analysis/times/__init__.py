@@ -6,4 +6,5 @@ from capax.analysis.times.solve_times import SolveTimes as SolveTimes
 from capax.analysis.times.solve_times import run_times as run_times
 from capax.analysis.times.solve_times import solve_times as solve_times
 from capax.analysis.times.time_laws import TimeLaw as TimeLaw
+from capax.analysis.times.time_laws import frontier as frontier
 from capax.analysis.times.time_laws import time_laws as time_laws

@@ -30,6 +30,8 @@ from numpy import ndarray
 from scipy.stats import beta, binom
 
 from capax.boolean import parse
+from capax.boolean.traits.bias import balancing_probability
+from capax.boolean.traits.leap import leap
 from capax.errors import InputError, require
 from capax.sweep.storage.store import Store
 
@@ -42,7 +44,7 @@ class RunTimes:
     """The times of the runs of one setting: unsolved at `after`, solved at `by` (or infinite).
 
     m: examples, or the batch size where every step draws fresh ones. s: bits that the task reads,
-    if it is a formula. limit: steps that a run may take.
+    and its leap, if it is a formula of bits. limit: steps that a run may take.
     """
 
     panel: str
@@ -52,10 +54,31 @@ class RunTimes:
     limit: int
     after: Float[ndarray, " n"]
     by: Float[ndarray, " n"]
+    leap: int | None = None
 
     def __post_init__(self) -> None:
         require(self.after.size > 0, "after", "at least one run", 0)
         require(bool((self.after < self.by).all()), "by", "later than after", "an earlier time")
+
+    def at(self, axis: str) -> float | None:
+        """Where it lies on an axis: T, m, or a number in the panel's name (`threshold/heads=4`)."""
+        return position(self.panel, self.T, self.m, axis)
+
+
+def position(panel: str, T: int, m: int, axis: str) -> float | None:
+    """`None` where a panel's name does not say a number of this axis."""
+    if axis in ("T", "m"):
+        return float(T if axis == "T" else m)
+    values = (part.partition("=")[2] for part in panel.split("/") if part.startswith(f"{axis}="))
+    try:
+        return float(next(values, ""))
+    except ValueError:
+        return None
+
+
+def without(panel: str, axis: str) -> str:
+    """The panel's name without its value on an axis."""
+    return "/".join(part for part in panel.split("/") if not part.startswith(f"{axis}="))
 
 
 @dataclass(frozen=True)
@@ -84,6 +107,11 @@ class SolveTimes:
     censored: int
     share_low: float
     share_high: float
+    leap: int | None = None
+
+    def at(self, axis: str) -> float | None:
+        """Where it lies on an axis, as `RunTimes.at`."""
+        return position(self.panel, self.T, self.m, axis)
 
     @property
     def median(self) -> Quantile:
@@ -96,6 +124,7 @@ class SolveTimes:
             "panel": self.panel,
             "T": self.T,
             "s": self.s,
+            "leap": self.leap,
             "m": self.m,
             "median": median.value,
             "low": median.low,
@@ -119,7 +148,7 @@ def solve_times(times: RunTimes) -> SolveTimes:
     first, second, third = (quantile(times, q) for q in QUARTILES)
     return SolveTimes(
         times.panel, times.T, times.m, times.s, times.limit, (first, second, third),
-        solved, n - solved, low, high,
+        solved, n - solved, low, high, times.leap,
     )  # fmt: skip
 
 
@@ -142,35 +171,52 @@ def quantile(times: RunTimes, q: float, level: float = LEVEL) -> Quantile:
 
 _QUERY = """
     SELECT t.panel, t.T, t.m, r.run_id, r.outcome, r.solved_step, r.steps, r.spec
-    FROM trials t JOIN runs r USING (trial_id) WHERE r.restart = 0
+    FROM trials t JOIN runs r USING (trial_id) WHERE r.restart = 0 AND t.number >= ?
     ORDER BY t.panel, t.T, t.m, t.number
 """
 
 
-def run_times(store: Store, panel: str | None = None) -> tuple[RunTimes, ...]:
+def run_times(store: Store, panel: str | None = None, first: int = 0) -> tuple[RunTimes, ...]:
     """The times of a store by panel, T and m; of one panel where it is named.
 
-    Raises `InputError` for learners that are not trained in steps, or a panel without runs.
+    first: number of the first trial that counts. Learners that are not trained in steps have no
+    times. Raises `InputError` where nothing is left.
     """
     groups: dict[tuple[str, int, int], list[Any]] = defaultdict(list)
-    for row in store.select(_QUERY):
+    for row in store.select(_QUERY, first):
         if panel is None or row["panel"] == panel:
             groups[row["panel"], row["T"], row["m"]].append(row)
     if not groups:
         asked = "" if panel is None else f" of panel {panel!r}"
         raise InputError(f"{store.path}: wanted runs{asked}, got none")
-    return tuple(_times_of(store, *key, rows) for key, rows in groups.items())
+    found = [_times_of(store, *key, rows) for key, rows in groups.items()]
+    times = tuple(one for one in found if one is not None)
+    if not times:
+        raise InputError(f"{store.path}: wanted a learner that is trained in steps, got none")
+    return times
 
 
-def _times_of(store: Store, panel: str, T: int, m: int, rows: Sequence[Any]) -> RunTimes:
+def _times_of(store: Store, panel: str, T: int, m: int, rows: Sequence[Any]) -> RunTimes | None:
     spec = store.plain(rows[0]["spec"], f"spec of {rows[0]['run_id']}")
     limit, every = spec.get("steps"), spec.get("eval_every")
     if not isinstance(limit, int) or not isinstance(every, int):
-        raise InputError(f"{store.path}: panel {panel}: wanted a learner that is trained in steps")
+        return None
     by = np.array([math.inf if r["solved_step"] is None else r["solved_step"] for r in rows], float)
     unsolved = np.array([r["steps"] for r in rows], float)
     after = np.where(np.isfinite(by), np.maximum(by - every, 0), unsolved)
-    task = spec.get("task", {})
-    function = task.get("function")
-    s = None if function is None else parse(function, T, alphabet=task.get("alphabet", 2)).s
-    return RunTimes(panel, T, m, s, limit, after, by)
+    if spec.get("mode") == "online" and isinstance(spec.get("batch_size"), int):
+        m = spec["batch_size"]
+    s, new_bits = _size(spec.get("task", {}), T)
+    return RunTimes(panel, T, m, s, limit, after, by, new_bits)
+
+
+def _size(task: dict[str, Any], T: int) -> tuple[int | None, int | None]:
+    """The number of bits that a task reads and its leap, where they are known."""
+    function, alphabet = task.get("function"), task.get("alphabet", 2)
+    if function is None:
+        return None, None
+    f = parse(function, T, alphabet=alphabet)
+    if alphabet != 2:
+        return f.s, None
+    p = task.get("p")
+    return f.s, leap(f, balancing_probability(f) if p is None else p)

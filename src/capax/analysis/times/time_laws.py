@@ -1,8 +1,12 @@
 """Laws of time: t* = c T^a for each number s of relevant bits, and t* = c T^(a s) for all of them.
 
 c T^a is the median time of the runs that get there; the share that never does is a number of its
-own. A statistical-query learner needs about T^s steps: a = s in the first law, a = 1 in the second.
-The fits, their intervals and their p-values are those of `time_fits`.
+own. In place of T a law may run over m, or over any axis of the sweep whose values are numbers: the
+batch size, the width, the heads, the learning rate. The fits, their intervals and their p-values
+are those of `time_fits`.
+
+A learner by statistical queries needs about T^s steps for a parity, T^leap for other functions
+(`capax.capacity.complexity.statistical_queries`): a = s in the first law, a = 1 in the second.
 """
 
 import math
@@ -13,21 +17,26 @@ from typing import Any
 
 import numpy as np
 
-from capax.analysis.times.solve_times import RunTimes
+from capax.analysis.times.solve_times import RunTimes, SolveTimes, without
 from capax.analysis.times.time_fits import TimeSample, fitted_line
 
 
 @dataclass(frozen=True)
 class TimeLaw:
-    """A fitted law; `s` is `None` where it joins all s. `p_fit` is `None` with two T or fewer.
+    """A fitted law over T, m or another axis; `p_fit` is `None` with two values or fewer.
 
+    T, m, s: what the runs share; `None` where the law runs over it (s: where it joins all s).
     low, high: 95% interval of the exponent, `None` where it is open. never: share of runs that
     never get there (the largest over s). noise: the shape of the times around the law.
     """
 
     panel: str
-    m: int
+    T: int | None
+    m: int | None
     s: int | None
+    leap: int | None
+    over: str
+    values: tuple[float, ...]
     exponent: float
     low: float | None
     high: float | None
@@ -35,26 +44,35 @@ class TimeLaw:
     never: float
     noise: str
     p_fit: float | None
-    lengths: tuple[int, ...]
+
+    @property
+    def joins_s(self) -> bool:
+        return self.over == "T" and self.s is None
 
     @property
     def formula(self) -> str:
-        return "t* = c T^(a s)" if self.s is None else "t* = c T^a"
+        return "t* = c T^(a s)" if self.joins_s else f"t* = c {self.over}^a"
 
     @property
-    def of_queries(self) -> int:
-        """The exponent of T^s, the steps of statistical queries, in the terms of this law."""
-        return 1 if self.s is None else self.s
+    def of_queries(self) -> int | None:
+        """The exponent of statistical queries in the terms of this law; `None` over other axes."""
+        if self.over != "T":
+            return None
+        return 1 if self.joins_s else self.leap
 
-    def median(self, T: int | float, s: int) -> float:
-        """Median steps, at length T, of the runs that get there."""
-        return self.c * T ** (self.exponent * (s if self.s is None else 1))
+    def median(self, x: int | float, s: int = 1) -> float:
+        """Median steps, at x, of the runs that get there; s: of a law that joins all s."""
+        return self.c * x ** (self.exponent * (s if self.joins_s else 1))
 
     def to_json(self) -> dict[str, Any]:
         return {
             "panel": self.panel,
+            "T": [int(x) for x in self.values] if self.over == "T" else [self.T],
             "m": self.m,
             "s": self.s,
+            "leap": self.leap,
+            "over": self.over,
+            "values": list(self.values),
             "law": self.formula,
             "exponent": self.exponent,
             "low": self.low,
@@ -63,46 +81,71 @@ class TimeLaw:
             "never": self.never,
             "noise": self.noise,
             "p_fit": self.p_fit,
-            "T": list(self.lengths),
             "statistical_queries": self.of_queries,
         }
 
 
-def time_laws(times: Sequence[RunTimes]) -> tuple[TimeLaw, ...]:
-    """The law of each panel, m and s with solved runs at two T; then laws that join several s.
+LineKey = tuple[str, int | None, int | None, int | None]
+"""Panel, T, m and s that the points of a line share; `None` for what it runs over."""
 
-    Panels that differ in their function alone share a law for all s.
+
+def line_of(cell: RunTimes | SolveTimes, over: str) -> LineKey:
+    """The line to which a setting belongs when an axis is followed."""
+    T, m = (None if over == name else x for name, x in (("T", cell.T), ("m", cell.m)))
+    return without(cell.panel, over), T, None if over == "batch_size" else m, cell.s
+
+
+def time_laws(times: Sequence[RunTimes], over: str = "T") -> tuple[TimeLaw, ...]:
+    """The law of each line with solved runs at two values of the axis.
+
+    Then laws over T that join the parities of several s: panels that differ in their function alone
+    share one.
     """
-    single: dict[tuple[str, int, int], list[RunTimes]] = defaultdict(list)
-    joint: dict[tuple[str, int], list[RunTimes]] = defaultdict(list)
+    single: dict[LineKey, list[RunTimes]] = defaultdict(list)
+    joint: dict[LineKey, list[RunTimes]] = defaultdict(list)
     for cell in times:
-        if cell.s is not None:
-            single[cell.panel, cell.m, cell.s].append(cell)
-            joint[_without_function(cell.panel), cell.m].append(cell)
-    found = [_law(panel, m, s, cells) for (panel, m, s), cells in single.items()]
+        if cell.at(over) is not None and (over != "T" or cell.s is not None):
+            single[line_of(cell, over)].append(cell)
+        if over == "T" and cell.s is not None and cell.leap in (None, cell.s):
+            joint[without(cell.panel, "function"), None, cell.m, None].append(cell)
+    found = [_law(key, over, cells) for key, cells in single.items()]
     found += [
-        _law(panel, m, None, cells)
-        for (panel, m), cells in joint.items()
+        _law(key, over, cells)
+        for key, cells in joint.items()
         if len({cell.s for cell in cells if np.isfinite(cell.by).any()}) > 1
     ]
     return tuple(law for law in found if law is not None)
 
 
-def _without_function(panel: str) -> str:
-    return "/".join(part for part in panel.split("/") if not part.startswith("function="))
-
-
-def _law(panel: str, m: int, s: int | None, cells: Sequence[RunTimes]) -> TimeLaw | None:
-    """`None` where fewer than two T have solved runs."""
-    if len({cell.T for cell in cells if np.isfinite(cell.by).any()}) < 2:
+def _law(key: LineKey, over: str, cells: Sequence[RunTimes]) -> TimeLaw | None:
+    """`None` where fewer than two values of the axis have solved runs."""
+    panel, T, m, s = key
+    values = [cell.at(over) or 0.0 for cell in cells]
+    solved = {x for x, cell in zip(values, cells, strict=True) if np.isfinite(cell.by).any()}
+    if len(solved) < 2 or min(values) <= 0:
         return None
     bits = [cell.s or 0 for cell in cells]
     groups = sorted(set(bits))
-    powers = bits if s is None else [1] * len(bits)
-    x = [math.log(cell.T) * power for cell, power in zip(cells, powers, strict=True)]
+    powers = bits if over == "T" and s is None else [1] * len(bits)
+    x = [math.log(value) * power for value, power in zip(values, powers, strict=True)]
     line = fitted_line(TimeSample.of(cells, x, [groups.index(b) for b in bits]))
     return TimeLaw(
-        panel, m, s, line.exponent, line.low, line.high, math.exp(line.start),
+        panel, T, m, s, cells[0].leap if s is not None else None, over,
+        tuple(sorted(set(values))), line.exponent, line.low, line.high, math.exp(line.start),
         float(line.never.max()), line.shape, line.p_fit,
-        tuple(sorted({cell.T for cell in cells})),
     )  # fmt: skip
+
+
+def frontier(rows: Sequence[SolveTimes]) -> tuple[SolveTimes, ...]:
+    """Settings of which no other with as few examples is as fast: m against the median t*.
+
+    Of each panel, T and s, in the order of m; those whose median lies beyond the limit have none.
+    """
+    best: dict[LineKey, float] = {}
+    found = []
+    for row in sorted(rows, key=lambda row: (line_of(row, "m")[0], row.T, row.s or 0, row.m)):
+        steps, line = row.median.value, line_of(row, "m")
+        if steps is not None and steps < best.get(line, math.inf):
+            best[line] = steps
+            found.append(row)
+    return tuple(found)

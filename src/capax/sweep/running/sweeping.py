@@ -22,9 +22,9 @@ def sweep(
     """Train what `experiment` asks for into the SQLite file `store`; the path of that file.
 
     experiment: a TOML file, the name of one that ships (ablation, figure2, figure3, figure4,
-    smoke) or an `Experiment`. The same call resumes what was interrupted. seed: repeat a file's
-    experiment with fresh data. jobs: values of T in work at once, with `processes` each in a
-    process of its own. report: called with every new status.
+    frontier, leaps, parity, smoke) or an `Experiment`. The same call resumes what was interrupted.
+    seed: repeat a file's experiment with fresh data. jobs: values of T in work at once, with
+    `processes` each in a process of its own. report: called with every new status.
     Raises `InputError` for a file that cannot be used.
 
     Examples:
