@@ -74,7 +74,7 @@ def staircase(support: Sequence[int], T: int | None = None, *, jump: int = 1) ->
     require(1 <= jump <= s, "jump", f"a leap in 1..{s} for s = {s}", jump)
     rows = np.arange(1 << s)
     ends = [*range(jump, s, jump), s]
-    ones = sum(np.bitwise_count(rows & ((1 << end) - 1)) % 2 for end in ends)
+    ones = np.sum([np.bitwise_count(rows & ((1 << end) - 1)) % 2 for end in ends], axis=0)
     return SparseFunction(check_support(support, T), (2 * ones > len(ends)).astype(np.float64), T)
 
 
