@@ -96,6 +96,8 @@ _MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
         "keep_parameters": ("keep the trained models in the store, for `capax decompile`", "true"),
         "whole_curves": ("train solved runs to the last step", "true"),
         "stop_memorised": ("end a run that memorised its sample without finding the rule", "true"),
+        "progress": ("record measures of hidden progress at every evaluation (default: where "
+                     "training draws fresh samples)", "true"),
         "reference": ("a reference of the same experiment, for T that are not trained", '"paper"'),
     },
     ADAPTIVE: {

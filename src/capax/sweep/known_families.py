@@ -59,7 +59,7 @@ def check_ends(panel: Panel) -> None:
     """Raise `InputError` for rules on how runs end that contradict each other or have no effect."""
     family = family_of(panel)
     heard = isinstance(family, Stepwise) and family.trains_in_steps
-    for name in ("whole_curves", "stop_memorised"):
+    for name in ("whole_curves", "stop_memorised", "progress"):
         wanted = f"false for {shown(panel.family)}, which the engine does not train step by step"
         require(heard or not getattr(panel, name), name, wanted, True)
     wanted = "false beside whole_curves = true, which takes every run to its last step"

@@ -29,6 +29,7 @@ from capax.training import (
 from capax.training.programs.kernel_choice import compile_in_background, is_written_for
 from capax.training.programs.memory import all_memory
 from capax.training.specs.hardware import MANY, MAX_SLOTS
+from capax.training.specs.progress_names import NAMES
 
 _AT_ONCE = 256  # models that the kernel trains side by side: two on every multiprocessor, nearly
 _WITH_DROPOUT = 128  # the same with dropout, where a model alone keeps many multiprocessors busy
@@ -110,7 +111,8 @@ class LanesFamily:
         largest = largest_m(panel, T)
         trial, hardware = self.trial(panel, T, largest, 0), self.hardware(panel)
         block = _piece(panel, T, hardware)
-        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=block)
+        progress = _progress(panel)
+        compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=block, progress=progress)
 
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
         """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
@@ -137,10 +139,16 @@ def _trained(
         full_validation=panel.whole_curves,
         examine_from=panel.examine_from,
         block=_piece(panel, T, hardware),
+        measure_progress=_progress(panel),
         check=check,
     )
     for result in results:
         yield _outcome(waiting.pop(result.trial_id), result)
+
+
+def _progress(panel: Panel) -> bool:
+    """Whether hidden progress is recorded: measures are of bits."""
+    return panel.measures_progress and panel.task.get("alphabet", 2) == 2
 
 
 def _piece(panel: Panel, T: int, hardware: Hardware) -> int:
@@ -216,13 +224,20 @@ def _run(result: RunResult) -> Run:
         steps=result.steps,
         seconds=result.seconds,
         spec=result.spec.model_dump(mode="json"),
-        curves={name: [float(v) for v in values] for name, values in result.evals.items()},
+        curves={name: _stored(name, values) for name, values in result.evals.items()},
         path=result.path,
         reason=result.reason or "",
         parameters=None
         if result.parameters is None
         else _tensors(result.parameters, result.run_id),
     )
+
+
+def _stored(name: str, values: np.ndarray) -> list[float]:
+    """A series as it is kept; measures of progress to five digits, as most are samples."""
+    if name in NAMES:
+        return [float(f"{value:.5g}") for value in values]
+    return [float(value) for value in values]
 
 
 def _tensors(model: Any, run_id: str) -> bytes:

@@ -48,7 +48,8 @@ from capax.sweep.axes import SETTING_FIELDS, SETTINGS, place, variants
 from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
 PANEL_FIELDS = (
-    *("T", "search", "keep_parameters", "whole_curves", "stop_memorised", "reference"),
+    *("T", "search", "keep_parameters", "whole_curves", "stop_memorised", "progress"),
+    "reference",
     *SETTINGS,
 )
 _SHORT = {"function": "task", "data": "task", "family": "model"}
@@ -80,7 +81,8 @@ class Panel(Spec):
 
     `examine_from`: share of the first validation rows from which on a run is judged on all of them;
     below 1 where success at less than 100 % is asked about. `in_pieces`: gradients are summed over
-    pieces of the sample, so that one program serves every m.
+    pieces of the sample, so that one program serves every m. `progress`: measures of hidden
+    progress are recorded (default: where training draws fresh samples). Nothing depends on them.
 
     `reference`: name of a reference of the same experiment. Its thresholds stand beside those of
     the panel at T that are not trained here, and laws are fitted to both. `source`: hash of the
@@ -95,6 +97,7 @@ class Panel(Spec):
     stop_memorised: bool = False
     examine_from: float = Field(default=1.0, ge=0, le=1)
     in_pieces: bool = False
+    progress: bool | None = None
     reference: str = ""
     source: str = ""
     seed: int = Field(default=0, ge=0, lt=10**6)
@@ -120,6 +123,11 @@ class Panel(Spec):
     def restarts(self) -> int:
         return self.training.get("restarts", _RESTARTS.get(self.family, 1))
 
+    @property
+    def measures_progress(self) -> bool:
+        """Whether hidden progress is recorded: as the panel says, or where samples are fresh."""
+        return self.training.get("mode") == "online" if self.progress is None else self.progress
+
     def task_seed(self, index: int) -> int:
         """The seed of trial `index`: it draws support and examples."""
         return self.seed * SEEDS_APART + index
@@ -131,7 +139,7 @@ class Panel(Spec):
 
         A later field counts where it is not at its default: stores of before keep their identity.
         """
-        fields = self.model_dump(mode="json", exclude={"T", "search", "reference"})
+        fields = self.model_dump(mode="json", exclude={"T", "search", "reference", "progress"})
         for name in _LATER_FIELDS:
             if fields[name] == type(self).model_fields[name].default:
                 del fields[name]

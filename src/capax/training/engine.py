@@ -30,6 +30,7 @@ def train(
     full_validation: bool = False,
     examine_from: float = 1.0,
     block: int = 0,
+    measure_progress: bool = False,
     check: Callable[[], None] | None = None,
 ) -> Iterator[TrialResult]:
     """Train every trial; yields each as soon as it is finished.
@@ -44,6 +45,8 @@ def train(
     all right; examine_from: or when this share of them is (for success at less than 100 %).
     block: gradients are summed over pieces of so many examples, so that a trial costs what its own
     m costs, not `max_m` (0: all at once).
+    measure_progress: the measures of hidden progress at every evaluation (`progress_names`), of
+    inputs with two symbols. Nothing in training depends on them.
     check: called now and then while runs are awaited; an error that it raises ends the training.
     A trial that can have no training set comes back unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
@@ -55,7 +58,8 @@ def train(
     enable_cache(hardware)
     require(block >= 0, "block", "a number of examples, or 0", block)
     leaving = Leaving(early_exit, stop_memorised)
-    crew = Crew(hardware, keep, max_m, leaving, 0.0 if full_validation else examine_from, block)
+    from_share = 0.0 if full_validation else examine_from
+    crew = Crew(hardware, keep, max_m, leaving, from_share, block, measure_progress)
     try:
         yield from _drive(iter(trials), crew, progress or (lambda _: None), check)
     finally:

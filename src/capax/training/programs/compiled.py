@@ -20,12 +20,13 @@ from capax.training.programs.program_compiler import GROUP, ProgramCompiler
 @dataclass(frozen=True)
 class Executables:
     """draw: parameters from keys; write: new runs into slots (width > 1); advance: one chunk for
-    all slots; examine: the whole pool."""
+    all slots; examine: the whole pool; progress: the measures of hidden progress, if asked for."""
 
     draw: Any
     write: Any
     advance: Any
     examine: Any
+    progress: Any = None
 
 
 _lock = threading.Lock()
@@ -34,7 +35,11 @@ _kept: dict[Any, Future[Any]] = {}
 
 
 def executables(
-    program: Program, device: jax.Device, width: int, options: dict[str, Any]
+    program: Program,
+    device: jax.Device,
+    width: int,
+    options: dict[str, Any],
+    progress: bool = False,
 ) -> Executables:
     """Compile once per process; later callers, also in other threads, wait for the same result."""
     compiler = ProgramCompiler(program, device, width, options, next(_numbers))
@@ -42,7 +47,7 @@ def executables(
     group = 1 if width == 1 else GROUP
     parts: dict[str, tuple[Any, Callable[[], Any]]] = {  # the longest to compile first
         name: ((name, program, width, *key), getattr(compiler, name))
-        for name in ("advance", "examine", "write")
+        for name in ("advance", "examine", "write", *(("progress",) if progress else ()))
     }
     parts["draw"] = ("draw", program.path, program.rule, group, *key), compiler.draw
     with ThreadPoolExecutor(len(parts), thread_name_prefix="compile") as pool:

@@ -18,6 +18,7 @@ from jax import lax
 from jax.sharding import SingleDeviceSharding
 
 from capax.attention.collapsed.design import LONG
+from capax.training.programs.hidden_progress import hidden_progress, progress_rows
 from capax.training.programs.in_order import InOrder
 from capax.training.programs.kernel_choice import may_serve, source_compiles, trouble
 from capax.training.programs.lane_shapes import KEY, lane_shape, packed_width, stacked
@@ -81,6 +82,20 @@ class ProgramCompiler:
 
         lanes = stacked(lane, self.width)
         return self._build("examine", examine_some, lanes.params, lanes.target, _INDEX, pool)
+
+    def progress(self) -> Any:
+        """The measures of hidden progress of every lane."""
+        program, lane = self.program, lane_shape(self.program)
+        pool = self._pool(progress_rows(program))
+        look = partial(hidden_progress, program)
+        if self.width == 1:
+            return self._build("progress", look, lane.params, KEY, lane.target, pool)
+
+        def look_at_all(params: Any, keys: Any, target: TargetBits, pool: Any) -> Any:
+            return self._each(lambda lane: look(*lane, pool))((params, keys, target))
+
+        lanes, keys = stacked(lane, self.width), stacked(KEY, self.width)
+        return self._build("progress", look_at_all, lanes.params, keys, lanes.target, pool)
 
     def advance(self) -> Any:
         """One chunk; where the kernel may serve it is taken at once, and tried on one example

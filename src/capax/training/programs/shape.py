@@ -107,10 +107,12 @@ def compile_ahead(
     max_m: int = 1,
     width: int | None = None,
     block: int = 0,
+    progress: bool = False,
 ) -> None:
     """Compile the program of `trial` for every worker; call it in a thread while others train.
 
-    width: slots per worker (default: `hardware.slots`, or as many as fit).
+    width: slots per worker (default: `hardware.slots`, or as many as fit). progress: also that of
+    hidden progress.
     """
     hardware = hardware or Hardware()
     enable_cache(hardware)
@@ -118,7 +120,7 @@ def compile_ahead(
     slots = width or memory_of(program, hardware).slots
     devices: set[jax.Device] = set(hardware.worker_devices())
     for device in devices:
-        executables(program, device, slots, hardware.compiler_options())
+        executables(program, device, slots, hardware.compiler_options(), progress)
 
 
 def with_rows(program: Program, m: int) -> Program:

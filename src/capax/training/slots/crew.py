@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from capax.errors import InfeasibleError
+from capax.errors import InfeasibleError, require
 from capax.training.programs.program import Program
 from capax.training.programs.seeds import pool_for, seed_after, training_for
 from capax.training.programs.shape import check_fits, memory_of, program_of, with_rows
@@ -86,8 +86,9 @@ class Crew:
         leaving: Leaving,
         examine_from: float,
         block: int = 0,
+        progress: bool = False,
     ) -> None:
-        self.block = block
+        self.block, self.progress = block, progress
         self.hardware, self.keep, self.max_m = hardware, keep, max_m
         self.leaving, self.examine_from = leaving, examine_from
         self.open_trials: dict[int, _Open] = {}
@@ -112,6 +113,8 @@ class Crew:
         if self._first is None:
             self._first, self._pool = trial, self._in_background(pool_for, trial.task)
         check_fits(trial, self._first)
+        bits = trial.task.alphabet == 2 or not self.progress
+        require(bits, "measure_progress", "two symbols", trial.task.alphabet)
         self._plan(trial)
         number, self._count = self._count, self._count + 1
         training = self._in_background(training_for, trial.run(0))
@@ -228,6 +231,7 @@ class Crew:
             self.keep,
             self.leaving,
             self.examine_from,
+            self.progress,
         )
         self._room = width * len(devices)
         for device in devices:

@@ -2,12 +2,14 @@
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from capax.data.file_task import FileTask
+from capax.training.specs.progress_names import NAMES, recorded
 from capax.training.specs.run_results import COLUMNS, Outcome, RunResult
 from capax.training.specs.trial_specs import RunSpec
 from capax.training.steps.paths import Path
@@ -48,11 +50,20 @@ class Record:
         return len(self.rows) * self.spec.eval_every
 
     def add(
-        self, loss: float, train: float, validation: float, validation_rows: int, mass: float
+        self,
+        loss: float,
+        train: float,
+        validation: float,
+        validation_rows: int,
+        mass: float,
+        progress: Sequence[float] = (),
     ) -> None:
-        """One evaluation; a run is solved by its rule, on the whole validation set."""
+        """One evaluation; a run is solved by its rule, on the whole validation set.
+
+        progress: measures of hidden progress, all or none.
+        """
         step, rule = self.step + self.spec.eval_every, self.spec.success
-        self.rows.append((step, loss, train, validation, validation_rows, mass))
+        self.rows.append((step, loss, train, validation, validation_rows, mass, *progress))
         counts = rule.when == "best" or step >= self.spec.steps
         whole = validation_rows == self.spec.task.validation_size
         if self.solved_step is None and counts and whole and rule.is_met(validation):
@@ -79,21 +90,27 @@ class Record:
         outcome: Outcome = "diverged" if self.diverged else "failed"
         if self.solved_step is not None:
             outcome = "solved"
-        columns = np.array(self.rows, np.float64).T
-        evals = dict(zip(COLUMNS, columns, strict=True))
-        for name in ("step", "validation_rows"):
-            evals[name] = evals[name].astype(np.int64)
-        if path.name == "module" or isinstance(self.spec.task, FileTask):  # no support is known
-            del evals["attention_mass"]
         return RunResult(
             run_id=self.spec.run_id,
             spec=self.spec,
             outcome=outcome,
             solved_step=self.solved_step,
             steps=self.step,
-            evals=evals,
+            evals=self._series(path),
             seconds=time.perf_counter() - self.began,
             path=path.name,
             reason=path.reason,
             parameters=parameters,
         )
+
+    def _series(self, path: Path) -> dict[str, np.ndarray]:
+        """The rows by name, without what the model or the task does not have."""
+        columns = np.array(self.rows, np.float64).T
+        evals = dict(zip((*COLUMNS, *NAMES), columns, strict=False))
+        for name in ("step", "validation_rows"):
+            evals[name] = evals[name].astype(np.int64)
+        attention, known = path.name != "module", not isinstance(self.spec.task, FileTask)
+        if not (attention and known):  # no support is known
+            del evals["attention_mass"]
+        missing = set(NAMES) - set(recorded(attention, known))
+        return {name: column for name, column in evals.items() if name not in missing}

@@ -10,6 +10,7 @@ import numpy as np
 
 from capax.machine import num_cores
 from capax.training.programs.compiled import Executables, executables
+from capax.training.programs.hidden_progress import progress_rows
 from capax.training.programs.lane_shapes import empty_lanes
 from capax.training.programs.program import SUBSET, LaneMeasures, Program
 from capax.training.programs.program_compiler import GROUP
@@ -30,18 +31,22 @@ class Slots:
         width: int,
         pool: np.ndarray,
         options: dict[str, Any],
+        progress: bool = False,
     ) -> None:
         self.program, self.device, self.width = program, device, width
         self._turn = _CORES if device.platform == "cpu" else nullcontext()
-        self._run: Executables = executables(program, device, width, options)
+        self._run: Executables = executables(program, device, width, options, progress)
         self._pool = jax.device_put(pool, device)
         self._head = self._pool[:SUBSET]
+        self._keys = np.zeros((width, 2), np.uint32)  # of the first parameters
         self._lanes: Any = None
         if width > 1:
             self._lanes = empty_lanes(program, width, device)
 
     def admit(self, seeds: dict[int, Seed]) -> None:
         """Start new runs in the given slots."""
+        for slot, (_, key) in seeds.items():
+            self._keys[slot] = key
         if self.width == 1:
             spec = self.program.path.spec
             for lane, key in seeds.values():
@@ -71,6 +76,20 @@ class Slots:
                 arguments += (jax.device_put(flags, self.device),)
             self._lanes, measured = self._run.advance(*arguments)
             return jax.tree.map(lambda x: np.atleast_1d(np.asarray(x)), measured)
+
+    @property
+    def records_progress(self) -> bool:
+        """Whether measures of hidden progress were asked for."""
+        return self._run.progress is not None
+
+    def progress(self) -> np.ndarray:
+        """The measures of hidden progress of every slot, in the order of their names."""
+        keys = self._keys if self.width > 1 else self._keys[0]
+        rows = self._pool[: progress_rows(self.program)]
+        with self._turn:
+            keys = jax.device_put(keys, self.device)
+            found = self._run.progress(self._lanes.params, keys, self._lanes.target, rows)
+            return np.asarray(found).reshape(self.width, -1)
 
     def examine(self, slots: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Right answers on the whole pool and attention mass, for the given slots."""
@@ -108,3 +127,4 @@ class Slots:
             lambda x: np.pad(x, [(0, extra if i == axis else 0) for i in range(x.ndim)]), lanes.data
         )
         self._lanes = jax.device_put(lanes._replace(data=data), self.device)
+        self._keys = narrower._keys.copy()

@@ -51,6 +51,7 @@ class Orders:
     keep: str
     leaving: Leaving
     examine_from: float  # share right of the first rows that has the whole pool examined
+    progress: bool = False  # measures of hidden progress are recorded
 
 
 class Desk:
@@ -156,7 +157,8 @@ def _with_room(slots: Slots | None, orders: Orders, device: jax.Device, m: int) 
     program = with_rows(slots.program if slots is not None else orders.program, m)
     if slots is not None and program == slots.program:
         return slots
-    wider = Slots(program, device, orders.width, orders.pool, orders.hardware.compiler_options())
+    options = orders.hardware.compiler_options()
+    wider = Slots(program, device, orders.width, orders.pool, options, orders.progress)
     if slots is not None:
         wider.take_over(slots)
     return wider
@@ -210,10 +212,11 @@ def _advance(slots: Slots, active: dict[int, tuple[WaitingRun, Record]], orders:
     if chosen:
         correct[chosen], mass[chosen] = slots.examine(chosen)
         seen[chosen] = n
+    progress = slots.progress().tolist() if orders.progress else [()] * slots.width
     for i, (_, record) in active.items():
         share = correct[i] / seen[i]
         loss, train = float(measured.loss[i]), float(measured.train_accuracy[i])
-        record.add(loss, train, float(share), int(seen[i]), float(mass[i]))
+        record.add(loss, train, float(share), int(seen[i]), float(mass[i]), progress[i])
 
 
 def _retire(

@@ -14,13 +14,21 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from capax.attention.collapsed import one_layer, pairwise
 from capax.attention.collapsed.design import Design, in_thirds, one_hot
-from capax.attention.collapsed.one_layer import Collapsed, collapse, expand, support_mass, tabulate
+from capax.attention.collapsed.one_layer import (
+    Collapsed,
+    attention_weights,
+    collapse,
+    expand,
+    support_mass,
+    tabulate,
+)
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.specs.architecture import Architecture
 from capax.training.steps.parametrisation import ONE_ROW_EACH, Parametrisation
 
 Bits = UInt8[Array, "m T"]
 Support = Int[Array, "s"]
+Weights = Float[Array, "m H T_1"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,14 @@ class CollapsedPath:
 
         return examine
 
+    def weights(self, params: Any, bits: Bits) -> Weights:
+        """Attention weights of the [CLS] query."""
+        return attention_weights(tabulate(self.network(params)), bits)
+
+    def positions(self, params: Any) -> Float[Array, "T d"]:
+        """The embeddings of positions."""
+        return self.network(params).position.T
+
 
 @dataclass(frozen=True)
 class PairwisePath:
@@ -105,6 +121,15 @@ class PairwisePath:
 
         return examine
 
+    def weights(self, params: Any, bits: Bits) -> Weights:
+        """Attention weights of the last layer's [CLS] query."""
+        cores = self.tensor_cores
+        return pairwise.logits_and_weights(self.model(params), bits, tensor_cores=cores)[1]
+
+    def positions(self, params: Any) -> Float[Array, "T d"]:
+        """The embeddings of positions."""
+        return params.position
+
 
 @dataclass(frozen=True)
 class NaivePath:
@@ -141,6 +166,15 @@ class NaivePath:
             return values, _mass(weights[-1], support, relevant)
 
         return examine
+
+    def weights(self, params: Any, bits: Bits) -> Weights:
+        """Attention weights of the last layer's [CLS] query."""
+        model = self.model(params)
+        return jax.vmap(lambda b: model(b, return_weights=True)[1][-1])(self.prepare(bits))
+
+    def positions(self, params: Any) -> Float[Array, "T d"]:
+        """The embeddings of positions."""
+        return params.position
 
 
 def _arrays(spec: TransformerSpec, key: Array) -> Any:
@@ -193,6 +227,14 @@ class ModulePath:
             return values, jnp.zeros_like(values)
 
         return examine
+
+    def weights(self, params: Any, bits: Bits) -> None:
+        """None: it has no attention."""
+        del params, bits
+
+    def positions(self, params: Any) -> None:
+        """None: it has no embeddings of positions."""
+        del params
 
 
 Path = CollapsedPath | PairwisePath | NaivePath | ModulePath
