@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import erf
@@ -166,5 +167,5 @@ def test_stable_rank_of_matrices_with_known_spectrum():
         D = (U * spectrum) @ V.T
         wanted = sum(x * x for x in spectrum) / max(spectrum) ** 2
         for matrix in (D, D.T):
-            assert stable_rank(np.float32(matrix)) == pytest.approx(wanted, rel=2e-3)
-    assert stable_rank(np.zeros((5, 3), np.float32)) == 1
+            assert stable_rank(jnp.float32(matrix)) == pytest.approx(wanted, rel=2e-3)
+    assert stable_rank(jnp.zeros((5, 3))) == 1

@@ -37,9 +37,7 @@ MEASURES = (
     Measure("position_relevant", "largest |P_t - P_t^0|_2 with t in S", True, True),
     Measure("position_irrelevant", "largest |P_t - P_t^0|_2 with t not in S", True, True),
     Measure("stable_rank", "|D|_F^2 / |D|_2^2 of D = P - P^0", attention=True),
-    Measure(
-        "attention_entropy", "entropy of the [CLS] query's weights / log(T + 1)", attention=True
-    ),
+    Measure("attention_entropy", "entropy of [CLS]'s weights / log(T + 1)", attention=True),
     Measure("attention_peak", "largest mean weight of a head on a position", attention=True),
 )
 NAMES = tuple(measure.name for measure in MEASURES)
