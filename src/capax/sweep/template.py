@@ -21,6 +21,7 @@ HEADINGS = {TOP: "", TASK: "[task]", MODEL: "[model]", OPTIMISER: "[optimiser]",
             TRAINING: "[training]", PANEL: "[panels.threshold]",
             ADAPTIVE: "[panels.threshold.search]"}  # fmt: skip
 UNSHOWN = {(TOP, "name"), (TASK, "data"), (MODEL, "positions"), (OPTIMISER, "clip"),
+           (PANEL, "progress"),
            (ADAPTIVE, "at")}  # fmt: skip
 """Fields without a default that could be written, or with one choice only."""
 
