@@ -127,11 +127,31 @@ def _distil(path: Path, command: str, drawn: tuple[str, ...]) -> None:
         with connection:
             for statement in _LEFT_OUT:
                 connection.execute(statement, (json.dumps(drawn),))
+            _thin(connection)
             connection.execute(f"UPDATE trials SET finished = '', trial_id = {_SHORT_ID}")
             connection.execute(f"UPDATE runs SET trial_id = {_SHORT_ID}")
             facts = {"command": printable(command), "runs": str(runs), "made": made}
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
         connection.execute("VACUUM")
+
+
+_CURVES, _LOOKS = 2, 40  # of runs with recorded progress: drawn ones of each setting, their looks
+
+
+def _thin(connection: sqlite3.Connection) -> None:
+    """Keep few looks of few runs where progress was recorded: hundreds of runs are megabytes."""
+    query = """SELECT r.run_id, r.curves, t.number + r.restart AS place
+        FROM runs r JOIN trials t USING (trial_id)
+        WHERE json_type(r.curves, '$.weight_movement') IS NOT NULL"""
+    for run_id, text, place in connection.execute(query).fetchall():
+        series = json.loads(text) if place < _CURVES else {}
+        every = -(-len(series.get("step", ())) // _LOOKS)
+        kept = {name: values[::-1][:: max(1, every)][::-1] for name, values in series.items()}
+        rounded = {name: [float(f"{v:.4g}") for v in values] if name != "step" else values
+                   for name, values in kept.items()}  # fmt: skip
+        connection.execute(
+            "UPDATE runs SET curves = ? WHERE run_id = ?", (json.dumps(rounded), run_id)
+        )
 
 
 _SHORT_ID = f"substr(trial_id, 1, {_ID_LENGTH})"
