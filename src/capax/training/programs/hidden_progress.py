@@ -156,7 +156,12 @@ def _network(program: Program, params: Any, bits: Array) -> Array:
     num_blocks = -(-n // rows)
     padded = jnp.pad(bits, ((0, num_blocks * rows - n), (0, 0))).reshape(num_blocks, rows, T)
     path = program.path
-    z = lax.map(lambda block: path.logits(params, path.prepare(block)), padded)
+
+    def block(bits: Array) -> Array:
+        inputs: Any = path.prepare(bits)
+        return path.logits(params, inputs)
+
+    z = lax.map(block, padded)
     return jnp.tanh(z.reshape(-1)[:n] / 2.0)
 
 

@@ -92,7 +92,7 @@ class ProgramCompiler:
             return self._build("progress", look, lane.params, KEY, lane.target, pool)
 
         def look_at_all(params: Any, keys: Any, target: TargetBits, pool: Any) -> Any:
-            return self._each(lambda lane: look(*lane, pool))((params, keys, target))
+            return self._each(lambda x: look(x[0], x[1], x[2], pool))((params, keys, target))
 
         lanes, keys = stacked(lane, self.width), stacked(KEY, self.width)
         return self._build("progress", look_at_all, lanes.params, keys, lanes.target, pool)
