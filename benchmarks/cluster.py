@@ -3,9 +3,10 @@
     python benchmarks/cluster.py               # a local cluster of as many cores as the machine has
 
 Simulated learners answer at once, so what is measured is the driver: asking the searches, sending
-tasks, taking in outcomes, writing them. A cluster of n workers whose trials take s seconds each
-brings in n / s trials a second; the table says how long trials must be for 1000 workers. Then
-a decision tree is fitted here and on the cluster, trial by trial the same.
+tasks, taking in outcomes, writing them, with as many tasks in flight as 1000 workers would have. A
+cluster of n workers whose trials take s seconds each brings in n / s trials a second; the table
+says how long trials must be for 1000 workers. Then a decision tree is fitted here and on the
+cluster, trial by trial the same.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from capax.sweep.running import cluster
 from capax.sweep.running.cluster import run_on_ray
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.spec import build_experiment
@@ -40,9 +42,12 @@ def seconds_of(run, plan) -> tuple[float, float, int]:
         return time.perf_counter() - start, time.process_time() - busy, status.trials
 
 
-def driver(trials: int, chunks: list[int]) -> None:
-    """Trials a second for several sizes of a task."""
+def driver(trials: int, chunks: list[int], workers: int) -> None:
+    """Trials a second for several sizes of a task, with the tasks in flight of so many workers."""
     simulated = {"family": "simulated", "threshold": 20.0}
+    tasks = cluster.AHEAD * workers
+    cluster.AHEAD = -(-tasks // (os.cpu_count() or 1))
+    print(f"{tasks} tasks in flight, as many as {workers} workers have", flush=True)
     for chunk in chunks:
         plan = experiment(simulated, [10, 20], [10, 20], trials // 4)
         seconds, busy, done = seconds_of(lambda p, s, c=chunk: run_on_ray(p, s, chunk=c), plan)
@@ -65,13 +70,16 @@ def fits(trials: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--trials", type=int, default=8000)
     parser.add_argument("--fits", type=int, default=160)
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     seconds_of(run_on_ray, experiment({"family": "simulated"}, [10], [10], 20))  # workers start
-    driver(options.trials, [1, 2, 16])
     fits(options.fits)
+    ahead = cluster.AHEAD
+    for workers in (os.cpu_count() or 1, WORKERS):
+        cluster.AHEAD = ahead
+        driver(options.trials, [1, 2, 16], workers)
 
 
 if __name__ == "__main__":

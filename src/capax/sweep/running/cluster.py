@@ -34,7 +34,7 @@ from capax.sweep.trial import Outcome, Trial
 _RETRIES = 10
 """Times Ray starts a chunk again after the death of its worker or node."""
 _ROUND, _FEW = 1024, 2  # trials per task on a GPU, and on a core
-_AHEAD = 4  # tasks per core, or per part of a GPU, that are in flight
+AHEAD = 4  # tasks per core, or per part of a GPU, that are in flight
 _GLANCE, _LONG = 0.5, 5.0  # seconds between looks at what is ready, and at what is fetched
 
 
@@ -96,7 +96,7 @@ def on_ray(
             for job in jobs:
                 gpu = bool(num_gpus) and isinstance(job.family, LanesFamily)
                 size, task = chunk or (_ROUND if gpu else _FEW), on_gpus if gpu else on_cores
-                while in_flight[gpu] < _AHEAD * places[gpu] and (
+                while in_flight[gpu] < AHEAD * places[gpu] and (
                     trials := list(islice(iter(job.take, None), size))
                 ):
                     running[task.remote(job.panel, job.T, trials)] = job
