@@ -78,7 +78,7 @@ def draw(found: dict[Setting, list[Threshold]]) -> Figure:
     with styled(False) as palette:
         figure = Figure(figsize=(3.3 * len(rules) + 0.6, 4.6))
         panels = figure.subplots(1, len(rules), sharey=True, squeeze=False)[0]
-        figure.subplots_adjust(left=0.07, right=0.985, bottom=0.3, top=0.92, wspace=0.06)
+        figure.subplots_adjust(left=0.07, right=0.985, bottom=0.25, top=0.92, wspace=0.06)
         for axes, rule in zip(panels, rules, strict=True):
             own = {s: t for s, t in found.items() if s.rule == rule}
             for rank, (setting, known) in enumerate(own.items()):

@@ -102,15 +102,21 @@ def wanted(position, embed, U, bits, seeds, slopes, used):
 
 
 def compare(found, gradient, to, used, spread):
-    """Numbers of 16 bits give scores to `spread` times 2^-16, and weights to as much."""
+    """Numbers of 16 bits give scores to `spread` times 2^-16, and weights to as much.
+
+    Sums of weights and pooled tokens are compared head by head. The largest score mu has a sign, and
+    gradients are differences: either may vanish, and is compared with the largest of its model.
+    """
     (values, slopes), share = to, 2e-5 * (5 + spread)
     for model, n in enumerate(used):
-        for a, b in zip((*found, gradient[2]), (*values, slopes[2]), strict=True):
+        for name, a, b in zip(values._fields, found, values, strict=True):
             a, b = np.asarray(a)[model], np.asarray(b)[model]
-            size = np.abs(b[:n]).max(axis=tuple(range(2, b.ndim)), keepdims=True) + 1e-6
-            assert np.all(np.abs(a[:n] - b[:n]) < share * size)
+            axes = None if name == "mu" else tuple(range(2, b.ndim))
+            size = np.abs(b[:n]).max(axis=axes, keepdims=True) + 1e-6
+            assert np.all(np.abs(a[:n] - b[:n]) < share * size), name
             assert not a[n:].any()
-        for a, b in zip(gradient[:2], slopes[:2], strict=True):
+        assert not np.asarray(gradient[2])[model][n:].any()
+        for a, b in zip(gradient, slopes, strict=True):
             a, b = np.asarray(a)[model], np.asarray(b)[model]
             assert np.abs(a - b).max() < share * np.abs(b).max()
 
