@@ -104,8 +104,8 @@ def wanted(position, embed, U, bits, seeds, slopes, used):
 def compare(found, gradient, to, used, spread):
     """Numbers of 16 bits give scores to `spread` times 2^-16, and weights to as much.
 
-    Sums of weights and pooled tokens are compared head by head. The largest score mu has a sign, and
-    gradients are differences: either may vanish, and is compared with the largest of its model.
+    Sums of weights and pooled tokens are compared head by head. The largest score, mu, has a sign,
+    gradients are differences: both may vanish, and are compared with the largest of their model.
     """
     (values, slopes), share = to, 2e-5 * (5 + spread)
     for model, n in enumerate(used):
