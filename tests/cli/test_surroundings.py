@@ -3,17 +3,20 @@
 import json
 import os
 import pwd
+import re
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from capax.cli.publishing.cite import software
 from capax.compiler import compile, save_compiled
 from capax.errors import InputError
 from capax.files import cache_folder, write_atomically
@@ -264,10 +267,24 @@ def test_files_have_the_users_mode_and_nothing_stays_of_a_failed_one(
 
 
 def test_the_citation_has_the_names_and_the_address_that_the_package_states():
-    from capax.cli.publishing.cite import software
-
     known = software("1.2", ["Ada Lovelace, Emmy Noether"], ["Repository, https://example.org/c"])
     assert "author  = {Ada Lovelace and Emmy Noether}" in known
     assert "url     = {https://example.org/c}" in known and "version = {1.2}" in known
     unknown = software("1.2", [], [])
     assert "author  = {{The Capax developers}}" in unknown and "url" not in unknown
+
+
+def test_the_citation_file_and_the_package_say_the_same():
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    names = ", ".join(author["name"] for author in project["authors"])
+    addresses = [f"{name}, {url}" for name, url in project.get("urls", {}).items()]
+    ours = software(project["version"], [names], addresses)
+    said = (root / "CITATION.cff").read_text().partition("references:")[0]
+    stated = dict(re.findall(r'^([a-z-]+): "?([^"\n]*)"?$', said, re.M))
+    assert f"title   = {{{stated['title']}}}" in ours
+    assert f"version = {{{stated['version']}}}" in ours
+    assert f"year    = {{{stated['date-released'][:4]}}}" in ours
+    assert re.findall(r'- name: "(.*)"', said) == names.split(", ")
+    assert stated["license"] == project["license"]
+    assert stated.get("repository-code", "") in ours and bool(addresses) == ("url " in ours)

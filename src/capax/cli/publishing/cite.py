@@ -21,7 +21,7 @@ TITLE = (
     "Capax: what self-attention prefers to learn, how much data it needs, "
     "and how much a head can hold"
 )
-DEVELOPERS = "{The Capax developers}"  # in braces: one name, not a family name and given ones
+DEVELOPERS = "The Capax developers"
 
 
 def cite(json: JsonFlag = False) -> None:
@@ -37,10 +37,11 @@ def cite(json: JsonFlag = False) -> None:
 
 def software(version: str, authors: list[str], addresses: list[str]) -> str:
     """The entry of this version: authors and address as the installed package states them."""
-    names = [name.strip() for line in authors for name in line.split(",")]
+    names = [name.strip() for line in authors for name in line.split(",")] or [DEVELOPERS]
+    one = f"{{{DEVELOPERS}}}"  # in braces: one name, not a family name and given ones
     fields = {
         "title": TITLE,
-        "author": " and ".join(names) or DEVELOPERS,
+        "author": " and ".join(one if name == DEVELOPERS else name for name in names),
         "version": version,
         "year": "2026",
         "url": next((line.partition(",")[2].strip() for line in addresses), ""),
