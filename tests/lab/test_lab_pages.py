@@ -115,6 +115,23 @@ def test_the_download_is_what_verify_accepts(open_view, tmp_path):
     assert claims["margin"] == margin < capax.compile("maj(x1,x5,x9)", T=11).certificate.margin
 
 
+def test_numbers_that_make_no_sense_are_mended_and_an_old_answer_is_no_certificate(open_view):
+    page = open_view("compile?T=50")
+    value(page, "margin")
+    for typed_in, wanted in (("-5", "10"), ("1e12", "100000"), ("", "100000"), ("12.4", "12")):
+        page.locator("input[data-field=T]").fill(typed_in)
+        page.keyboard.press("Tab")
+        until(page, lambda wanted=wanted: page.url.endswith(f"T={wanted}"))
+        assert page.locator("input[data-field=T]").input_value() == wanted  # x9 needs T = 10
+    value(page, "margin")
+    page.locator("input[data-name=formula]").fill("x1 && x2")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".message[data-kind=error]:has-text('formula: ')")
+    assert page.locator(f"main {COMPUTED}").count() == 0
+    assert "still those of maj(x1, x5, x9), T = 12." in said(page)
+    assert "Right on all" not in said(page)
+
+
 @pytest.mark.parametrize("view", ["compile", "create"])
 def test_hostile_formulas_are_text(open_view, view):
     page = open_view(f"{view}?formula={quote(HOSTILE)}&T=20&weight={quote(HOSTILE)}")
@@ -230,8 +247,8 @@ def test_bounds_show_the_numbers_of_the_command(open_view):
     assert shown == command["value"]
     assert value(page, "m for the wanted error") == command["m_needed"]
     compared = command["log_cover_compared"]
-    assert value(page, "ln N, ours, power of ten") == compared["log10_ours"]
-    paper = value(page, "ln N, the paper's constants, power of ten")
+    assert value(page, "log10 of ln N, our constants") == compared["log10_ours"]
+    paper = value(page, "log10 of ln N, the paper's constants")
     assert paper == compared["log10_paper"]
     useful = typed("bound", "--norms", "W_QK=2,v=1", "-T", 500, "--margin", 0.25, "--target", 0.999,
                    "-m", 100000, "--json")  # fmt: skip

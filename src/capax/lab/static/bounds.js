@@ -6,6 +6,7 @@ import { mountChart, drawChart } from "./charts.js";
 export const title = "Bounds";
 const DEFAULTS = { W_QK: 2, v: 1, T: 1000, m: 100000, d: 64, margin: 0.5, delta: 0.05, target: 0.1 };
 const RANGES = { W_QK: [0.01, 1000], v: [0.01, 1000], T: [1, 1e6], m: [10, 1e12], d: [1, 4096], margin: [0.001, 10], delta: [1e-9, 0.5], target: [0.001, 0.9] };
+const MOST = { W_QK: 1e6, v: 1e6, T: 1e9, m: 1e12, d: 1e6, margin: 1e6, delta: 0.999, target: 0.999 }; // what the command takes
 const LABELS = { W_QK: "\u2016W_QK\u2016_F", v: "\u2016v\u2016", T: "T", m: "m", d: "d", margin: "margin", delta: "delta", target: "wanted error" };
 const WHOLE = new Set(["T", "m", "d"]);
 
@@ -16,9 +17,9 @@ export function mount(root, host) {
   const sliders = {};
   for (const name of Object.keys(DEFAULTS)) {
     const [low, high] = RANGES[name];
-    sliders[name] = slider({ label: LABELS[name], name, low, high, value: state[name], log: true, whole: WHOLE.has(name), onInput: (x) => move(name, x), onChange: (x) => settle({ [name]: x }) });
+    sliders[name] = slider({ label: LABELS[name], name, low, high, most: MOST[name], value: state[name], log: true, whole: WHOLE.has(name), onInput: (x) => move(name, x), onChange: (x) => settle({ [name]: x }) });
   }
-  const numbers = { error: number("error at most"), needed: number("m for the wanted error"), ours: number("ln N, ours, power of ten"), paper: number("ln N, the paper's constants, power of ten") };
+  const numbers = { error: number("error at most"), needed: number("m for the wanted error"), ours: number("log10 of ln N, our constants"), paper: number("log10 of ln N, the paper's constants") };
   const heads = choice("head of an audit", "head", [{ value: "", text: "no file yet" }], "", (value) => value && setNorm(Number(value)));
   const file = make("input", { type: "file", "aria-label": "output of capax audit --json", "data-name": "file", on: { change: () => file.files[0] && read(file.files[0]) } });
   const frame = chartFrame("bounds-chart", "Error bound against m");

@@ -2,7 +2,7 @@
 
 import { make, button, number, slider, choice, message, legend, onFrame, latest, table, shortNumber } from "./dom.js";
 import { bitsFrom, rangesOf } from "./bits.js";
-import { forward, mass, score, drawnMargin, keyNorm, atTemperature, between } from "./head_math.js";
+import { forward, mass, score, drawnMargin, keyNorm, atTemperature, between, withWeight } from "./head_math.js";
 import { tokenStrip } from "./strip.js";
 import { gauge } from "./gauge.js";
 
@@ -17,13 +17,13 @@ export function mount(root, host) {
   state.T = Math.min(100000, Math.max(1, Math.round(state.T)));
   if (state.value === 0 && given.value !== undefined) state.value = Number(given.value) || 0;
   let head = null; // as drawn now
-  let answer = null; // the last answer of the server
+  let answer = null; // the last answer of the server, and its question
   let ladder = null;
   let bits = bitsFrom(state.on, state.T);
 
   const formula = make("input", { type: "text", value: state.formula, "aria-label": "formula", "data-name": "formula", spellcheck: false, autocomplete: "off", maxLength: 4096 });
   const said = message();
-  const T = slider({ label: "T", name: "T", low: 4, high: 100000, value: state.T, log: true, whole: true, onInput: moveT, onChange: (x) => settle({ T: Math.round(x) }) });
+  const T = slider({ label: "T", name: "T", low: 4, high: 100000, value: state.T, log: true, whole: true, onInput: moveT, onChange: (x) => T.set(settle({ T: longEnough(x) }).T) });
   const encoding = choice("encoding", "encoding", ["deterministic", "bag"], state.encoding, (value) => settle({ encoding: value, weight: "", value: 0 }));
   const temperature = slider({ label: "temperature", name: "temperature", low: 0.1, high: 10, value: state.temperature, log: true, onInput: moveTemperature, onChange: (x) => settle({ temperature: x }) });
   const weight = choice("one weight", "weight", [{ value: "", text: "as compiled" }], "", chooseWeight);
@@ -46,34 +46,34 @@ export function mount(root, host) {
   const command = make("code", { class: "command" });
 
   const form = make("form", { class: "formula", on: { submit: (event) => { event.preventDefault(); settle({ formula: formula.value, weight: "", value: 0 }); } } }, formula, make("button", { type: "submit", text: "compile" }));
+  const result = make("section", { class: "result", "aria-label": "Result" });
   root.append(
     make("section", { class: "controls-panel", "aria-label": "Head" }, form, said.node, T.node, temperature.node, make("div", { class: "pair" }, encoding.node, weight.node), value.node, make("div", { class: "actions" }, button("as compiled", reset), button("break it", breakIt, { "data-action": "break" }), host.download ? button("download the weights", download, { "data-action": "download" }) : null)),
-    make(
-      "section",
-      { class: "result", "aria-label": "Result" },
-      legend(),
-      make("div", { class: "numbers" }, ...Object.values(numbers).map((one) => one.node)),
-      verdict.node,
-      worst,
-      make("h2", { text: "The head on this input" }),
-      make("div", { class: "actions" }, button("all 0", () => setBits(new Uint8Array(state.T))), button("all 1", () => setBits(new Uint8Array(state.T).fill(1))), button("relevant bits 1", relevantOn)),
-      strip.node,
-      make("p", { class: "strip-caption", text: "Tokens, as drawn: softmax of the scores gives the weights; the output is read off the weighted values." }),
-      tokens,
-      meter.node,
-      found.node,
-      make("h2", { text: "The certificate" }),
-      more,
-      make("p", {}, "The same numbers: ", command),
-    ),
+    result,
+  );
+  result.append(
+    legend(),
+    make("div", { class: "numbers" }, ...Object.values(numbers).map((one) => one.node)),
+    verdict.node,
+    worst,
+    make("h2", { text: "The head on this input" }),
+    make("div", { class: "actions" }, button("all 0", () => setBits(new Uint8Array(state.T))), button("all 1", () => setBits(new Uint8Array(state.T).fill(1))), button("relevant bits 1", relevantOn)),
+    strip.node,
+    make("p", { class: "strip-caption", text: "Tokens, as drawn: softmax of the scores gives the weights; the output is read off the weighted values." }),
+    tokens,
+    meter.node,
+    found.node,
+    make("h2", { text: "The certificate" }),
+    more,
+    make("p", {}, "The same numbers: ", command),
   );
 
   const draw = onFrame(() => head && drawAll());
   const ask = latest((question) => host.ask("compile", question), show, fail);
 
   function question() {
-    const { on, ...asked } = state;
-    return asked;
+    const { on, ...rest } = state;
+    return rest;
   }
 
   function settle(change) {
@@ -83,6 +83,7 @@ export function mount(root, host) {
     said.say("computing \u2026");
     ask(question());
     if (change.formula !== undefined || change.encoding !== undefined) ladder = null;
+    return state;
   }
 
   function remember() {
@@ -92,10 +93,11 @@ export function mount(root, host) {
     host.setState(kept);
   }
 
-  function show(reply) {
-    answer = reply;
+  function show(reply, question) {
+    answer = { ...reply, question };
     head = reply.head;
     said.say("");
+    result.classList.remove("stale");
     state.formula === formula.value || (formula.value = state.formula);
     weight.fill([{ value: "", text: "as compiled" }, ...Object.entries(reply.weights).map(([name, amount]) => ({ value: name, text: `${name} = ${shortNumber(amount)}` }))], state.weight);
     value.disable(!state.weight);
@@ -114,6 +116,13 @@ export function mount(root, host) {
 
   function fail(error) {
     said.say(error.message, "error");
+    result.classList.add("stale");
+    if (answer) verdict.say(`The numbers below are still those of ${answer.question.formula}, T = ${answer.question.T}.`);
+    for (const one of Object.values(numbers)) one.node.querySelector("output").dataset.kind = "drawn";
+  }
+
+  function longEnough(x) {
+    return Math.max(Math.round(x), Math.max(0, ...(answer?.head.support ?? [])) + 1);
   }
 
   function certificate({ certificate: c, proved }) {
@@ -140,6 +149,7 @@ export function mount(root, host) {
   }
 
   function drawAll() {
+    if (bits.length !== head.T) bits = resized(bits, head.T);
     const now = forward(head, bits);
     const relevant = new Set(head.support);
     strip.draw(head, bits, (t) => mass(head, now.known, relevant.has(t), bits[t]) / now.Z);
@@ -209,8 +219,8 @@ export function mount(root, host) {
 
   function moveT(x) {
     if (!answer) return;
-    const length = Math.max(Math.round(x), Math.max(0, ...answer.head.support) + 1);
-    head = changedWeight(atTemperature(compiledAt(length), state.temperature));
+    const length = longEnough(x);
+    head = withWeight(atTemperature(compiledAt(length), state.temperature), state.weight, state.value);
     bits = resized(bits, length);
     preview();
   }
@@ -223,23 +233,8 @@ export function mount(root, host) {
 
   function moveWeight(x) {
     if (!answer || !state.weight) return;
-    head = changedWeight(answer.head, x);
+    head = withWeight(answer.head, state.weight, x);
     preview();
-  }
-
-  function changedWeight(before, x = state.value) {
-    const found = /^(w|b_2|W_V|W_1|b_1|w_2)(?:\[([^\]]*)\])?$/.exec(state.weight);
-    if (!found) return before;
-    const readout = structuredClone(before.readout);
-    const [row, column = "0"] = (found[2] ?? "").split(",");
-    const i = before.support.indexOf(Number(row.slice(1)));
-    if (found[1] === "w") readout.scale = x;
-    else if (found[1] === "b_2") readout.b_2 = x;
-    else if (found[1] === "W_V" && row === "CLS") before.scalar ? (readout.cls_value = x) : (readout.cls_values[Number(column)] = x);
-    else if (found[1] === "W_V") before.scalar ? (readout.nu[i] = x) : (readout.position_values[i][Number(column)] = x);
-    else if (found[1] === "W_1") readout.W_1[Number(row)][Number(column)] = x;
-    else readout[found[1]][Number(row)] = x;
-    return { ...before, readout };
   }
 
   function chooseWeight(name) {
@@ -289,7 +284,7 @@ export function mount(root, host) {
       await host.download("weights", question());
       said.say("head.safetensors was saved; capax verify head.safetensors checks it");
     } catch (error) {
-      fail(error);
+      said.say(error.message, "error");
     }
   }
 

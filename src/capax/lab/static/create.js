@@ -1,6 +1,6 @@
 // The view Create: two runs of one rule, above and below the threshold, watched while they learn.
 
-import { make, button, slider, message, legend } from "./dom.js";
+import { make, button, slider, message, legend, shortNumber } from "./dom.js";
 import { runPanel } from "./run_panel.js";
 
 export const title = "Create";
@@ -39,22 +39,23 @@ export function mount(root, host) {
   host.runs = () => panels.map((panel) => panel.run).filter(Boolean);
   const train = button("train both", () => panels.forEach((panel) => panel.start()), { class: "main-action", "data-action": "train" });
   const rules = ["and3", "maj3", "parity3", "x1 & (x2 | x5)"];
+  const controls = [
+    make("div", { class: "formula" }, formula, make("span", { class: "examples" }, ...rules.map((rule) => button(rule, () => { formula.value = rule; settle({ formula: rule }); })))),
+    ...[sliders.T, ...examples, sliders.lr, sliders.steps, sliders.seed].map((one) => one.node),
+    make("div", { class: "actions" }, train),
+  ];
   root.append(
     make(
       "section",
       { class: "controls-panel", "aria-label": "Task" },
-      make("div", { class: "formula" }, formula, make("span", { class: "examples" }, ...rules.map((rule) => button(rule, () => { formula.value = rule; settle({ formula: rule }); })))),
-      sliders.T.node, examples[0].node, examples[1].node, sliders.lr.node, sliders.steps.node, sliders.seed.node,
-      make("div", { class: "actions" }, host.live ? train : null),
+      ...(host.live ? controls : []),
       said.node,
       make("p", { class: "hint", text: "Above the threshold m*(T) the network finds the rule; below it, it learns its examples by heart. For parity3 with T = 12, m = 1000 and seed 2 the attention moves to the relevant bits while the accuracy is still at 50 %: watch that line." }),
     ),
     make("section", { class: "runs-side", "aria-label": "Runs" }, legend(), ...panels.map((panel) => panel.node)),
   );
   if (!host.live) {
-    for (const one of [...Object.values(sliders), ...examples]) one.disable(true);
-    formula.disabled = true;
-    said.say(`Recorded runs of ${state.formula}, T = ${state.T}, learning rate ${state.lr}.`);
+    said.say(`Recorded runs of ${state.formula}, T = ${state.T}, learning rate ${shortNumber(state.lr)}, seed ${state.seed}.`);
     (host.recorded ?? []).forEach((record, i) => panels[i]?.replay(record));
   }
 }

@@ -42,8 +42,8 @@ export function shortNumber(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e7) return String(value).replace("-", "\u2212");
-  if (size >= 1e7 || size < 1e-4) return value.toExponential(3).replace("-", "\u2212").replace("e+", "e");
-  return value.toPrecision(5).replace("-", "\u2212");
+  if (size >= 1e7 || size < 1e-4) return value.toExponential(3).replace(/\.?0+e/, "e").replace("-", "\u2212").replace("e+", "e");
+  return String(Number(value.toPrecision(5))).replace("-", "\u2212");
 }
 
 export function legend() {
@@ -57,32 +57,40 @@ export function legend() {
   );
 }
 
-// A slider with a number field beside it. `log`: the slider moves in equal factors.
-export function slider({ label, name, low, high, value, log = false, whole = false, step = null, onInput, onChange }) {
+// A slider with a number field beside it. `log`: the slider moves in equal factors. The field takes
+// numbers up to `most`, which is the end of the slider unless it is told.
+export function slider({ label, name, low, high, value, most = high, log = false, whole = false, step = null, onInput, onChange }) {
   const steps = 1000;
   const warp = log ? Math.log : (x) => x;
   const back = log ? Math.exp : (x) => x;
   const to = (x) => Math.round(((warp(x) - warp(low)) / (warp(high) - warp(low))) * steps);
   const rounded = (x) => (whole ? Math.round(x) : Number(x.toPrecision(4)));
   const clip = (x) => Math.min(high, Math.max(low, x));
+  const stepped = (x) => (step && whole ? clip(Math.max(step, Math.round(x / step) * step)) : x);
   const range = make("input", { type: "range", min: 0, max: steps, value: to(value), "aria-label": label, "data-name": name });
-  const field = make("input", { type: "number", min: low, max: high, step: step ?? (whole ? 1 : "any"), value, "aria-label": `${label}, number`, "data-field": name });
+  const field = make("input", { type: "number", min: low, max: most, step: step ?? (whole ? 1 : "any"), value, "aria-label": `${label}, number`, "data-field": name });
   const said = (x) => range.setAttribute("aria-valuetext", shortNumber(x));
+  let last = value; // what the field shows again after a text that is no number
   said(value);
   range.addEventListener("input", () => {
-    let x = rounded(clip(back(warp(low) + (range.value / steps) * (warp(high) - warp(low)))));
-    if (step && whole) x = clip(Math.max(step, Math.round(x / step) * step));
+    const x = stepped(rounded(clip(back(warp(low) + (range.value / steps) * (warp(high) - warp(low))))));
     field.value = x;
     said(x);
     onInput?.(x);
   });
-  range.addEventListener("change", () => onChange?.(Number(field.value)));
+  range.addEventListener("change", () => {
+    last = Number(field.value);
+    onChange?.(last);
+  });
   field.addEventListener("change", () => {
-    if (!Number.isFinite(field.valueAsNumber)) return;
-    range.value = to(clip(field.valueAsNumber));
-    said(field.valueAsNumber);
-    onInput?.(field.valueAsNumber);
-    onChange?.(field.valueAsNumber);
+    const typed = field.valueAsNumber;
+    if (!Number.isFinite(typed)) return void (field.value = last);
+    const x = stepped(Math.min(most, Math.max(low, whole ? Math.round(typed) : typed)));
+    field.value = last = x;
+    range.value = to(clip(x));
+    said(x);
+    onInput?.(x);
+    onChange?.(x);
   });
   const node = make("div", { class: "slider" }, make("span", { class: "name", text: label, "aria-hidden": "true" }), range, field);
   return {
@@ -91,7 +99,7 @@ export function slider({ label, name, low, high, value, log = false, whole = fal
       return Number(field.value);
     },
     set(x) {
-      field.value = x;
+      field.value = last = x;
       range.value = to(clip(x));
       said(x);
     },

@@ -100,6 +100,22 @@ export function atTemperature(head, theta) {
   return { ...head, a: head.a / theta, D: head.D / theta, omega: head.omega ** (1 / theta) };
 }
 
+// The head with another number in the place called `name`, as the server names it: `W_V[x5]`, `w`, `b_2`.
+export function withWeight(head, name, x) {
+  const found = /^(w|b_2|W_V|W_1|b_1|w_2)(?:\[([^\]]*)\])?$/.exec(name);
+  if (!found) return head;
+  const readout = structuredClone(head.readout);
+  const [row, column = "0"] = (found[2] ?? "").split(",");
+  const i = head.support.indexOf(Number(row.slice(1)));
+  if (found[1] === "w") readout.scale = x;
+  else if (found[1] === "b_2") readout.b_2 = x;
+  else if (found[1] === "W_V" && row === "CLS") head.scalar ? (readout.cls_value = x) : (readout.cls_values[Number(column)] = x);
+  else if (found[1] === "W_V") head.scalar ? (readout.nu[i] = x) : (readout.position_values[i][Number(column)] = x);
+  else if (found[1] === "W_1") readout.W_1[Number(row)][Number(column)] = x;
+  else readout[found[1]][Number(row)] = x;
+  return { ...head, readout };
+}
+
 // Between two rungs of the ladder every number is a line in ln T.
 export function between(rungs, T) {
   const last = rungs.length - 1;

@@ -104,7 +104,8 @@ export function mount(root, host) {
   function byLearner(rows) {
     const groups = new Map();
     for (const row of rows) if (row.m_star !== null) groups.set(row.learner, [...(groups.get(row.learner) ?? []), row]);
-    return [...groups].map(([name, points]) => [name, points.sort((a, b) => a.T - b.T)]);
+    const named = [...groups].map(([name, points]) => [name, points.sort((a, b) => a.T - b.T)]);
+    return [...named.filter(([name]) => SHOWN_FIRST.has(name)), ...named.filter(([name]) => !SHOWN_FIRST.has(name))]; // with colours of their own
   }
 
   function series() {

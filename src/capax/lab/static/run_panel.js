@@ -5,6 +5,7 @@ import { rangesOf } from "./bits.js";
 import { mountChart, drawChart } from "./charts.js";
 
 const TOP = 90;
+const COMPILING = "Its program is being compiled: some seconds, the first time up to half a minute \u2026";
 
 export function runPanel(host, name, question, index) {
   const id = `run-${index}`;
@@ -89,7 +90,7 @@ export function runPanel(host, name, question, index) {
     if (panel.run && !ended) host.steer(panel.run, { what: "stop" }).catch(() => {});
     follow?.();
     clear();
-    said.say("waiting for its turn \u2026");
+    said.say(COMPILING);
     try {
       panel.run = await host.startRun(asked);
       follow = host.follow(panel.run, (event) => hear(event, asked));
@@ -104,7 +105,7 @@ export function runPanel(host, name, question, index) {
       if (event.number <= seen) return; // told again after a lost connection
       seen = event.number;
     }
-    if (event.kind === "waiting") said.say(event.before ? `waiting: ${event.before} runs before this one` : "waiting for its turn \u2026");
+    if (event.kind === "waiting") said.say(event.before ? `waiting: ${event.before} runs before this one` : COMPILING);
     else if (event.kind === "started") {
       support = event.support;
       command.textContent = event.command;
