@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from capax.attention.numpy_block import BlockMatrices
 from capax.boolean import SparseFunction
+from capax.capacity.network.head_bounds import INDEPENDENT
 from capax.capacity.network.sample_points import Sample
 from capax.cli.networks import compile as compile_command
 from capax.compiler.construction.bump_network import BumpNetwork
@@ -159,10 +160,16 @@ def test_the_size_of_a_head_is_above_the_exact_one_on_every_machine():
     third = dataclasses.replace(W, W_V=W.W_V / 3)
     plain = BumpNetwork(np.array([[1.0], [2.0]]), np.array([[1.0], [2.0]]), np.ones(1), {})
     heads = dataclasses.replace(made.heads, heads=(third,))
-    scores = paper_class(heads, plain).build(Sample(10, T))[0]
+    cls = paper_class(heads, plain)
+    assert cls.assumptions == (INDEPENDENT,)
+    scores = cls.build(Sample(10, T))[0]
     column = [sum(Fraction(v) * Fraction(c) for v, c in zip(row, third.W_C[:, 0], strict=True))
               for row in third.W_V]  # fmt: skip
     above = scores.log_amplification - math.log(float(sum(x * x for x in column))) / 2
+    assert 5e-15 < above < 1e-10
+    key = [sum(Fraction(v) * Fraction(q) for v, q in zip(row, third.W_Q[-1], strict=True))
+           for row in third.W_K]  # fmt: skip
+    above = scores.log_scale - math.log(float(sum(x * x for x in key))) / 2
     assert 5e-15 < above < 1e-10
 
 

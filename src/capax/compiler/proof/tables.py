@@ -127,7 +127,7 @@ def token_sizes(
     code: Encoding, W: Float[np.ndarray, "d k"]
 ) -> tuple[Float[np.ndarray, "T A k"], Float[np.ndarray, " k"]]:
     """|x_t| W for nonnegative W, rounded up."""
-    positive = jax.tree.map(np.abs, code, is_leaf=lambda leaf: leaf is None)
+    positive = jax.tree.map(np.abs, code)
     images, cls = token_images(positive, exactly(W))
     return images.high, cls.high
 
