@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.boolean import conjunction, disjunction, from_table, majority, parity, parse, survivors
-from capax.boolean.best_possible.best_learner import best_learner, chances, version_space_sizes
+from capax.boolean.best_possible.best_learner import (
+    _first_list,
+    _heaviest,
+    best_learner,
+    chances,
+    version_space_sizes,
+)
 from capax.boolean.best_possible.disagreement import (
     disagreement,
     expected_wrong_survivors,
@@ -21,12 +28,14 @@ from capax.boolean.best_possible.disagreement import (
 )
 from capax.boolean.best_possible.limits import (
     counting,
+    counting_sample_size,
     expected_consistent_juntas,
     fano,
     log_num_juntas,
     num_full_functions,
     parity_ambiguity,
 )
+from capax.boolean.best_possible.listed_placements import refuted_at
 from capax.boolean.best_possible.one_rule_left import (
     expected_samples_until_one_left,
     no_swap_probability,
@@ -242,6 +251,50 @@ def test_best_learner_lazy_equals_direct_simulation():
     assert abs(lazy.identification - np.mean(inverse)) < slack
 
 
+@pytest.mark.parametrize("first", [0, 3])
+@pytest.mark.parametrize("limit", [2, 7, 40])
+def test_the_first_short_list_is_that_of_brute_force(first, limit):
+    """The smallest m from `first` on with fewer than `limit` placements left, and these."""
+    f, T, random = parse("x0 & ~x1"), 9, np.random.default_rng(4)
+    pairs = list(itertools.permutations(range(T), 2))
+    for _ in range(8):
+        X = random.random((30, T)) < 0.5
+        y = (X[:, 2] & ~X[:, 6]).astype(float)
+        fits = np.array([(X[:, a] & ~X[:, b]) == y for a, b in pairs])
+        left = [fits[:, :m].all(axis=1) for m in range(31)]
+        wanted = next((m for m in range(first, 31) if left[m].sum() < limit), 30)
+        m, found = _first_list(f, X, y, first, limit)
+        assert m == wanted
+        assert {tuple(row) for row in found} == {pairs[i] for i in np.flatnonzero(left[m])}
+
+
+@pytest.mark.parametrize("guesses", [1, 2, 3])
+def test_the_heaviest_placements_by_bayes_in_fractions(guesses):
+    """P(placement | labels) is noise^errors (1 - noise)^(m - errors), normalised."""
+    noise, m = Fraction(1, 5), 6
+    errors = np.array([[3, 0, 1, 3], [2, 2, 2, 5], [6, 4, 6, 6]], np.int32)
+    found = _heaviest(errors, float(noise), guesses)
+    for row, share in zip(errors.tolist(), found, strict=True):
+        mass = sorted((noise**e * (1 - noise) ** (m - e) for e in row), reverse=True)
+        assert share == pytest.approx(float(sum(mass[:guesses]) / sum(mass)), rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["x0 & x1", "x0 ^ x1", "x0 | ~x1"])
+def test_the_example_that_refutes_a_placement_is_found_at_any_place(text):
+    """130 examples, one label turned over at a time: also the last bits of the words of 64."""
+    f, random = parse(text), np.random.default_rng(1)
+    X = random.random((130, 5)) < 0.5
+    placements = np.array(list(itertools.permutations(range(5), 2)))
+    values = np.array([f.on(tuple(J), 5)(X) for J in placements.tolist()])
+    for turned in (0, 1, 62, 63, 64, 127, 128, 129):
+        y = values[3].copy()
+        y[turned] = 1 - y[turned]
+        wrong = values != y
+        expected = np.where(wrong.any(axis=1), wrong.argmax(axis=1), 10**9)
+        found = np.minimum(refuted_at(f, X, y, placements), 10**9)
+        assert found.tolist() == expected.tolist() and found[3] == turned
+
+
 def test_what_a_cut_count_leaves_out_grows_with_the_guesses():
     """Without examples all 165 placements are left: counted to 20, the chance of three guesses is
     3/20 instead of 3/165, and `truncation` allows for it."""
@@ -372,6 +425,8 @@ def test_only_conjunctions_and_disjunctions_have_the_closed_form(table):
             "draws",
         ),
         (lambda: best_learner(AND3, 9, 4, 0.0, key=KEY), InputError, "0 < p < 1"),
+        (lambda: counting_sample_size(AND3, 9, 0.0), InputError, "target: wanted 0 < target <= 1"),
+        (lambda: counting_sample_size(AND3, 9, 1.5), InputError, "target: wanted 0 < target <= 1"),
         (lambda: best_learner(AND3, 9, -4, 0.5, key=KEY), InputError, "m: wanted"),
         (lambda: best_learner(AND3, 9, 4, 0.5, limit=1, key=KEY), InputError, "limit"),
         (lambda: best_learner(AND3, 9, 4, 0.5, guesses=51, key=KEY), InputError, "guesses"),

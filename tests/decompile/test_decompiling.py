@@ -175,6 +175,9 @@ def test_few_bits_are_decided_by_asking_about_all_inputs():
         oracle(lambda X: nearly(X, False), T=11), f, np.random.default_rng(0), p=0.5
     )
     assert right.status == "proved" and right.asked_all and right.margin == 0.5
+    last = oracle(lambda X: (X[:, 3] ^ X.all(axis=1)) - 0.5, T=17)  # beyond the first block
+    late = on_all_inputs(last, parse("x3", 17), np.random.default_rng(0), p=0.5)
+    assert late.status == "refuted" and late.counterexample == tuple(range(17))
     wide = oracle(lambda X: X[:, 3] - 0.5, T=23)
     assert on_all_inputs(wide, parse("x3", 23), np.random.default_rng(0), p=0.5).status == "open"
 

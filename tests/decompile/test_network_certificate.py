@@ -6,6 +6,7 @@ Each attack here got a false or an unpaid number out of an earlier version.
 import json
 import math
 import warnings
+from contextlib import nullcontext
 from fractions import Fraction
 from itertools import permutations
 
@@ -288,6 +289,15 @@ def test_the_test_of_the_bits_is_exact_and_divided_by_the_positions():
             check_bits(X, 0.5, Draws(10**9))  # an accepted set may be as rare as acceptance
         else:
             check_bits(X, 0.5)
+            check_bits(X, 0.5, Draws(1))
+    check_bits(np.zeros((4, 3), np.uint8), 0.5)  # a bit that is never 1, in a few examples
+    rare = Draws(10, (5, 10))
+    level = 1e-4 * rare.price(1e-4).alpha
+    k = next(k for k in range(60) if 60 * binom.cdf(k, 60, 0.5) >= level)
+    for ones, refused in ((k, False), (k - 1, True)):
+        X[:, 7] = np.arange(60) < ones
+        with pytest.raises(InputError) if refused else nullcontext():
+            check_bits(X, 0.5, rare)
 
 
 # Hold-out rows

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 from capax.boolean import SparseFunction, parse
+from capax.capacity.certificates.pac_bayes import LEAST_EXAMPLES
 from capax.capacity.certificates.tails import binomial_upper, occam_tail_bound
+from capax.data.examples import Examples
 from capax.decompile.bounds.description import description_bits
 from capax.decompile.bounds.formula_routes import (
     FRESH_SHARE,
     REAL_ARITHMETIC,
     FormulaCounts,
     formula_bound,
+    shape_route,
 )
 from capax.decompile.reading.influence import find_candidates
 from capax.decompile.reading.oracle import oracle
@@ -66,6 +69,16 @@ def test_the_formula_bound_is_the_sum_of_its_tails_and_never_below():
     with pytest.raises(InputError, match="at least one training example"):
         formula_bound(f, 11, FormulaCounts(0, 0, 0, 0), 0.1)
     assert proved.value < formula_bound(f, 11, FormulaCounts(0, 30, 0, 500), 0.03).value
+    assert formula_bound(f, 11, FormulaCounts(30, 30, 9, 9), 0.03).value == 1
+
+
+def test_a_shape_is_placed_only_where_the_examples_are_enough():
+    f = parse("x2 & x5", 11)
+    X = (np.random.default_rng(0).random((LEAST_EXAMPLES, 11)) < 0.5).astype(np.uint8)
+    y = f(X).astype(np.uint8)
+    assert shape_route(f, Examples(X, y)).ask(0.05, 0.0).value > 0
+    with pytest.raises(InputError, match=f"data: wanted {LEAST_EXAMPLES} examples"):
+        shape_route(f, Examples(X[1:], y[1:])).ask(0.05, 0.0)
 
 
 def functions_of(T):

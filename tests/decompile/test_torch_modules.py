@@ -1,6 +1,7 @@
 """PyTorch modules of the usual shapes, made without Capax, are read, enclosed and proved."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from capax.decompile.decompiling import Effort, _flat_numbers, decompile
 from capax.decompile.modules.leaf_calls import NotRead
 from capax.decompile.modules.module_reading import log_odds, read_module
 from capax.decompile.modules.state_files import module_with
-from capax.decompile.proof.all_inputs import on_all_inputs
+from capax.decompile.proof import all_inputs as all_inputs_module
+from capax.decompile.proof.all_inputs import AllInputs, _finite, on_all_inputs
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
 from capax.decompile.proof.query_cases import restricted, with_bit
@@ -184,6 +186,28 @@ def test_a_bit_that_asks_is_two_cases_and_the_verdict_is_about_all_bits():
     assert "bit 8 asks" in found.all_inputs.method and not found.all_inputs.asked_all
     lowest = _flat_numbers(module)(all_inputs(T)).min()
     assert 0 < found.all_inputs.margin <= lowest
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_verdict_about_a_bit_that_asks_is_the_worse_of_its_two(order, monkeypatch):
+    """The smaller margin of two proofs; one that is open or refuted is not hidden by a proof."""
+    module = made("encoder, pre-norm, last bit asks", T=T)
+    reading, f = read_module(module, _flat_numbers, T), parse("x2", T)
+
+    def joined(*margins):
+        kinds = ["proved" if m > 0 else "open" for m in margins[::order]]
+        said = [AllInputs(kind, m, None, None, float(m > 0), (0, 7), 1.0, "")
+                for kind, m in zip(kinds, margins[::order], strict=True)]  # fmt: skip
+        monkeypatch.setattr(all_inputs_module, "_one_layer", lambda *_: said.pop(0))
+        asked, rng = oracle(module, T=T), np.random.default_rng(0)
+        return all_inputs_module._read_module(asked, reading, f, rng, 0.5, 4)
+
+    proved = joined(0.3, 0.1)
+    assert (proved.status, proved.margin, proved.ones) == ("proved", 0.1, (0, T - 1))
+    unsure = joined(0.3, -0.2)
+    assert (unsure.status, unsure.margin, unsure.ones) == ("open", -0.2, None)
+    assert unsure.proved_share == 0.5
+    assert [_finite(x) for x in (0.5, math.inf, -math.inf, math.nan)] == [0.5, None, None, None]
 
 
 def test_weights_go_into_the_module_that_the_user_names(tmp_path):
