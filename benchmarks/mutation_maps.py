@@ -21,15 +21,19 @@ Maps = dict[str, Any]  # by test file: seconds, lines, failing, start, and hashe
 ELSEWHERE = re.compile("warm_commands|subprocess|multiprocessing|[Pp]rocess|Command|isolat|pool")
 
 
-def tests_of(path: str) -> str:
-    """The folder of tests of a source file: that of its layer."""
-    return f"tests/{Path(path).parts[2]}"
+ALSO = {"decompile": ("tests/proving/",)}  # layers whose code another layer's tests are about
+
+
+def tests_of(path: str) -> tuple[str, ...]:
+    """The folders of tests of a source file: that of its layer, and others of `ALSO`."""
+    layer = Path(path).parts[2]
+    return (f"tests/{layer}/", *ALSO.get(layer, ()))
 
 
 def test_files(mutants: list[Mutant], root: Path, whole: bool) -> list[str]:
     """Test files of the mutants' layers: those that name a mutant's folder, or all of them, and
     then also those of other layers that import from a mutant's file."""
-    folders: dict[str, set[str]] = defaultdict(set)
+    folders: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for mutant in mutants:
         parts = Path(mutant.path).parts[1:-1]
         folders[tests_of(mutant.path)].add(".".join(parts))
@@ -37,7 +41,7 @@ def test_files(mutants: list[Mutant], root: Path, whole: bool) -> list[str]:
     found = []
     for path in sorted((root / "tests").rglob("test_*.py")):
         file, text = path.relative_to(root).as_posix(), path.read_text()
-        own = [names for folder, names in folders.items() if file.startswith(f"{folder}/")]
+        own = [names for folder, names in folders.items() if file.startswith(folder)]
         near = own and (whole or any(name in text for name in own[0]))
         if near or (whole and any(words in text for words in imports)):
             found.append(file)
@@ -92,7 +96,7 @@ def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> list[str]:
     """
     now = _hash(root / mutant.path)
     whole = whole or not any(found["lines"].get(mutant.path) for found in maps.values())
-    folder, groups = f"{tests_of(mutant.path)}/", defaultdict(list)
+    folder, groups = tests_of(mutant.path), defaultdict(list)
     for file, found in maps.items():
         lines = found["lines"].get(mutant.path, {})
         line = str(mutant.line) if found["hashes"].get(mutant.path) == now else ""
@@ -111,7 +115,7 @@ def round_of(mutant: Mutant, maps: Maps, root: Path, whole: bool) -> list[str]:
 
 def all_passing(mutant: Mutant, maps: Maps) -> list[str]:
     """All tests of a mutant's layer, but for those that fail without a fault."""
-    own = {file: maps[file] for file in maps if file.startswith(f"{tests_of(mutant.path)}/")}
+    own = {file: maps[file] for file in maps if file.startswith(tests_of(mutant.path))}
     return [test for m in own.values() for test in m["seconds"] if test not in m["failing"]]
 
 
