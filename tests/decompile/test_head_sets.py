@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.compiler.proof.tables import HeadTables
 from capax.decompile.proof.branching import Leaves
-from capax.decompile.proof.head_sets import Cells, HeadSets, _LinearForm
+from capax.decompile.proof.head_sets import Cells, HeadSets, _LinearForm, _sums_slack
 from capax.decompile.proof.layer_tables import LayerTables
 
 WIDE = np.longdouble
@@ -214,6 +214,18 @@ def test_the_doubt_of_sums_is_not_below_its_formula(H, k, F):
     more = Fraction(float(_LinearForm.of(doubtful, ends, rest).doubt[0])) - found
     length = F * Fraction(1, 8) * Fraction(np.sqrt(H * k))
     assert length * Fraction(1 - 1e-12) <= more <= length * Fraction(1 + 1e-5)
+
+
+def test_running_sums_lose_no_more_than_their_slack():
+    """Each of F terms below half an ulp of the first is lost: the slack counts all of them."""
+    F = 2000
+    terms = np.zeros((1, F, 2))
+    terms[0, :, 1] = 0.99 * 2.0**-53
+    terms[0, 0, 1] = 1.0
+    summed = float(np.cumsum(terms[0, :, 1])[-1])
+    lost = sum(map(Fraction, terms[0, :, 1].tolist())) - Fraction(summed)
+    assert lost > 1000 * Fraction(2.0**-53)
+    assert lost <= Fraction(float(_sums_slack(terms)[0]))
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

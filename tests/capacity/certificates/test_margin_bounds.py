@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capax.capacity.certificates.margin_bounds import (
+    _loss_assumption,
     loss_complexity,
     margin_bound,
     ramp_loss,
@@ -137,6 +138,19 @@ def test_samples_needed_is_the_smallest(scale, target):
     m = samples_needed(lambda n: scale / n, target)
     assert scale / m <= target
     assert m == 1 or scale / (m * (1 - 1e-11) - 1) > target
+
+
+@pytest.mark.parametrize("first", [1, 2, 5, 37, 10**6])
+def test_samples_needed_where_a_bound_says_nothing_before(first):
+    """Infinite up to some m and zero beyond: no chord to follow, and still the smallest m."""
+    assert samples_needed(lambda n: math.inf if n < first else 0.0, 0.5) == first
+    assert samples_needed(lambda n: math.inf if n < first else 0.5, 0.5) == first
+
+
+def test_a_measured_loss_is_no_assumption():
+    """What was looked at on the training sequences holds; a loss taken to be 0 is assumed."""
+    assert _loss_assumption(0.5, 0.1, measured=True).holds is True
+    assert _loss_assumption(0.5, 0.0, measured=False).holds is None
 
 
 def test_samples_needed_can_be_out_of_reach():

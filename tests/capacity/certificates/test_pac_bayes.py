@@ -1,16 +1,20 @@
 """PAC-Bayes, Gibbs on the version space and the linear read-out: formulas, directions, errors."""
 
 import math
+from fractions import Fraction
 from itertools import permutations
 
+import equinox as eqx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_sets import ALL, T
 
+import capax
 from capax.boolean.parser import parse
 from capax.capacity.certificates.best_placements import best_placements
+from capax.capacity.certificates.gibbs import distance_squared
 from capax.capacity.certificates.linear_readout import linear_complexity, linear_readout_bound
 from capax.capacity.certificates.pac_bayes import (
     GibbsErrors,
@@ -121,6 +125,33 @@ def test_the_linear_bound_does_not_feel_the_scale_of_the_read_out():
     signs = np.sign(Z @ w + 0.1 * rng.normal(size=500))
     values = [linear_readout_bound(Z, scale * w, signs, 0.05).value for scale in (1e-6, 1.0, 1e6)]
     assert values == pytest.approx([values[0]] * 3, rel=1e-6)
+
+
+def test_the_ramp_loss_of_a_read_out_is_not_below_that_of_exact_margins():
+    """Large terms that cancel: margins are sums in float64, the loss is held against fractions."""
+    rng = np.random.default_rng(0)
+    common, near = rng.normal(size=(200, 1)) * 1e15, rng.normal(size=(200, 1)) * 0.3
+    features = np.hstack([common, common + near, rng.normal(size=(200, 1))])
+    w = np.array([-1 / 3, 1 / 3, -0.1])
+    exact = [sum(Fraction(a) * Fraction(b) for a, b in zip(row, w, strict=True))
+             for row in features.tolist()]  # fmt: skip
+    for signs in (np.ones(200), np.array([1.0 if x > 0 else -1.0 for x in exact])):
+        bound = linear_readout_bound(features, w, signs, 0.05)
+        gamma = Fraction(bound.norms["margin"])
+        ramp = [min(max(1 - Fraction(s) * x / gamma, 0), 1)
+                for s, x in zip(signs, exact, strict=True)]  # fmt: skip
+        assert Fraction(bound.terms[0].value) >= sum(ramp) / 200 * (1 - Fraction(1, 10**12))
+    said = [assumed.text for assumed in bound.assumptions]
+    assert any("independent" in text for text in said)
+    assert any("features were fixed" in text for text in said)
+
+
+def test_the_length_between_two_networks_is_rounded_up_and_no_further():
+    one, other = (capax.compile("x0 & x1", 3, dtype=np.float64).model for _ in range(2))
+    other = eqx.tree_at(lambda m: m.w, other, other.w + 0.1)
+    exact = sum((Fraction(float(a)) - Fraction(float(b))) ** 2
+                for a, b in zip(np.ravel(one.w), np.ravel(other.w), strict=True))  # fmt: skip
+    assert exact <= Fraction(distance_squared(one, other)) <= exact * (1 + Fraction(1, 10**10))
 
 
 Z, W, SIGNS = np.ones((9, 2)), np.ones(2), np.ones(9)

@@ -155,6 +155,19 @@ def test_no_head_that_a_search_finds_is_more_sensitive(T, units, dim, reached):
     assert head_sensitivity_bound(T, units, dim) == min(T, bound)
 
 
+@pytest.mark.parametrize(("units", "dim"), [(1, 2), (3, 2), (5, 2), (4, 3), (2, 5)])
+def test_units_cut_space_into_as_many_regions_as_are_counted(units, dim):
+    """K - units is the number of sign patterns of that many planes; random ones attain it."""
+    rng = np.random.default_rng(units)
+    W, b = rng.normal(size=(dim, units)), rng.normal(size=units)
+    corners = [np.linalg.lstsq(W[:, list(J)].T, -b[list(J)], rcond=None)[0]
+               for J in itertools.combinations(range(units), min(dim, units))]  # fmt: skip
+    sizes = 10.0 ** rng.uniform(-6, 3, size=(200_000 // len(corners), 1))
+    points = np.concatenate([c + sizes * rng.normal(size=(len(sizes), dim)) for c in corners])
+    patterns = np.unique((points @ W + b > 0) @ (1 << np.arange(units)))
+    assert len(patterns) == sensitivity_factor(units, dim) - units
+
+
 @pytest.mark.parametrize("T", range(1, 13))
 def test_majority_attains_its_sensitivity(T):
     f = capax.parse(f"maj{T}") if T % 2 else capax.parse(f"thr{T // 2}of{T}")

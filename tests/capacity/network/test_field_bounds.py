@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from capax.capacity.complexity.chaining import rademacher_from_cover
+from capax.capacity.complexity.chaining import rademacher_from_cover, rademacher_from_log_cover
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.field_bounds import (
     HeadNorms,
@@ -110,6 +110,21 @@ def test_spectral_complexity_by_hand():
     kappa = math.sqrt(2 * C / m)
     levels = [kappa * (n * (0.5 / kappa) ** (1 / n) + n - 1) for n in range(1, 12)]
     assert made.complexity(m) == pytest.approx(min(levels), rel=1e-9)
+
+
+@pytest.mark.parametrize("B_X", [0.5, 2.0])
+def test_a_cover_of_entries_by_hand(B_X):
+    """ln N <= ln 2d + ((C_N B^3 ||W||_{1,1} / e)^2 + 1) ln(2 d^2 + 1) for pooled coordinates."""
+    norms = HeadNorms(W_QK_F=0.02, W_QK_T_21=0.03, W_QK_11=0.04, v_2=1.0, v_1=1.5, d=16, B_X=B_X)
+
+    def log_cover(eps):
+        return math.log(32) + ((B_X**3 * 0.04 / eps) ** 2 + 1) * math.log(513)
+
+    m = 10**9
+    chained = rademacher_from_log_cover(log_cover, B_X, m, external=True)
+    found = {b.name: b for b in field_bounds(norms, 100)}["Trauger-Tewari, C_N = 1"]
+    assert found.complexity(m) < 0.5
+    assert found.complexity(m) == pytest.approx(1.5 * chained / norms.margin, rel=1e-9)
 
 
 def test_entries_are_counted_at_the_best_split_of_the_error():

@@ -20,13 +20,14 @@ from capax.attention import (
     TrainablePositions,
 )
 from capax.attention.normalizers import Hardmax, Softmax
-from capax.compiler.proof.average_range import error_by_position
-from capax.compiler.proof.certificate import error_from_range, proven_error
+from capax.capacity.network.sample_points import Sample
+from capax.compiler.proof.average_range import error_by_position, error_by_symbol
+from capax.compiler.proof.certificate import error_from_range, function_from, proven_error
 from capax.compiler.proof.claims import at_least, at_most, equal, is_number
 from capax.compiler.proof.enclosed import exactly
-from capax.compiler.proof.norm_table import paper_bounds_of
+from capax.compiler.proof.norm_table import _nonzero_rows, paper_bounds_of
 from capax.compiler.proof.output_range import output_range, scalar_direction
-from capax.compiler.proof.sample_size import _is_conjunction, _longest_image
+from capax.compiler.proof.sample_size import _is_conjunction, _longest_image, _mlp_class
 from capax.compiler.proof.tables import HeadTables, head_tables, readout_output, token_images
 from capax.errors import InputError
 
@@ -73,6 +74,11 @@ def test_networks_without_a_proof_are_refused():
     for norm in (Softmax(temperature=2.0), Hardmax()):
         with pytest.raises(InputError, match="norm: wanted a softmax of temperature 1"):
             head_tables(replace(model, norm=norm))
+    for name in ("W_Q", "W_V"):
+        large = replace(model, W_K=1e200 * model.W_K, **{name: 1e200 * getattr(model, name)})
+        large = replace(large, W_V=1e200 * large.W_V) if name == "W_V" else large
+        with pytest.raises(InputError, match="scores and values that float64 can hold"):
+            head_tables(large)
     bent = replace(model, activation="relu")
     for call in (lambda: scalar_direction(bent), lambda: readout_output(bent, np.ones((1, 4)))):
         with pytest.raises(InputError, match="activation: wanted identity"):
@@ -142,6 +148,39 @@ def test_the_papers_orders_are_compared_where_there_is_something_to_compare():
     assert set(found) == {"W_Q", "w_2"} and found["w_2"]["ratio"] == pytest.approx(1.5)
     assert found["W_Q"]["ratio"] == pytest.approx(2 / math.log(6))
     assert set(paper_bounds_of(constant, norms, scalar=False, general=False)) == {"W_Q"}
+
+
+def test_means_by_symbol_need_scores_without_positions():
+    logits, values = np.zeros((T, 2)), np.repeat(np.array([[0.0, 1.0]]), T, axis=0)[..., None]
+    error_by_symbol(HeadTables.exact(logits, values, 0.3, np.array([0.5])), (1,))
+    for part, at in ((logits, (2, 1)), (values, (2, 1, 0))):
+        part[at] += 0.5
+        with pytest.raises(InputError, match="scores that do not depend on positions"):
+            error_by_symbol(HeadTables.exact(logits, values, 0.3, np.array([0.5])), (1,))
+        part[at] -= 0.5
+
+
+@pytest.mark.parametrize("support", [["a", 1], [0.5, 1], [None, 1], 3])
+def test_a_support_of_a_file_is_a_list_of_integers(support):
+    with pytest.raises(InputError, match="support: wanted integers"):
+        function_from(support, "0x8", 5)
+
+
+def test_rows_that_count_in_the_error_of_a_norm():
+    M = np.random.default_rng(0).normal(size=(40, 6)) * (np.arange(40) % 3 == 0)[:, None]
+    assert _nonzero_rows(M) == 14 and _nonzero_rows(0 * M) == 0
+
+
+@pytest.mark.parametrize("formula", ["x0 ^ x2", "(x1 & x4) | (~x1 & x2)"])
+def test_scores_are_amplified_by_the_longest_image_of_a_token(formula):
+    model = capax.compile(formula, T, dtype=np.float64).model
+    tables = head_tables(model)
+    scores = _mlp_class(model, tables).build(Sample(10, T))[0]
+    everyone = np.concatenate([tables.values.mid.reshape(-1, len(model.W_1)),
+                               tables.cls_value.mid[None]])  # fmt: skip
+    longest = np.linalg.norm(everyone @ np.asarray(model.W_1), axis=1).max()
+    stated = math.log(np.linalg.norm(model.w_2) * longest)
+    assert "W_QK" in scores.name and scores.log_amplification == pytest.approx(stated, abs=1e-9)
 
 
 def test_the_error_of_a_mean_is_attained():
