@@ -59,6 +59,7 @@ def main() -> int:
         read = [mutant for mutant in chosen if mutant.key in reasons]
         known |= {m.key: {**told(m, ""), "by": "read and found harmless"} for m in read}
     waiting = [m for m in chosen if m.key not in known or _again(known[m.key], reasons, asked)]
+    waiting.sort(key=lambda m: m.key not in known)  # survivors first, where there are new tests
     print(f"{len(chosen)} mutants, {len(chosen) - len(waiting)} known", flush=True)
     if waiting and asked.minutes > 0:
         top = Path(tempfile.mkdtemp(prefix="copies-", dir=asked.keep)).resolve()
