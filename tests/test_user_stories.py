@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -85,13 +86,13 @@ def test_architect_how_does_my_learner_compare(tmp_path, monkeypatch):
 EXPERIMENT = """
 name = "homework"
 [axes]
-growth = [2.0, 8.0]
+growth = [5.0, 20.0]
 [model]
 family = "simulated"
 threshold = 13.0
 [panels.threshold]
-T = [10, 30, 100]
-search = { m_low = 5, m_high = 90, batch = 8, min_trials = 16, max_trials = 24 }
+T = [10, 100, 1000, 10000]
+search = { m_low = 5, m_high = 400, batch = 16, max_trials = 96 }
 """
 
 
@@ -100,9 +101,11 @@ def test_student_an_experiment_from_the_file_to_the_table_and_the_page(tmp_path)
     store = tmp_path / "homework.sqlite"
     assert answer("sweep", tmp_path / "homework.toml", "--store", store)["trials"] > 0
     told = answer("thresholds", store)
-    assert all(curve["verdict"] for curve in told["curves"]) and len(told["curves"]) == 2
+    for growth, curve in zip((5, 20), told["curves"], strict=True):
+        low, high = map(float, re.search(r"b = \S+ \[(\S+), (\S+)\]", curve["verdict"]).groups())
+        assert low < growth < high and "log" in curve["verdict"], curve["verdict"]
     assert typed("export", store, "--out", tmp_path / "runs.csv").returncode == 0
     table = csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
-    assert {row["growth"] for row in table} == {"2", "8"}
+    assert {row["growth"] for row in table} == {"5", "20"}
     assert typed("report", store, "--out", tmp_path / "report.html").returncode == 0
     assert "homework" in (tmp_path / "report.html").read_text()

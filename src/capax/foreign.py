@@ -38,6 +38,11 @@ def html_text(value: object) -> str:
 
 def latex_text(text: str) -> str:
     r"""`text` inside a LaTeX formula, as `\text{...}` with every command character escaped."""
+    return rf"\text{{{latex_words(text)}}}"
+
+
+def latex_words(text: str) -> str:
+    """`text` between the words of a LaTeX document, with every command character escaped."""
     special = {
         "\\": r"\textbackslash{}",
         "^": r"\textasciicircum{}",
@@ -45,7 +50,7 @@ def latex_text(text: str) -> str:
         "<": r"{<}",
         **{c: f"\\{c}" for c in "&%$#_{}"},
     }
-    return rf"\text{{{''.join(special.get(c, c) for c in printable(text))}}}"
+    return "".join(special.get(c, c) for c in printable(text))
 
 
 def script_json(data: object) -> str:

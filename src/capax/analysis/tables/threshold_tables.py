@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from capax.foreign import latex_text
+from capax.foreign import latex_words
 
 COLUMNS = (
     *("curve", "T", "m_star", "low", "high", "status", "floor", "floor_is_reference", "ratio"),
@@ -71,4 +71,4 @@ def _cell(value: object) -> str:
     for mark, written in (("<= ", r"$\le$ "), ("> ", "$>$ ")):
         if value.startswith(mark):
             return written + value[len(mark) :]
-    return latex_text(value)
+    return latex_words(value)
