@@ -1,5 +1,6 @@
 """`capax.card`: what a learner prefers, measured, beside the reference learners."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,15 @@ from capax.cards.answers.card_rows import Card
 from capax.cards.answers.mixed import MIXED, SHORTEST, mixed_row
 from capax.cards.answers.read_card import read_card
 from capax.cards.answers.reference_card import reference_card
-from capax.cards.measuring.run_card import card_on_ray, default_store, run_card
-from capax.cards.protocol.plan import Plan
+from capax.cards.answers.time_rows import time_rows
+from capax.cards.measuring.parity_times import TIMES
+from capax.cards.measuring.run_card import (
+    card_on_ray,
+    default_store,
+    run_card,
+    run_parity_times,
+)
+from capax.cards.protocol.plan import TIMED, Plan
 from capax.errors import InputError, require
 from capax.learners.names import Entry, entry_of
 from capax.sweep.running.runner import Report
@@ -38,9 +46,10 @@ def card(
     learners: names of the zoo, `"mine.py:build"`, or objects: an estimator, a fit function, a
     factory of PyTorch or Equinox modules (`capax.learners`); the five of `FIVE` if none.
     T, targets: lengths, and names (`capax.cards.TARGETS`) or formulas; `mixed` asks which of two
-    parities that agree on the sample is taken (`capax.cards.answers.mixed`). store: SQLite file,
-    resumed if it exists; in the cache by default. references: rows of the reference learners are
-    added where the package has them, measured under the same protocol. on: `ray` trains on the
+    parities that agree on the sample is taken (`capax.cards.answers.mixed`); `times` asks how many
+    steps parities of 2, 3 and 4 bits take (`capax.cards.measuring.parity_times`). store: SQLite
+    file, resumed if it exists; in the cache by default. references: rows of the reference learners
+    are added where the package has them, measured under the same protocol. on: `ray` trains on the
     cluster at `address` (a local one if None). Other keywords are fields of `capax.cards.Plan`.
     A cell whose search did not finish has what is known so far, and `unfinished` in its note.
     Raises `InputError` for learners, targets or lengths that cannot be measured.
@@ -54,16 +63,27 @@ def card(
         True
     """
     wanted = tuple(targets)
-    plan = Plan(T=tuple(T), targets=tuple(t for t in wanted if t != MIXED) or ("and3",), **protocol)
+    rules = tuple(t for t in wanted if t not in (MIXED, TIMES))
+    plan = Plan(T=tuple(T), targets=rules or ("and3",), **protocol)
     if MIXED in wanted:
         require(min(plan.T) >= SHORTEST, "T", f"at least {SHORTEST} for mixed parity", list(plan.T))
     entries = distinct(tuple(entry_of(learner) for learner in learners or FIVE))
     path = default_store(plan, entries) if store is None else Path(store)
     way = card_on_ray(entries, address) if on == "ray" else None
-    how = {"at_once": at_once, "minutes": minutes, "report": report, "way": way}
+    how: dict[str, Any] = {"at_once": at_once, "minutes": minutes, "report": report, "way": way}
+    began = time.monotonic()
     with Store.create_or_resume(path, plan.experiment(entries)) as opened:
-        run_card(plan, entries, opened, **how)
-        measured = read_card(plan, entries, opened, unfinished=True)
+        if set(wanted) != {TIMES}:
+            run_card(plan, entries, opened, **how)
+            measured = read_card(plan, entries, opened, unfinished=True)
+        else:
+            names = tuple(entry.name for entry in entries)
+            measured = Card((), (), protocol=plan.model_dump(mode="json"), measured=names)
+        if TIMES in wanted:
+            if minutes is not None:
+                how["minutes"] = max(0.0, minutes - (time.monotonic() - began) / 60)
+            run_parity_times(plan, entries, opened, **how)
+            measured = replace(measured, times=time_rows(plan, entries, opened))
     if MIXED in wanted:
         rows = tuple(mixed_row(plan, entry, length) for entry in entries for length in plan.T)
         measured = replace(measured, mixed=rows)
@@ -72,10 +92,13 @@ def card(
 
 def beside_references(measured: Card, plan: Plan) -> Card:
     """The card with the rows of the reference learners, where they were measured the same way."""
-    known = reference_card().only(plan.targets, plan.T)
-    if not known.rows:
+    targets = plan.targets if measured.rows else ()
+    known = reference_card().only(targets, plan.T)
+    if not measured.times or plan.differs_from(known.protocol, TIMED):
+        known = replace(known, times=())
+    if not known.rows and not known.times:
         return measured
-    edit = plan.differs_from(known.protocol)
+    edit = plan.differs_from(known.protocol) if known.rows else None
     if edit is None:
         return measured.joined(known)
     remark = f"reference learners are not shown: they were measured with {edit}"

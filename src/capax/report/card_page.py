@@ -17,10 +17,12 @@ _DASHES = ("", "6 3", "2 3")
 def card_page(card: Card, command: str) -> Page:
     """The page; `command` makes the card again."""
     sections = [_thresholds(card, target) for target in card.target_names]
-    if len(card.names) > 1:
+    if len(card.names) > 1 and card.rows:
         sections.append(_heat_map(card))
     if card.mixed:
         sections.append(_mixed(card))
+    if card.times:
+        sections.append(_times(card))
     if card.curves:
         sections.append(_learning(card))
     sections += [_protocol(card), _reproduce(card, command)]
@@ -190,6 +192,50 @@ def _cell(card: Card, name: str, target: str, T: int, accuracy: float) -> str:
 
 def _short(note: str) -> str:
     return "never" if note.startswith("does not reach") else note
+
+
+def _times(card: Card) -> Section:
+    """Steps to solve parities of s bits against T, one chart for each s."""
+    first, bits = card.times[0], sorted({row.s for row in card.times})
+    text = paragraph(
+        f"The same learners on parities of s hidden bits, trained on {first.batch} fresh examples "
+        f"at each step, for at most {first.limit} steps. Shown is the median number of steps with "
+        "its 95% interval; runs that were stopped count as longer. The rate was chosen on trials "
+        "that do not count."
+    )
+    charts = tuple(_time_chart(card, s) for s in bits)
+    body = "".join(
+        tag("h3", f"s = {s}") + chart_frame(chart) for s, chart in zip(bits, charts, strict=True)
+    )
+    rows = [
+        [r.learner, r.T, r.s, r.words, None if r.rate is None else f"{r.rate:g}"]
+        for r in card.times
+    ]
+    html = text + body + table(["learner", "T", "s", "steps, solved", "rate"], "lrrlr", rows)
+    return Section("times", "Steps", "Who learns parity, and how fast?", html, charts=charts)
+
+
+def _time_chart(card: Card, s: int) -> Chart:
+    rows = [r for r in card.times if r.s == s]
+    lengths, series = sorted({r.T for r in rows}), []
+    for name in dict.fromkeys(r.learner for r in rows if r.median is not None):
+        own = [r for r in rows if r.learner == name and r.median is not None]
+        color, dash = _style(card, name)
+        shared: Chart = {"name": name, "group": name, "x": [r.T for r in own], "color": color,
+                         "y": [r.median for r in own]}  # fmt: skip
+        series.append({**shared, "line": True, "dash": dash})
+        series.append({**shared, "marks": True, "low": [r.low or 1 for r in own],
+                       "high": [r.high for r in own], "notes": [r.words for r in own]})  # fmt: skip
+    return {
+        "id": f"times-{s}",
+        "title": f"Steps to solve a parity of {s} bits against T",
+        "x": {"label": "context length T", "short": "T", "log": True, "toggle": True,
+              "ticks": lengths},
+        "y": {"label": "median steps", "short": "steps", "log": True, "toggle": True},
+        "series": series,
+        "rules": [],
+        "hover": "nearest",
+    }  # fmt: skip
 
 
 def _mixed(card: Card) -> Section:

@@ -96,6 +96,39 @@ class MixedRow:
 
 
 @dataclass(frozen=True)
+class TimeRow:
+    """Steps to solve a parity of s of T bits from fresh batches (`measuring.parity_times`).
+
+    median, high: None beyond the limit of steps; solved, censored: runs that count. `note`: empty,
+    or why a number is missing.
+    """
+
+    learner: str
+    T: int
+    s: int
+    median: int | None
+    low: int | None
+    high: int | None
+    solved: int
+    censored: int
+    limit: int
+    batch: int
+    rate: float | None
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """`350 [300, 450], 10 of 10`, `> 5000, 2 of 10`, or its note."""
+        runs = self.solved + self.censored
+        if not runs:
+            return self.note
+        ends = f" [{self.low}, {'open' if self.high is None else self.high}]"
+        steps = f"> {self.limit}" if self.median is None else f"{self.median}{ends}"
+        note = f", {self.note}" if self.note else ""
+        return f"{steps}, {self.solved} of {runs}{note}"
+
+
+@dataclass(frozen=True)
 class Card:
     """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*.
 
@@ -116,6 +149,7 @@ class Card:
     protocol: dict[str, Any] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
     mixed: tuple[MixedRow, ...] = ()
+    times: tuple[TimeRow, ...] = ()
     troubles: tuple[TroubleRow, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -132,12 +166,14 @@ class Card:
     @property
     def unanswered(self) -> tuple[str, ...]:
         """The cells without an answer: the search is not finished, or trouble prevented it."""
-        return tuple(key for key, note in self.notes.items() if note.startswith(_UNANSWERED))
+        late = (f"{t.learner}|s = {t.s}|{t.T}" for t in self.times if t.note.startswith(UNFINISHED))
+        cells = (key for key, note in self.notes.items() if note.startswith(_UNANSWERED))
+        return (*cells, *late)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Learners in the order of their rows."""
-        return tuple(dict.fromkeys(row.learner for row in self.rows))
+        return tuple(dict.fromkeys(row.learner for row in (*self.rows, *self.times)))
 
     @property
     def target_names(self) -> tuple[str, ...]:
@@ -166,12 +202,15 @@ class Card:
         )
 
     def plot(self, **options: Any) -> "Figure":
-        """A Matplotlib figure: examples needed against T, your own learners highlighted.
+        """A Matplotlib figure: examples needed against T, your own learners highlighted; steps
+        against T where the card has nothing else.
 
         options: those of `capax.figures.experiments.card_curves.draw_card` (targets, accuracies,
         most, dark).
         """
         # figures are a later layer: imported only when a plot is asked for
+        if self.times and not self.rows:
+            return import_module("capax.figures.experiments.card_times").draw_card_times(self)
         return import_module("capax.figures.experiments.card_curves").draw_card(self, **options)
 
     def _repr_html_(self) -> str:
@@ -212,6 +251,7 @@ class Card:
             protocol=self.protocol or other.protocol,
             measured=self.measured,
             mixed=(*self.mixed, *(r for r in other.mixed if r.learner not in self.measured)),
+            times=(*self.times, *(r for r in other.times if r.learner not in self.measured)),
             troubles=(
                 *self.troubles,
                 *(t for t in other.troubles if (t.learner, t.target, t.T) not in mine),
@@ -241,6 +281,7 @@ class Card:
             protocol=self.protocol,
             measured=tuple(n for n in self.measured if n in names),
             mixed=tuple(r for r in self.mixed if r.T in lengths and r.learner in names),
+            times=tuple(r for r in self.times if r.T in lengths and r.learner in names),
             troubles=tuple(
                 t
                 for t in self.troubles
@@ -278,6 +319,7 @@ def from_json(text: str, source: str) -> Card:
             targets=dict(data["targets"]),
             protocol=dict(data["protocol"]),
             mixed=tuple(MixedRow(**row) for row in data.get("mixed", ())),
+            times=tuple(TimeRow(**row) for row in data.get("times", ())),
             troubles=tuple(TroubleRow(**row) for row in data.get("troubles", ())),
             remarks=tuple(data.get("remarks", ())),
         )

@@ -1,8 +1,10 @@
 """Run a card into a store, on the runner of sweeps: one writer, resumable, within a time budget."""
 
+import time
 from pathlib import Path
 
 from capax.cards.measuring.card_jobs import card_jobs
+from capax.cards.measuring.parity_times import time_jobs
 from capax.cards.protocol.plan import Plan
 from capax.errors import InputError
 from capax.files import cache_folder
@@ -20,7 +22,9 @@ def default_store(plan: Plan, entries: tuple[Entry, ...]) -> Path:
     """A file in the cache for these learners and this protocol; a later call resumes it."""
     folder = cache_folder() / "cards"
     folder.mkdir(parents=True, exist_ok=True)
-    fields = {**plan.model_dump(mode="json"), "learners": [(e.name, e.source) for e in entries]}
+    protocol = plan.model_dump(mode="json")
+    fields = {k: v for k, v in protocol.items() if not k.startswith("parity_")}
+    fields["learners"] = [(e.name, e.source) for e in entries]
     return folder / f"{digest(fields)[:16]}.sqlite"
 
 
@@ -41,6 +45,24 @@ def run_card(
     jobs = card_jobs(plan, entries, store)
     way = way or _here(jobs, at_once, store)
     return run_jobs(jobs, store, way, report=report, minutes=minutes)
+
+
+def run_parity_times(
+    plan: Plan,
+    entries: tuple[Entry, ...],
+    store: Store,
+    *,
+    at_once: int = 1,
+    minutes: float | None = None,
+    report: Report | None = None,
+    way: Way | None = None,
+) -> None:
+    """The same for steps to solve parities: trials that choose the rates, then those that count."""
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    for scored in (False, True):
+        jobs = time_jobs(plan, entries, store, scored=scored)
+        left = None if end is None else max(0.0, end - time.monotonic()) / 60
+        run_jobs(jobs, store, way or _here(jobs, at_once, store), report=report, minutes=left)
 
 
 def _here(jobs: list[Job], at_once: int, store: Store) -> Way:

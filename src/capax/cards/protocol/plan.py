@@ -24,6 +24,9 @@ COSTLY_FITS = ("forest", "boosting", "neighbours", "version_space")
 _MEASURED = ("support", "noise", "steps", "eval_every", "rates", "tuning_trials",
              "validation_size", "stop_memorised")  # fmt: skip
 """Fields of a plan on which the outcome of a trial, or the choice of its rate, depends."""
+TIMED = ("support", "rates", "tuning_trials", "validation_size", "parity_steps", "parity_every",
+         "parity_batch")  # fmt: skip
+"""The same for steps to solve parities."""
 TUNING_SEEDS = 1_000_000  # the first of the seeds that only choose the rate
 
 
@@ -41,6 +44,8 @@ class Plan(Spec):
     many models at once. m_high_slow: the largest m of learners that are slow (`SLOW`,
     `COSTLY_FITS`). slow_T: beyond it slow learners are asked about the first target only; those
     whose cost grows like T^2 beyond half of it, and about nothing beyond twice of it.
+    parity_steps, parity_every, parity_batch, parity_trials: limit of steps, steps between looks,
+    fresh examples per step and trials that count, where steps to solve parities are measured.
     stop_memorised: a run of the engine that has memorised its sample and found no rule (training
     loss below 0.02, less than 85 % of the validation rows right) ends there.
     """
@@ -65,15 +70,21 @@ class Plan(Spec):
     noise: float = Field(default=0.0, ge=0, lt=0.5)
     time_limit: float = Field(default=60.0, gt=0)
     slow_T: int | None = None
+    parity_steps: int = Field(default=5000, ge=1)
+    parity_every: int = Field(default=50, ge=1)
+    parity_batch: int = Field(default=256, ge=1)
+    parity_trials: int = Field(default=10, ge=1)
     stop_memorised: bool = True
 
-    def differs_from(self, protocol: dict[str, Any]) -> str | None:
+    def differs_from(
+        self, protocol: dict[str, Any], fields: tuple[str, ...] = _MEASURED
+    ) -> str | None:
         """Fields in which another card's protocol leads to other trials: `noise = 0.0, not 0.2`.
 
         None where its rows may stand beside this card's. How m* was searched for is not compared.
         """
         own = self.model_dump(mode="json")
-        other = [f"{k} = {protocol.get(k)}, not {own[k]}" for k in _MEASURED
+        other = [f"{k} = {protocol.get(k)}, not {own[k]}" for k in fields
                  if protocol.get(k) != own[k]]  # fmt: skip
         return ", ".join(other) or None
 
@@ -119,6 +130,9 @@ class Plan(Spec):
             require(fits, "T", f"at least s = {target.s} for {text}", list(self.T))
         require(self.T and self.targets, "T", "at least one T and one target", list(self.T))
         ok = self.accuracies and min(self.accuracies) > 0.5 and max(self.accuracies) <= 1
+        whole = self.parity_steps % self.parity_every == 0
+        wanted = f"a multiple of parity_every = {self.parity_every}"
+        require(whole, "parity_steps", wanted, self.parity_steps)
         require(ok, "accuracies", "shares in (0.5, 1]", list(self.accuracies))
         return self
 

@@ -34,6 +34,7 @@ def card(
     m_high: options.MostExamples = 640,
     trials: options.MostTrials = 40,
     time_limit: options.TimeLimit = 60.0,
+    parity_steps: options.ParitySteps = 5000,
     jobs: options.AtOnce = 1,
     minutes: options.Minutes = None,
     on: On = Where.here,
@@ -63,7 +64,8 @@ def card(
     else:
         names = [*(learners or ()), *([mine] if mine else [])]
         protocol = {"support": support, "noise": noise, "m_high": m_high, "max_trials": trials,
-                    "time_limit": time_limit, "on": on.value, "address": address}  # fmt: skip
+                    "time_limit": time_limit, "parity_steps": parity_steps, "on": on.value,
+                    "address": address}  # fmt: skip
         made = _measured(
             names, _lengths(T), target, _only(store), jobs, minutes, protocol, bool(mine)
         )
@@ -179,7 +181,7 @@ def _wanted(store: Path | None) -> Path:
 def _written(made: "Card", html: Path | None, csv: Path | None, plot: Path | None) -> None:
     from capax.files import write_atomically
 
-    if plot is not None and made.rows:
+    if plot is not None and (made.rows or made.times):
         from capax.figures.style import save
 
         note(f"written: {save(made.plot(), plot)}")
@@ -202,7 +204,7 @@ def _end(made: "Card") -> None:
     """Exit code 1 where a cell of the card has no answer, after a line that says so."""
     if not made.unanswered:
         return
-    cells = [row for row in made.rows if row.learner in made.measured]
+    cells = [row for row in (*made.rows, *made.times) if row.learner in made.measured]
     left = f"{len(made.unanswered)} of {counted(len(cells), 'cell')} without an answer"
     note(f"{left}; the same command goes on where this one stopped")
     raise typer.Exit(1)

@@ -14,7 +14,7 @@ Targets = Annotated[
     str,
     typer.Option(
         help="Targets, separated by commas: and3, or3, maj5, xor2, parity3, "
-        "staircase, shuffled, mixed, or any formula."
+        "staircase, shuffled, mixed, times (steps to solve parities), or any formula."
     ),
 ]
 Mine = Annotated[
@@ -36,6 +36,9 @@ MostExamples = Annotated[int, typer.Option(help="Largest number of examples.")]
 MostTrials = Annotated[int, typer.Option(help="Most trials per threshold.")]
 TimeLimit = Annotated[
     float, typer.Option(help="Seconds per fit of your learner; waiting for a core does not count.")
+]
+ParitySteps = Annotated[
+    int, typer.Option(help="Most steps of a run for the target times; a multiple of 50.")
 ]
 AtOnce = Annotated[int, typer.Option(min=1, help="Learners and T that are measured at once.")]
 Minutes = Annotated[

@@ -20,6 +20,9 @@ def show_card(console: "Terminal", made: "Card") -> None:
     for target in made.target_names:
         _show_target(console, made, target)
         console.print()
+    if made.times:
+        _show_times(console, made)
+        console.print()
     for text, style in _lines_below(made):
         console.print(text, style=style)
 
@@ -43,6 +46,27 @@ def _show_target(console: "Terminal", made: "Card", target: str) -> None:
     align = "r" + "l" * len(levels) + "r" * len(_HEAD)
     styles = ["cyan" if isinstance(line, str) else "" for line in lines]
     console.table(lines, head=head, align=align, styles=styles)
+
+
+def _show_times(console: "Terminal", made: "Card") -> None:
+    """Steps to solve parities: a line for every learner and T, a column for every s."""
+    first = made.times[0]
+    head = f"steps to solve a parity of s bits: fresh batches of {first.batch}"
+    console.print(f"{head}, at most {first.limit} steps", style="bold")
+    bits = sorted({row.s for row in made.times})
+    at = {(row.learner, row.T, row.s): row.words for row in made.times}
+    lines: list[str | list[str]] = []
+    for name in dict.fromkeys(row.learner for row in made.times):
+        own = [row for row in made.times if row.learner == name]
+        if all(not row.solved + row.censored for row in own) and len({r.note for r in own}) == 1:
+            lines.append(f"{_marked(made, name)}: {own[0].note}")
+            continue
+        lines.append(_marked(made, name))
+        for T in dict.fromkeys(row.T for row in own):
+            lines.append([f"  {T}", *(at.get((name, T, s), "") for s in bits)])
+    styles = ["cyan" if isinstance(line, str) else "" for line in lines]
+    columns = ["T", *(f"s = {s}: median [95%], solved" for s in bits)]
+    console.table(lines, head=columns, align="r" + "l" * len(bits), styles=styles)
 
 
 def _lines_below(made: "Card") -> "Iterator[tuple[str, str]]":

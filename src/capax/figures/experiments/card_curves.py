@@ -21,7 +21,8 @@ from capax.figures.style import LIGHT, Palette, styled
 
 MOST = 8
 MARKS = "osD^vPX*"
-TICKS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+TICKS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000,
+         50_000)  # fmt: skip
 MAX_PANELS = 6
 COLOURS = len(LIGHT.series)
 """Learners after these have the same colours and broken lines."""
@@ -157,10 +158,11 @@ def _lines(
                 _interval(axes, row, row.T * aside, look, vertical=True)
     axes.set_xlim(lengths[0] / 1.12, lengths[-1] * 1.12)
     tick_at(axes, lengths)
-    _ticks(axes.yaxis, axes.get_ylim())
+    value_ticks(axes.yaxis, axes.get_ylim())
 
 
-def _ticks(axis: Axis, limits: tuple[float, float]) -> None:
+def value_ticks(axis: Axis, limits: tuple[float, float]) -> None:
+    """Ticks at round numbers within the limits."""
     inside = [t for t in TICKS if limits[0] <= t <= limits[1]]
     axis.set_major_locator(FixedLocator(inside))
     axis.set_minor_locator(NullLocator())
@@ -244,7 +246,7 @@ def _ladder(
         look = looks[row.learner]
         label.set(color=look.colour, fontweight="bold" if look.own else "normal")
     axes.set_ylim(len(ordered) - 0.4, -0.6)
-    _ticks(axes.xaxis, axes.get_xlim())
+    value_ticks(axes.xaxis, axes.get_xlim())
     if rows[0].floor:
         axes.annotate("floor", (rows[0].floor, 1), xycoords=("data", "axes fraction"),
                       xytext=(3, -2), textcoords="offset points", va="top", fontsize="small",
