@@ -7,7 +7,8 @@ import pytest
 
 import capax
 from capax.analysis.times import run_times, solve_times
-from capax.cards.answers.card_rows import Card, TimeRow, from_json
+from capax.cards.answers.card_rows import Card, from_json
+from capax.cards.answers.parity_rows import TimeRow
 from capax.cards.answers.time_rows import NO_STEPS, time_rows
 from capax.cards.card import beside_references
 from capax.cards.measuring.parity_times import best_rate, time_jobs, time_panel

@@ -1,6 +1,7 @@
 """A card in the terminal: everything that is promised, in 80 columns where it fits."""
 
-from capax.cards.answers.card_rows import Card, LawRow, MixedRow, Row, TroubleRow, note_key
+from capax.cards.answers.card_rows import Card, LawRow, Row, TroubleRow, note_key
+from capax.cards.answers.parity_rows import MixedRow
 from capax.cli.experiments.card_table import show_card
 from capax.terminal import Terminal
 

@@ -8,11 +8,11 @@ from capax.cards.answers.card_rows import (
     Card,
     CurveRow,
     LawRow,
-    MixedRow,
     Row,
     TroubleRow,
     note_key,
 )
+from capax.cards.answers.parity_rows import MixedRow
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 

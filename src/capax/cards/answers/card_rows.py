@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from capax.cards.answers.parity_rows import MixedRow, TimeRow
 from capax.errors import InputError
 from capax.html import html_table
 
@@ -79,53 +80,6 @@ class TroubleRow:
     T: int
     trials: int
     reason: str
-
-
-@dataclass(frozen=True)
-class MixedRow:
-    """Mixed parity at T with m examples: shares of trials that took which rule (`cards.mixed`)."""
-
-    learner: str
-    T: int
-    m: int
-    trials: int
-    sparse: float
-    dense: float
-    neither: float
-    rate: float | None
-
-
-@dataclass(frozen=True)
-class TimeRow:
-    """Steps to solve a parity of s of T bits from fresh batches (`measuring.parity_times`).
-
-    median, high: None beyond the limit of steps; solved, censored: runs that count. `note`: empty,
-    or why a number is missing.
-    """
-
-    learner: str
-    T: int
-    s: int
-    median: int | None
-    low: int | None
-    high: int | None
-    solved: int
-    censored: int
-    limit: int
-    batch: int
-    rate: float | None
-    note: str = ""
-
-    @property
-    def words(self) -> str:
-        """`350 [300, 450], 10 of 10`, `> 5000, 2 of 10`, or its note."""
-        runs = self.solved + self.censored
-        if not runs:
-            return self.note
-        ends = f" [{self.low}, {'open' if self.high is None else self.high}]"
-        steps = f"> {self.limit}" if self.median is None else f"{self.median}{ends}"
-        note = f", {self.note}" if self.note else ""
-        return f"{steps}, {self.solved} of {runs}{note}"
 
 
 @dataclass(frozen=True)

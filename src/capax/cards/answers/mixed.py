@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from capax.cards.answers.card_rows import MixedRow
+from capax.cards.answers.parity_rows import MixedRow
 from capax.cards.protocol.matched_sizes import sizes
 from capax.cards.protocol.plan import TUNING_SEEDS, Plan
 from capax.data.distributions import bernoulli_rows

@@ -1,7 +1,8 @@
 """From a store to the time axis of a card: steps to solve, by the estimator of `capax times`."""
 
 from capax.analysis.times import run_times, solve_times
-from capax.cards.answers.card_rows import UNFINISHED, TimeRow
+from capax.cards.answers.card_rows import UNFINISHED
+from capax.cards.answers.parity_rows import TimeRow
 from capax.cards.measuring.parity_times import BITS, best_rate, time_panel
 from capax.cards.protocol.plan import Plan
 from capax.learners.names import Entry
