@@ -45,6 +45,14 @@ def test_compiled_networks_come_back_proved(encoding):
         found = decompile(compile(f, 17, encoding=encoding).model, effort=QUICK)
         assert equal(found.function, f, 17)
         assert found.all_inputs.status == "proved" and found.all_inputs.margin > 0
+        assert found.all_inputs.ones == (0, 17 - found.function.s)
+
+
+def test_a_proof_about_symbols_counts_no_ones():
+    made = compile("x1 == x3", 5, alphabet=3)
+    f, rng = made.construction.function, np.random.default_rng(0)
+    verdict = on_all_inputs(oracle(made.model), f, rng, p=0.5)
+    assert verdict.status == "proved" and verdict.ones is None
 
 
 @pytest.mark.parametrize(

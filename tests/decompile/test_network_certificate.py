@@ -38,6 +38,7 @@ from capax.decompile.bounds.description import description_bits
 from capax.decompile.bounds.formula_routes import FORMULA_WEIGHT, FormulaCounts, formula_bound
 from capax.decompile.bounds.input_law import check_bits, stated_probability
 from capax.decompile.bounds.network_certificate import (
+    FLOATS,
     _plain_margins,
     network_certificate,
     norm_routes_on_demand,
@@ -96,6 +97,9 @@ def test_the_smallest_row_is_paid_for_by_one_delta():
     assert sum(map(Fraction, found.shares())) <= Fraction(0.05)
     assert by_name(found, "Hold-out").value == holdout_bound(0, 99, shares[1]).value
     assert found.best.value == min(b.value for b in found.entries if b.predictor == "the model")
+    asked = certificate_of(oracle(lambda X: f(X) - 0.5, T), f, data, holdout=examples(f, 99, T, 1))
+    for certificate, has_weights in ((found, True), (asked, False)):
+        assert (FLOATS in by_name(certificate, "Hold-out").assumptions) == has_weights
 
 
 def test_every_error_counts():

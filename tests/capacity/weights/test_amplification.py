@@ -170,6 +170,18 @@ def test_transformers(seed, norm, kind, layer_norm, scale, size):
     )  # fmt: skip
 
 
+def test_scores_divided_by_the_root_of_their_width_are_measured_so():
+    spec = TransformerSpec(T=3, d=8, heads=2, layers=2, mlp_width=3, init_scale=0.5)
+    plain = spec.model_copy(update={"scale": "paper"})
+    found = [measure(Transformer.init(s, key=jax.random.key(0), dtype=jnp.float64)).quantities
+             for s in (spec, plain)]  # fmt: skip
+    of_scores = [name for name in found[0] if "QK" in name]
+    assert len(of_scores) >= 4
+    for name, value in found[1].items():
+        ratio = 2.0 if name in of_scores else 1.0  # heads of width 4
+        assert math.isclose(value, ratio * found[0][name], rel_tol=1e-9), name
+
+
 # ---- the paper's modules ----------------------------------------------------------------------
 
 
