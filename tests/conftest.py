@@ -17,6 +17,7 @@ os.environ.setdefault(
 import atexit
 import gc
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from hypothesis import HealthCheck, settings
 from call_checks import check_calls
 from slow_tests import SLOW
 from warm_commands import WarmCommands, WarmServer
+from warm_workers import CollectedWorkers
 
 TESTS = Path(__file__).parent
 
@@ -59,7 +61,7 @@ settings.load_profile("capax")
 # the first process starts. It costs nothing before somebody asks. Those who ask keep the variables
 # of the beginning, as the server does: a test may change ours.
 WARM = "CAPAX_TESTS_WARM"
-SERVER = COMMANDS = None
+SERVER = COMMANDS = WORKERS = None
 
 
 def pytest_configure():
@@ -70,12 +72,24 @@ def pytest_configure():
     COMMANDS = WarmCommands(Path(os.environ[WARM]))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config, specs):
+    """Workers are forked from one process that has collected the tests."""
+    global WORKERS
+    if sys.platform == "linux":
+        WORKERS = CollectedWorkers(Path(os.environ[WARM]), config.args)
+        for spec in specs:
+            spec.python = WORKERS.python()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure():
     gc.collect()  # what was not closed says so now;
     gc.freeze()  # pytest would look through everything five times
     if "PYTEST_XDIST_WORKER" in os.environ:  # all is told: nobody waits for thousands of programs
         atexit.register(os._exit, 0)  # to be taken down one by one
+    if WORKERS is not None:
+        WORKERS.stop()
     if SERVER is not None:
         SERVER.stop()
         shutil.rmtree(os.environ.pop(WARM), ignore_errors=True)

@@ -41,6 +41,6 @@ def test_every_command_of_the_tree_is_fuzzed():
 
 @pytest.mark.parametrize("name", named.everything())
 def test_what_once_broke_is_one_line(name):
-    verdict = judge(named.everything()[name])
+    verdict = judge(named.everything()[name]())
     assert not verdict.faults and verdict.code in (1, 2), (verdict.code, verdict.faults)
     assert all(len(line) < 400 for line in verdict.err.splitlines())

@@ -4,6 +4,7 @@
                                               and imports nothing before it is asked
     python warm_server.py SOCKET capax ...    a command, as `capax ...`
     python warm_server.py SOCKET python CODE  a program, as `python -c CODE`
+    python warm_server.py SOCKET worker ... CODE   the same, of the process in warm_workers.py
 
 A short command spends most of its time on imports. Here each command still is a process of its
 own, with its own folder, streams, exit code and a JAX that has not computed anything: only the
@@ -13,6 +14,7 @@ imports are shared. No thread may run in a process that forks, so the server com
 import os
 import socket
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 # Besides every module of capax: what its commands and the programs of the guides import when used.
@@ -35,25 +37,39 @@ def ask(path: str, arguments: list[str]) -> int:
         return int(connection.recv(16) or b"-1")
 
 
+def listening_at(path: str) -> socket.socket:
+    """A socket that can be asked from now on, and a word to the process that waits for it."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen()
+    print("ready", flush=True)
+    return listening
+
+
 def serve(path: str) -> None:
     """Import when the first one comes, then fork a process per connection."""
     import select
 
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        print("ready", flush=True)
-        imported = False
-        while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
-            connection = listening.accept()[0]
-            if not imported:
-                import_everything()
-                imported = True
-            if os.fork() == 0:
-                answer(connection)
-            connection.close()
-            while os.waitpid(-1, os.WNOHANG)[0]:  # those that ended; the one just begun is there
-                pass
+    with listening_at(path) as listening:
+        if sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
+            import_everything()
+            answer_all(listening)
+
+
+def answer_all(listening: socket.socket) -> None:
+    """A process per connection, until our standard input is closed and all of them have ended."""
+    import select
+
+    while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
+        connection = listening.accept()[0]
+        if os.fork() == 0:
+            answer(connection)
+        connection.close()
+        while os.waitpid(-1, os.WNOHANG)[0]:  # those that ended; the one just begun is there
+            pass
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, 0):
+            pass
 
 
 def import_everything() -> None:
@@ -93,8 +109,9 @@ def answer(connection: socket.socket) -> NoReturn:
     fresh_streams()
     environment, arguments = json.loads(said)
     if settings(environment) != settings(os.environ):
-        start = ["-m", "capax.cli"] if arguments[0] == "capax" else ["-c"]
-        os.execve(sys.executable, [sys.executable, *start, *arguments[1:]], environment)
+        capax = arguments[0] == "capax"
+        start = ["-m", "capax.cli", *arguments[1:]] if capax else ["-c", arguments[-1]]
+        os.execve(sys.executable, [sys.executable, *start], environment)
     os.environ.clear()
     os.environ.update(environment)
     leave(become, arguments)
@@ -124,7 +141,7 @@ def become(arguments: list[str]) -> None:
         capax()
     sys.argv = ["-c"]
     sys.path.insert(0, "")
-    exec(compile(arguments[1], "<string>", "exec"), main.__dict__)  # noqa: S102
+    exec(compile(arguments[-1], "<string>", "exec"), main.__dict__)  # noqa: S102
 
 
 def leave(run, arguments: list[str]) -> NoReturn:

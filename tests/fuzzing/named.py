@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +19,47 @@ EXPERIMENTS = {
 }
 
 
-def experiments() -> dict[str, Case]:
+Make = Callable[[], Case]  # the names are known before a file is made
+
+
+def experiments() -> dict[str, Make]:
     """`capax sweep` on each."""
     argv = ("sweep", "x.toml", "--store", "x.sqlite")
-    return {name: Case("experiment", argv, {"x.toml": text.encode()}, kept=("x.toml",))
+    return {name: partial(Case, "experiment", argv, {"x.toml": text.encode()}, kept=("x.toml",))
             for name, text in EXPERIMENTS.items()}  # fmt: skip
 
 
-def weight_files() -> dict[str, Case]:
+def weight_files() -> dict[str, Make]:
     """`capax verify` and `capax bound` on files that are signed as they should be."""
-    found = {}
-    for name, command, label, change in (
-        ("an integer of 400 digits", "bound", "scalar", _set_number(10**400)),
-        ("brackets without end", "verify", "scalar", _set_text("[" * 20_000)),
-        ("weights as large as can be", "verify", "mlp", _fill(1.7e308)),
-        ("a closing tag for a formula", "verify", "scalar", _tagged),
-    ):
-        tensors, about = weights.opened(samples.weight_files()[label])
-        change(tensors, about)
-        files = {"w.safetensors": weights.signed(tensors, about)}
-        found[name] = Case("weights", (command, "w.safetensors"), files, kept=tuple(files))
-    return found | misfits()
+    bound, verify = ("bound", "w.safetensors"), ("verify", "w.safetensors")
+    matrix, bias = "h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.bias"  # of the GPT-2 of the samples
+    return {
+        name: partial(_weights, argv, label, change)
+        for name, argv, label, change in (
+            ("an integer of 400 digits", bound, "scalar", _set_number(10**400)),
+            ("brackets without end", verify, "scalar", _set_text("[" * 20_000)),
+            ("weights as large as can be", verify, "mlp", _fill(1.7e308)),
+            ("a closing tag for a formula", verify, "scalar", _tagged),
+            ("a matrix that meets no other in matmul", (*bound, "--heads", "2"), "gpt2",
+             _resize(matrix, (5, 6))),
+            ("a bias that cannot be broadcast", (*bound, "--heads", "2"), "gpt2",
+             _resize(bias, (5,))),
+        )
+    }  # fmt: skip
 
 
-def misfits() -> dict[str, Case]:
-    """`capax bound` on the GPT-2 of the samples with one array that does not fit the others."""
-    found = {}
-    for name, tensor, shape in (
-        ("a matrix that meets no other in matmul", "h.0.mlp.c_fc.weight", (5, 6)),
-        ("a bias that cannot be broadcast", "h.0.mlp.c_fc.bias", (5,)),
-    ):
-        tensors, about = weights.opened(samples.weight_files()["gpt2"])
-        tensors[tensor] = np.resize(tensors[tensor], shape)
-        files = {"w.safetensors": weights.signed(tensors, about)}
-        argv = ("bound", "w.safetensors", "--heads", "2")
-        found[name] = Case("weights", argv, files, kept=tuple(files))
-    return found
+def _weights(argv: tuple[str, ...], label: str, change: Any) -> Case:
+    tensors, about = weights.opened(samples.weight_files()[label])
+    change(tensors, about)
+    files = {"w.safetensors": weights.signed(tensors, about)}
+    return Case("weights", argv, files, kept=tuple(files))
+
+
+def _resize(name: str, shape: tuple[int, ...]) -> Any:
+    def change(tensors: weights.Tensors, _: dict[str, Any]) -> None:
+        tensors[name] = np.resize(tensors[name], shape)
+
+    return change
 
 
 def _set_text(text: str) -> Any:
@@ -103,7 +109,7 @@ def _npy(header: str, content: bytes = b"") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
 
 
-def tables() -> dict[str, Case]:
+def tables() -> dict[str, Make]:
     """`capax cover` and `capax bound --data` on files that are none."""
     huge = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 2), }"
     points = {
@@ -112,22 +118,26 @@ def tables() -> dict[str, Case]:
         "a field of 140000 letters": ("p.csv", b"1,2\n3," + b"4" * 140_000 + b"\n"),
     }  # fmt: skip
     found = {
-        name: Case("points", ("cover", file, "--eps", "1"), {file: content}, kept=(file,))
+        name: partial(Case, "points", ("cover", file, "--eps", "1"), {file: content}, kept=(file,))
         for name, (file, content) in points.items()
     }
+    return {**found, "a zip that is none": _broken_zip}
+
+
+def _broken_zip() -> Case:
     model = samples.weight_files()["scalar"]
     files = {"m.safetensors": model, "d.npz": b"PK\x03\x04" + b"x" * 200}
     argv = ("bound", "m.safetensors", "--data", "d.npz")
-    return {**found, "a zip that is none": Case("data", argv, files, kept=tuple(files))}
+    return Case("data", argv, files, kept=tuple(files))
 
 
-def kept() -> dict[str, Case]:
+def kept() -> dict[str, Make]:
     """Bent files that were found by chance: wrong types in experiments, shapes that do not fit."""
     folder = Path(__file__).parent / "corpus"
-    return {path.stem: Case.read(path) for path in sorted(folder.glob("*.json"))}
+    return {path.stem: partial(Case.read, path) for path in sorted(folder.glob("*.json"))}
 
 
-def everything() -> dict[str, Case]:
+def everything() -> dict[str, Make]:
     """All of them, by kind and name."""
     groups = {"experiment": experiments(), "weights": weight_files(), "table": tables(),
               "kept": kept()}  # fmt: skip

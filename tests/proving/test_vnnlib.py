@@ -22,13 +22,13 @@ from capax.proving.onnx_network import Graph, float_head, transformer_graph
 from capax.proving.vnnlib import property_text, verification
 from typed_command import typed
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
 FORMULAS = ("x0 & x2 & !x4", "x1 ^ x3", "maj(x0,x2,x5)", "1")
 
 
 def outputs(graph: bytes, X: np.ndarray) -> np.ndarray:
     """The graph run by onnxruntime, row by row as its input wants it."""
-    session = onnxruntime.InferenceSession(graph)
+    reason = "the package onnxruntime is not installed"  # it starts a thread: not before it is used
+    session = pytest.importorskip("onnxruntime", reason=reason).InferenceSession(graph)
     rows = (session.run(None, {"X": x[None].astype(np.float32)})[0] for x in X)
     return np.array([row.item() for row in rows])
 

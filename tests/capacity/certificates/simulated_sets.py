@@ -22,7 +22,7 @@ TRUTH = (ALL[:, [1, 4, 7]].sum(axis=1) >= 2).astype(np.int64)
 MAJORITY: SparseFunction = parse("maj3")
 PLACED = np.array([ALL[:, list(p)].sum(axis=1) >= 2 for p in combinations(range(T), 3)])
 SUBSET = np.random.default_rng(0).choice(len(ALL), 256, replace=False)
-EVERY, SOME = jnp.asarray(ALL.astype(np.int32)), jnp.asarray(ALL[SUBSET].astype(np.int32))
+EVERY, SOME = ALL.astype(np.int32), ALL[SUBSET].astype(np.int32)
 FEATURES = np.concatenate([2.0 * ALL - 1.0, np.ones((len(ALL), 1))], axis=1)
 
 
@@ -69,7 +69,7 @@ def _trainer(steps):
         return (jax.nn.softmax(theta) * v).sum(axis=1)
 
     def loss(parameters, shares):
-        f = outputs(parameters, SOME)
+        f = outputs(parameters, jnp.asarray(SOME))
         return (shares[:, 1] * jnp.logaddexp(0.0, -f) + shares[:, 0] * jnp.logaddexp(0.0, f)).sum()
 
     def train(start, shares):
@@ -81,7 +81,7 @@ def _trainer(steps):
 
     # it runs for seconds, unlike other programs of the tests: worth a little optimisation
     train_all = jax.jit(jax.vmap(train), compiler_options={"xla_backend_optimization_level": 1})
-    return train_all, jax.jit(jax.vmap(lambda p: outputs(p, EVERY)))
+    return train_all, jax.jit(jax.vmap(lambda p: outputs(p, jnp.asarray(EVERY))))
 
 
 def train_heads(rng, counts, steps=30):
