@@ -53,7 +53,9 @@ export function mount(root, host) {
   }
 
   function fill() {
-    target.fill(answer.targets, state.target);
+    const known = new Set([...answer.targets, ...own.flatMap((one) => one.rows ?? []).map((row) => row.target)]);
+    if (!known.has(state.target)) said.say(`No reference learner was measured on ${state.target}.`, "error");
+    target.fill([...known], known.has(state.target) ? state.target : "");
     accuracy.fill(answer.accuracies.map((value) => ({ value, text: `${shortNumber(100 * value)} %` })), state.accuracy);
     const chosen = new Set(state.stores.split(","));
     const boxes = answer.references.map((store) => {
@@ -87,8 +89,12 @@ export function mount(root, host) {
   async function read(chosen) {
     said.say(`${chosen.name}: reading \u2026`);
     try {
-      own.push(await host.upload("laws", chosen));
+      const read = await host.upload("laws", chosen);
+      own.push(read);
       said.say("");
+      const targets = new Set((read.rows ?? []).map((row) => row.target));
+      if (targets.size && !targets.has(state.target)) return settle({ target: [...targets][0], zoom: "" });
+      fill();
       show();
     } catch (error) {
       said.say(error.message, "error");
@@ -162,7 +168,7 @@ export function mount(root, host) {
       make("p", { class: "hint", text: "Choose learners in the legend, point at a mark, drag to zoom, double-click or Escape for the whole range." }),
       button("all learners", () => { state.hidden = ""; remember(); show(); }),
       table(["learner", "law", "fit p", "ruled out"], laws, "How m* grows with T"),
-      make("p", {}, "The same numbers: ", ...sources().flatMap((text) => [make("code", { class: "command", text }), " "])),
+      make("p", { class: "commands" }, "The same numbers: ", ...sources().map((text) => make("code", { class: "command", text }))),
       make("details", {}, make("summary", { text: "All thresholds as a table" }), table(["learner", "T", "m*", "95 % interval", "floor"], rows, "Examples needed")),
     );
   }
