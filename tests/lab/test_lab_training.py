@@ -18,17 +18,18 @@ def number(page, label):
     return value(page, label, within="#run-0")
 
 
-def test_training_by_mouse_equals_the_command(open_view, warm_commands):
-    page = open_view(f"create?formula=x1+%26+x4&m=100&m2=100&steps=200&lr=0.003&{SMALL}")
-    page.locator("[data-action=train]").click()
+def test_training_by_mouse_equals_the_command(open_view, lab, warm_commands):
+    page = open_view(f"create?formula=x1+%5E+x4&m=100&m2=100&steps=300&lr=0.003&{SMALL}")
+    with page.expect_response("**/api/runs") as started:
+        page.locator("[data-action=train]").click()
     for run in ("#run-0", "#run-1"):
         page.wait_for_selector(f"{run} [data-outcome]", timeout=120_000)
     shown = shlex.split(page.locator("#run-0 code.command").inner_text())
     command = json.loads(warm_commands.capax(*shown[1:]).stdout)
     text = said(page, "#run-0")
     assert command["solved"] and f"Solved after {command['steps']} steps" in text
-    assert "Proved on all inputs: the network computes and(x1, x4)" in text
-    assert page.locator("#run-0 .formula-now").inner_text() == "and(x1, x4)"
+    assert "Proved on all inputs: the network computes parity(x1, x4)" in text
+    assert page.locator("#run-0 .formula-now").inner_text() == "parity(x1, x4)"
     assert number(page, "step") == command["steps"]
     assert number(page, "validation accuracy") == command["validation_accuracy"]
     assert number(page, "loss") == command["loss"]
@@ -48,6 +49,15 @@ def test_training_by_mouse_equals_the_command(open_view, warm_commands):
         assert number(page, "validation accuracy") == evaluated["validation_accuracy"][k]
         page.keyboard.press("ArrowRight")
     assert k == int(looks.get_attribute("max")) >= 1
+    events = page.request.get(f"{lab.base}/api/runs/{started.value.json()['run']}/events").text()
+    told = [json.loads(line[6:]) for line in events.splitlines() if line.startswith("data: {")]
+    hidden = [event["progress"] for event in told if event["kind"] == "look"]
+    for name in hidden[0]:  # the measures of hidden progress, for a parity
+        assert [one[name] for one in hidden] == evaluated[name]
+    page.locator("#run-0-progress .plot").focus()
+    page.keyboard.press("ArrowRight")
+    tip = page.locator("#run-0-progress .tip").inner_text()
+    assert "correlation with the rule" in tip and page.locator("#run-1-progress svg").count() == 1
 
 
 def test_pause_rate_and_stop_by_keyboard(open_view):

@@ -99,6 +99,7 @@ def train_model(
     optimiser: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
     max_m: int = 1,
+    measure_progress: bool = False,
     progress: OnTally | None = None,
 ) -> Trained:
     """Train one Transformer on `function` of T bits from m examples, as the paper does.
@@ -108,6 +109,7 @@ def train_model(
     100 % validation accuracy. `task`, `model`, `optimiser` and `training` hold further
     fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`. Trainings with m up to
     `max_m` share one compiled program; sums over its rows round in an order of their own.
+    `measure_progress`: the record has the measures of hidden progress too (`progress_names`).
     Raises `InputError` for fields that do not exist or do not fit.
 
     Examples:
@@ -123,7 +125,8 @@ def train_model(
         seed=seed, restarts=restarts, steps=steps, lr=lr,
         task=task, model=model, optimiser=optimiser, training=training,
     )  # fmt: skip
-    (result,) = train([spec], keep="final", progress=progress, max_m=max_m)
+    measured = {"max_m": max_m, "measure_progress": measure_progress}
+    (result,) = train([spec], keep="final", progress=progress, **measured)
     kept = result.runs[-1].parameters
     assert kept is not None, "the engine keeps parameters when asked"
     assert isinstance(spec.task, TaskSpec)

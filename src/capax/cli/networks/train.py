@@ -41,6 +41,9 @@ def train(
     max_m: Annotated[
         int, typer.Option(help="Trainings with m up to this share one compiled program.")
     ] = 1,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Measure hidden progress too; --json prints it.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Train a Transformer on a sparse Boolean function, as in the paper, and keep its weights.
@@ -66,6 +69,7 @@ def train(
             model={"layers": layers, "heads": heads, "d": d, "mlp_width": 4 * d},
             training={"eval_every": eval_every},
             max_m=max_m,
+            measure_progress=progress,
             progress=bar,
         )
     if out is not None:

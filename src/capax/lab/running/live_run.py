@@ -18,6 +18,7 @@ from capax.training.programs.seeds import pool_for, seed_for, training_for
 from capax.training.programs.shape import program_of
 from capax.training.slots.slots import Slots
 from capax.training.specs.hardware import Hardware, enable_cache
+from capax.training.specs.progress_names import NAMES
 from capax.training.specs.trial_specs import TrialSpec
 
 QUICK = Effort(max_support=6, pairs=150, fillers=8, fresh=300, cells=0)
@@ -27,7 +28,7 @@ WHOLE = Effort(max_support=8, pairs=500, fillers=16, fresh=2000)
 class LiveRun:
     """A run between its looks."""
 
-    def __init__(self, spec: TrialSpec, max_m: int = 1) -> None:
+    def __init__(self, spec: TrialSpec, max_m: int = 1, progress: bool = False) -> None:
         hardware = Hardware(workers=1)
         enable_cache(hardware)
         self._spec, run = spec, spec.run(0)
@@ -37,7 +38,8 @@ class LiveRun:
         training = training_for(run)
         self._pool = pool_for(spec.task)
         device = hardware.all_devices[0]
-        self._slots = Slots(program, device, 1, self._pool, hardware.compiler_options())
+        options = hardware.compiler_options()
+        self._slots = Slots(program, device, 1, self._pool, options, progress)
         self._slots.admit({0: seed_for(run, training, program)})
         self.support = () if training is None else tuple(int(t) for t in training.support)
         self.step, self.seconds = 0, 0.0
@@ -75,6 +77,8 @@ class LiveRun:
         }
         if not self.diverged:
             seen |= self._read()
+        if self._slots.records_progress:
+            seen["progress"] = dict(zip(NAMES, self._slots.progress()[0].tolist(), strict=True))
         self.seconds += time.perf_counter() - began
         return seen
 

@@ -67,7 +67,7 @@ class Turns:
         try:
             question = RunQuestion(**fields)
             trial = question.trial()
-            self._runs[run] = LiveRun(trial, question.max_m)
+            self._runs[run] = LiveRun(trial, question.max_m, question.is_parity)
         except Exception as error:
             self._failed(run, error)
             return

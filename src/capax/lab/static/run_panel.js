@@ -5,12 +5,15 @@ import { rangesOf } from "./bits.js";
 import { mountChart, drawChart } from "./charts.js";
 
 const TOP = 90;
+// What a run of a parity tells while its accuracy is flat; the command prints more of them.
+const PROGRESS = { influence_share: "relevant bits' share of the sensitivity", target_coefficient: "correlation with the rule", position_relevant: "movement of a relevant position", position_irrelevant: "movement of another position" };
 const COMPILING = "Its program is being compiled: some seconds, the first time up to half a minute \u2026";
 
 export function runPanel(host, name, question, index) {
   const id = `run-${index}`;
   const said = message();
   const frame = chartFrame(`${id}-chart`, `${name}: loss, accuracy and attention`);
+  const hidden = make("div", { class: "hidden-progress" });
   const formula = make("output", { class: "formula-now", "aria-label": `${name}: formula that the network computes` });
   const canvas = make("canvas", { class: "attention", height: TOP, role: "img", "aria-label": `${name}: attention by position` });
   const caption = make("p", { class: "strip-caption" });
@@ -34,6 +37,7 @@ export function runPanel(host, name, question, index) {
     caption,
     make("label", { class: "scrub" }, make("span", { class: "name", text: "look" }), scrub),
     frame,
+    hidden,
     make("p", {}, source, command),
   );
   let looks = [];
@@ -43,6 +47,7 @@ export function runPanel(host, name, question, index) {
   let follow = null;
   let ended = null;
   let chart = null;
+  let progress = null; // the chart of hidden progress
   const draw = onFrame(drawAll);
   const panel = {
     node,
@@ -82,6 +87,8 @@ export function runPanel(host, name, question, index) {
     scrub.value = scrub.max = 0;
     chart ??= mountChart(frame, spec());
     for (const series of chart.spec.series) series.x.length = series.y.length = 0;
+    progress = null;
+    hidden.replaceChildren();
   }
 
   async function start() {
@@ -139,6 +146,23 @@ export function runPanel(host, name, question, index) {
       series.x.push(event.step);
       series.y.push(values[i]);
     });
+    if (event.progress) addProgress(event);
+  }
+
+  function addProgress(event) {
+    progress ??= mountProgress();
+    Object.keys(PROGRESS).forEach((measure, i) => {
+      progress.spec.series[i].x.push(event.step);
+      progress.spec.series[i].y.push(event.progress[measure]);
+    });
+  }
+
+  function mountProgress() {
+    const place = chartFrame(`${id}-progress`, `${name}: hidden progress`);
+    hidden.append(make("h3", { text: "Hidden progress" }), place);
+    const dashes = ["", "2 3", "6 3", "1 2"];
+    const series = Object.values(PROGRESS).map((text, i) => ({ name: text, color: `series-${[3, 1, 4, 5][i]}`, dash: dashes[i], line: true, x: [], y: [] }));
+    return mountChart(place, { ...spec(), id: `${id}-progress`, title: `${name}: hidden progress against steps`, y: { label: "share, correlation or distance", short: "value", log: false, toggle: true, from: 0, upTo: 1 }, series });
   }
 
   function finish(event) {
@@ -175,6 +199,7 @@ export function runPanel(host, name, question, index) {
     scrub.setAttribute("aria-valuetext", `step ${look.step}`);
     if (look.attention) bars(look.attention);
     drawChart(chart);
+    if (progress) drawChart(progress);
   }
 
   function bars(weights) {

@@ -45,7 +45,18 @@ class RunQuestion(Spec):
         for name in ("seed", "steps", "lr", "heads"):
             words += [f"--{name}", str(getattr(self, name))]
         words += ["--eval-every", str(LOOK), "--max-m", str(self.max_m)]
+        words += ["--progress"] if self.is_parity else []
         return shlex.join([*words, "-d", str(self.d), "--restarts", "1", "--json"])
+
+    @property
+    def is_parity(self) -> bool:
+        """Whether every flip of a relevant bit changes the label: progress is hidden then."""
+        table = self.trial().task.rule.table
+        size = len(table)
+        flips = [1 << i for i in range(size.bit_length() - 1)]
+        return len(flips) > 1 and all(
+            table[row] != table[row ^ flip] for row in range(size) for flip in flips
+        )
 
     @property
     def max_m(self) -> int:
