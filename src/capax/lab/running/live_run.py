@@ -67,7 +67,7 @@ class LiveRun:
             validation, rows = float(correct[0]) / len(self._pool), len(self._pool)
             mass = float(masses[0])
         self.solved = rows == len(self._pool) and self._spec.success.is_met(validation)
-        seen = {
+        seen: dict[str, Any] = {
             "step": self.step,
             "loss": loss,
             "train_accuracy": float(measured.train_accuracy[0]),
