@@ -26,7 +26,7 @@ SLOW = {
     "lab/test_lab_training.py": {
         "test_ten_tabs_end_within_their_memory",
     },
-    "learners/test_zoo.py": {
+    "learners/test_architectures.py": {
         "test_lanes_train_an_architecture",
         "test_every_architecture_learns_by_its_gradient",
     },

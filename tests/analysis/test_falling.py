@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from capax.analysis.falling import _largest_drop, falling, plateau_falling
+from capax.analysis.falling import _bins, _largest_drop, falling, plateau_falling
 from capax.analysis.threshold import threshold_of
 from capax.sweep.counts import Counts
 from capax.sweep.simulated import SimulatedSpec
@@ -60,6 +60,20 @@ def test_the_largest_drop_by_trying_all_pairs_of_blocks():
 def test_too_little_to_fall():
     assert falling(Counts((20,), (3,), (9,))) is None
     assert falling(Counts((20, 30), (1, 0), (1, 1))) is None
+    assert falling(Counts((20, 30), (50, 0), (50, 1))) is None  # one run of neighbours holds both
+
+
+def test_runs_of_neighbours_hold_every_m_once_and_about_as_many_trials():
+    """Each run ends where another twelfth of all trials is passed by half a trial."""
+    for totals in [(1, 1), (50, 1), (1, 50), (7,) * 30, tuple(range(1, 40))]:
+        counts = Counts(tuple(range(4, 4 + len(totals))), (0,) * len(totals), totals)
+        done, found = 0, []
+        for trials in totals:
+            done += trials
+            found.append(min((2 * done - 1) * 12 // (2 * sum(totals)), 11))
+        bins = _bins(counts)
+        assert [i for i, _ in bins] == [found.index(twelfth) for twelfth in sorted(set(found))]
+        assert [k for i, j in bins for k in range(i, j)] == list(range(len(totals)))
 
 
 def test_a_plateau_that_falls_with_T():

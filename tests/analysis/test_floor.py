@@ -144,6 +144,11 @@ def test_reading_a_floor_from_samples_of_the_chance():
     assert (read.chance, read.below) == pytest.approx((0.81, 0.79))
     assert read.chance_error == pytest.approx(0.01)  # never 0: one unlike sample in a hundred
     assert _crossing(np.full((5, 3), 0.1), 0.8) == 2
+    found[::2, 1], found[1::2, 1] = 0.49, 1.09
+    spread = _read(found, 7, 0.8, Protocol())
+    assert (spread.below_error, spread.chance_error) == pytest.approx((0.03, 0.01))
+    never_sure = _read(np.repeat([[0.5, 0.8, 0.81]], 4, axis=0), 7, 0.8, Protocol())
+    assert (never_sure.m, never_sure.high) == (8, 9)  # the last m that was simulated
 
 
 @pytest.mark.parametrize("supports", ["random", "contiguous"])
@@ -312,6 +317,14 @@ def test_the_floor_of_a_panel_is_for_its_own_success_rule():
         success = {} if accuracy is None else {"success": {"accuracy": accuracy, "when": "best"}}
         (panel,) = build_experiment({**fields, "training": success}).panels
         assert panel_protocol(panel, panel_task(panel, 20)).accuracy == wanted
+
+
+def test_floors_are_for_bits_and_for_noise_below_one_half():
+    search = {"method": "grid", "m": [5, 9, 14, 20], "trials": 2}
+    task = {"function": "x0 == 1", "alphabet": 3, "p": "uniform", "reject_ambiguous": False}
+    (panel,) = build_experiment({"name": "n", "T": [6], "task": task, "search": search}).panels
+    assert panel_floor(panel, 6) is None
+    assert Protocol(noise=0.49).noise == 0.49
 
 
 def test_the_protocol_of_a_panel_is_that_of_its_trials():

@@ -2,9 +2,12 @@
 
 import pytest
 
-from capax.analysis.reference.protocols import protocol_words
+from capax.analysis.reference import protocols
+from capax.analysis.reference.protocols import protocol, protocol_words
+from capax.data.spec_base import Spec
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import build_experiment, load_experiment
+from capax.sweep.trial import Trial
 
 
 def words(**fields):
@@ -41,6 +44,36 @@ def test_the_two_protocols_of_figure_2():
 )
 def test_settings_are_said(fields, part):
     assert part in words(**fields)
+
+
+class OwnSpec(Spec):
+    """The work of a trial of a family that somebody registered."""
+
+    T: int
+    m: int
+    seed: int
+    depth: int = 3
+
+
+class OwnFamily:
+    def trial(self, panel, T, m, index):
+        return Trial(panel.name, T, m, index, "id", OwnSpec(T=T, m=m, seed=index))
+
+
+@pytest.mark.parametrize("family", ["own", "transformer", "tree"])
+def test_lengths_and_searches_are_no_part_of_a_protocol(family, monkeypatch):
+    """Two panels at other T and m are the same experiment."""
+    if family == "own":
+        monkeypatch.setattr(protocols, "family_of", lambda panel: OwnFamily())
+    plan = {"name": "p", "function": "and3", "model": {"family": family}}
+    searches = ({"method": "grid", "m": m, "trials": 2} for m in ([5, 9], [40]))
+    lengths = zip(([20], [30, 50]), searches, strict=True)
+    one, other = (
+        protocol(build_experiment({**plan, "T": T, "search": s}).panels[0]) for T, s in lengths
+    )
+    assert one == other and one["family"] == family
+    if family == "own":
+        assert one == {"family": "own", "depth": 3}
 
 
 def test_learners_without_steps_have_none():

@@ -16,13 +16,16 @@ from capax.analysis.reference.published import (
     published_laws,
     resampled_threshold,
 )
+from capax.analysis.reference.published_runs import beside_published_runs
 from capax.analysis.tables.threshold_tables import as_csv, as_latex
 from capax.analysis.threshold import threshold_of
 from capax.errors import InputError
 from capax.reading import existing_store
 from capax.sweep.counts import Counts
 from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
+from capax.sweep.trial import Outcome, Run, Trial
 from typed_command import typed
 
 SIZES = tuple(range(50, 201, 10))
@@ -122,7 +125,9 @@ def test_less_than_the_smallest_m_of_the_paper_is_no_difference():
     """At T = 100 the paper's smallest m sufficed; ours needs 30, which the paper did not try."""
     sizes = (20, 30, 40, 50)
     counts = Counts(sizes, (2, 39, 40, 40), (40,) * 4)
-    (row,) = beside_published([threshold_of("p", 100, counts)]).rows
+    found = threshold_of("p", 100, counts)
+    (row,) = beside_published([found]).rows
+    assert (row.mine.m, row.mine.low, row.mine.high) == (found.m_star, found.low, found.high)
     assert row.resampled.m_star == 30 and row.deviations == 0 and row.agrees
 
 
@@ -193,6 +198,19 @@ def test_runs_beside_the_published_runs_by_their_command(tmp_path):
     typed("sweep", tmp_path / "other.toml", "--store", store)
     refused = typed("reference", "compare", store)
     assert refused.returncode == 2 and "wanted runs of Figure 3" in refused.stderr
+
+
+@pytest.mark.parametrize(("function", "mode"), [("parity3", "full_batch"), ("and3", "online")])
+def test_other_runs_are_not_those_of_figure_4(tmp_path, function, mode):
+    """Parity on a fixed sample, and another function on fresh samples, both at T = 10."""
+    panel = {"T": [10], "search": {"method": "grid", "m": [64], "trials": 1}}
+    fields = {"name": "n", "function": function, "training": {"mode": mode}, "panels": {"p": panel}}
+    plan = build_experiment({**fields, "model": {"family": "transformer"}})
+    run = Run("r", 0, "solved", 1, 1, 0.1, {}, {"step": [1.0], "loss": [0.1]})
+    with Store.create_or_resume(tmp_path / "s.sqlite", plan) as store:
+        store.add(Outcome(Trial("p", 10, 64, 0, "t", None), True, (run,)))
+        with pytest.raises(InputError, match="wanted runs of Figure 3"):
+            beside_published_runs(store)
 
 
 def test_the_points_by_their_command():

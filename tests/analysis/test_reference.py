@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from capax.analysis.intervals import Interval, agree
+from capax.analysis.reference.agreement import _same
 from capax.analysis.reference.reference_stores import add_reference, reference, references
 from capax.analysis.reference.threshold_curves import threshold_curves
 from capax.analysis.threshold import thresholds
@@ -99,6 +100,7 @@ def test_the_same_experiment_agrees_also_between_its_T(folder, tmp_path):
     found = curve(invented(tmp_path / "mine.sqlite", seed=2, lengths=(100, 300, 500)), folder)
     said = found.agreement
     assert said is not None and said.reference.name == "paper"
+    assert found.name == "mine"  # the only panel of its store
     assert [row.T for row in said.rows] == [100, 300, 500] and all(r.agrees for r in said.rows)
     assert "Agrees with the reference paper (800 trials" in found.verdict
     names = ("name", "command", "device")
@@ -186,11 +188,14 @@ def test_agreement_of_intervals():
 
 
 def test_runs_that_are_drawn_as_curves_are_kept(tmp_path):
-    """Every run of the curve panel, parameters of the first solved one, nothing of the search."""
+    """Every run of the curve panel, parameters of the first solved one, nothing of the search.
+
+    The panel of the search is the one that others are compared with, though it comes second.
+    """
     panels = {
-        "threshold": {"T": [50], "search": {"method": "grid", "m": list(SIZES), "trials": 1}},
         "curves": {"T": [50], "whole_curves": True, "keep_parameters": True,
                    "search": {"method": "grid", "m": [30, 60], "trials": 1}},
+        "threshold": {"T": [50], "search": {"method": "grid", "m": list(SIZES), "trials": 1}},
     }  # fmt: skip
     fields = {"name": "both", "function": "and3", "panels": panels}
     plan = build_experiment({**fields, "model": {"family": "transformer", "heads": 4}})
@@ -211,3 +216,5 @@ def test_runs_that_are_drawn_as_curves_are_kept(tmp_path):
         assert small.parameters("curves-60") == b"curves-60"
         assert len(small.select("SELECT * FROM parameters")) == 1
     assert made.runs == 3
+    (compared,) = _same(made, plan.panels[1]).thresholds
+    assert (compared.panel, compared.trials) == ("threshold", 1)

@@ -290,12 +290,12 @@ def test_a_law_that_the_trials_leave_open_has_open_ends():
         assert parameter.low is None and parameter.high is None
 
 
-@pytest.mark.parametrize("known", [10, 1000])
-def test_a_law_that_one_end_leaves_open_has_open_ends(known):
+@pytest.mark.parametrize(("known", "solved"), [(10, 0), (1000, 20), (1000, 0), (10, 20)])
+def test_a_law_that_one_end_leaves_open_has_open_ends(known, solved):
     """m* is known at one T; at the others every trial fails or all pass, so it may lie anywhere
     above or below the m tried."""
     sharp = Counts(SIZES, (0, 0, 0, 10, 20, 20, 20, 20), (20,) * 8)
-    elsewhere = Counts(SIZES, ((0,) if known == 10 else (20,)) * 8, (20,) * 8)
+    elsewhere = Counts(SIZES, (solved,) * 8, (20,) * 8)
     found = positions([(T, sharp if known == T else elsewhere) for T in (10, 300, 1000)])
     for parameter in fit_law("log", found).parameters:
         assert parameter.low is None and parameter.high is None
@@ -353,6 +353,10 @@ def test_a_constant_is_settled_where_no_accepted_law_moves_by_a_quarter(slope, s
     one = np.ones(1)
     fits["log"] = replace(fits["log"], accepted=(100 * one, slope * one, one))
     assert judge(fits, (10, 1000))[1] == ("constant" if steady else None)
+    quarter = 0.25 / math.log(2) * one
+    assert 1 + quarter[0] * math.log(2) == 1.25
+    fits["log"] = replace(fits["log"], accepted=(one, quarter, one))
+    assert judge(fits, (1, 2))[1] is None  # a quarter is not less than a quarter
 
 
 def test_the_prior_of_the_steepness_is_a_density():

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from capax.analysis.times import RunTimes, frontier, run_times, solve_times, time_laws
 from capax.analysis.times.solve_times import quantile
 from capax.analysis.times.time_fits import TimeSample, fitted_line
+from capax.errors import InputError
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
@@ -52,6 +53,8 @@ def test_runs_that_were_stopped_count_as_longer():
     nobody = solve_times(times([math.inf] * 6, limit=500))
     assert nobody.median.value is None and nobody.median.low == 500
     assert nobody.share_low == 0 and nobody.share_high == pytest.approx(1 - 0.025 ** (1 / 6))
+    everybody = solve_times(times([100] * 6))
+    assert everybody.share_high == 1 and everybody.share_low == pytest.approx(0.025 ** (1 / 6))
 
 
 def test_a_run_that_was_given_up_early_bounds_the_median_only_by_its_steps():
@@ -251,16 +254,26 @@ def test_times_of_a_store(store, tmp_path):
 
 def test_a_function_of_symbols_is_read_with_its_alphabet(tmp_path):
     experiment = load_experiment(experiment_path("parity"), "smoke")
-    task = {"function": "x3 >= 2", "T": 5, "alphabet": 3}
+    task = {"function": "(x0 == 2) | (x2 == 1)", "T": 5, "alphabet": 3}
     only = Run("r", 0, "solved", 20, 20, 0.1, {"steps": 600, "eval_every": 20, "task": task})
     with Store.create_or_resume(tmp_path / "symbols.sqlite", experiment) as store:
         trial = Trial(experiment.panels[0].name, 5, 64, 0, "t", None)
         store.add(Outcome(trial, True, (only,)))
         (found,) = run_times(store)
-    assert (found.s, found.after.tolist(), found.by.tolist()) == (1, [0.0], [20.0])
+        other = Trial("another", 5, 64, 0, "u", None)
+        store.add(Outcome(other, True, (replace(only, run_id="r2", solved_step=40),)))
+        (named,) = run_times(store, "another")
+        assert (named.panel, named.by.tolist(), len(run_times(store))) == ("another", [40.0], 2)
+    assert (found.s, found.after.tolist(), found.by.tolist()) == (2, [0.0], [20.0])
 
 
 def test_bad_input_of_times(store, tmp_path):
+    for q in (0.0, 1.0):
+        with pytest.raises(InputError, match="q: wanted a number between 0 and 1"):
+            quantile(times([10, 20]), q)
+    for by in (10.0, 9.0):
+        with pytest.raises(InputError, match="by: wanted later than after"):
+            RunTimes("p", 10, 7, 2, 100, np.array([10.0]), np.array([by]))
     assert "wanted runs of panel 'nothing'" in typed("times", store, "--panel", "nothing").stderr
     assert typed("times", store, "--plot", tmp_path / "x.doc").returncode == 2
     assert "--over: wanted T, m or an axis" in typed("times", store, "--over", "heads").stderr

@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from capax.audit.heads import distance
 from capax.audit.heads.attend import scores
 from capax.audit.heads.distance import largest_over_distances
 from capax.audit.heads.folding import factors, fold, softmax_keys
 from capax.audit.heads.head_sizes import head_sizes
 from capax.audit.layouts.attention_layer import Attention, DistanceVectors, Norm, Rotary
+from capax.errors import InputError
 
 D, K, SCALE = 7, 4, 0.3
 R = math.sqrt(D)
@@ -82,6 +84,18 @@ def test_the_offset_of_a_norm_is_a_bias_on_both_sides():
     attained(made, R * E[:1])
 
 
+def test_distances_up_to_the_limit_count_and_frequencies_beyond_it_do_not(monkeypatch):
+    """Contexts of 64 tokens hardly turn; longer ones would turn by a quarter at once."""
+    slow, quick = (np.array([theta]) for theta in (1e-6, math.pi / 2))
+    rotary = Rotary(1, ((64, slow), (math.inf, quick)))
+    A, B = np.diag([4.0, 0.0]), np.diag([0.0, 25.0])
+    assert largest_over_distances(A, B, rotary, 64)[0] == pytest.approx(10 * math.sin(63e-6))
+    assert largest_over_distances(A, B, rotary, 65)[0] == pytest.approx(10)
+    monkeypatch.setattr(distance, "MOST_DISTANCES", 64)
+    assert largest_over_distances(A, B, rotary, 64) is not None
+    assert largest_over_distances(A, B, rotary, 65) is None
+
+
 @pytest.mark.parametrize("pairs", ["halves", "adjacent"])
 @pytest.mark.parametrize("factor", [1.0, 1.7])
 def test_a_quarter_turn_attains_the_radius_of_rotary_positions(pairs, factor):
@@ -117,6 +131,9 @@ def test_normalised_queries_attain_k_times_the_gains(factor):
     made = head(E[:, :1] @ F[:1], E[:, :1] @ F[2:3], rotary=rotary, q_gain=g_Q, k_gain=g_K)
     assert radius(made) == pytest.approx(SCALE * factor**2 * K * 15, rel=CLOSE)
     attained(made, np.tile(R * E[:1], (2, 1)), rel=1e-8)
+    for one in ("q_gain", "k_gain"):
+        with pytest.raises(InputError, match="norms of q and k in layer 0: wanted both or none"):
+            dataclasses.replace(made, **{one: None})
     still = dataclasses.replace(made, rotary=None)
     assert radius(still) == pytest.approx(SCALE * K * 1.0, rel=CLOSE)  # 0.2 * 5 in one coordinate
 

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 import capax
+from capax.analysis.floor import Protocol
 from capax.cards.answers.reference_card import reference_card
-from capax.cards.measuring.card_question import NO_ANSWER, CardQuestion
+from capax.cards.measuring import run_card
+from capax.cards.measuring.card_question import (
+    NO_ANSWER,
+    CardQuestion,
+    card_protocol,
+    lowest,
+)
 from capax.cards.measuring.looks import (
     BestLook,
     broken_m,
@@ -203,6 +210,9 @@ def test_a_question_goes_on_where_some_trials_fail_and_ends_where_most_do():
     question, trials = asked(plan, broken_in_the_middle)
     assert question.note == NO_ANSWER and not question.finished
     assert 24 < len(trials) < 64
+    half = CardQuestion(plan, entry_of("tree"), "and3", 11, looks(m20="xo" * 25))
+    more = CardQuestion(plan, entry_of("tree"), "and3", 11, looks(m20="xo" * 25 + "x"))
+    assert half._usable is not None and more._usable is None
 
 
 def test_what_a_store_remembers_is_what_was_heard(tmp_path):
@@ -211,23 +221,32 @@ def test_what_a_store_remembers_is_what_was_heard(tmp_path):
     tree = entry_of("tree")
     question = CardQuestion(plan, tree, "and3", 11)
     question.begin()
-    made = [question.take() for _ in range(4)]
+    made = [question.take() for _ in range(5)]
     heard = {}
     with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment((tree,))) as store:
         for trial, (reason, troubles) in zip(
-            made, [("", ("", "")), ("", ("a crash", "")), ("no data", ()), ("", ("",))], strict=True
+            made,
+            [
+                ("", ("", "")),
+                ("", ("a crash", "")),
+                ("no data", ()),
+                ("", ("",)),
+                ("", ("no GPU",)),
+            ],
+            strict=True,
         ):
+            path = "plain" if trial is not made[4] else "lanes"  # why the engine took its path
             runs = tuple(
                 Run(f"{trial.trial_id}{i}", i, "failed", None, 3, 0.1, {},
-                    {"validation_accuracy": [0.5 + 0.1 * i, 0.4]}, "plain", why)
+                    {"validation_accuracy": [0.5 + 0.1 * i, 0.4]}, path, why)
                 for i, why in enumerate(troubles)
             )  # fmt: skip
             outcome = Outcome(trial, False, runs, reason)
             store.add(outcome)
             heard[trial.m, trial.index] = look_at(outcome)
         assert stored_looks(store, question.name, 11) == heard
-    assert [look.trouble for look in heard.values()] == [False, True, True, False]
-    assert [look.accuracy for look in heard.values()] == [0.6, 0.6, 0.0, 0.5]
+    assert [look.trouble for look in heard.values()] == [False, True, True, False, False]
+    assert [look.accuracy for look in heard.values()] == [0.6, 0.6, 0.0, 0.5, 0.5]
 
 
 def test_tuning_trials_that_are_known_are_not_asked_again():
@@ -259,8 +278,25 @@ def test_the_most_trials_of_a_question():
     question.record(outcome(trial, 0.5))
     assert (question.most_trials, question.num_done, question.num_running) == (most, 1, 0)
     assert question.panel_of(trial).optimiser == {"lr": trial.spec.optimiser.lr}
+    assert question.panel_of(trial).in_pieces and question.panel_of(trial).examine_from == 0.9
+    known = CardQuestion(plan, entry_of("mlp"), "and3", 11, looks(m20="o" * most))
+    assert known.most_trials == most + 1  # more are known than were thought of: one is to come
     plain = CardQuestion(plan, entry_of("tree"), "and3", 11)
     assert plain.most_trials == 3 * 40 + 2 * 12
     assert plain.panel_of(plain.take()).optimiser == {}
     plain.record(outcome(plain._family.trial(plain.at(None), 11, 64, 7), 1.0))
     assert (plain.num_done, plain.num_solved) == (1, 1)
+    assert not plain.panel_of(trial).in_pieces
+
+
+def test_the_protocol_of_a_card_is_that_of_its_plan(tmp_path, monkeypatch):
+    plan = Plan(noise=0.1, support="contiguous", validation_size=512)
+    assert card_protocol(plan, 0.99) == Protocol(
+        noise=0.1, supports="contiguous", accuracy=0.99, validation_size=512
+    )
+    assert [lowest(fewest) for fewest in (3, 8, 9, 20)] == [4, 4, 4, 10]
+    monkeypatch.setattr(run_card, "cache_folder", lambda: tmp_path)
+    tree = (entry_of("tree"),)
+    one, other = (run_card.default_store(p, tree) for p in (plan, Plan()))
+    assert one.parent == other.parent == tmp_path / "cards" and one.parent.is_dir()
+    assert one != other == run_card.default_store(Plan(), tree) and one.suffix == ".sqlite"

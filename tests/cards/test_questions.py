@@ -132,6 +132,8 @@ def test_rates_are_chosen_by_accuracy_then_by_steps_then_from_the_middle():
     assert chosen_rate({1e-4: good, 1e-3: good, 1e-2: good}) == 1e-3
     assert chosen_rate({1e-4: looks((0.9004, 900)), 1e-3: good, 1e-2: better}) == 1e-4
     assert chosen_rate({None: good}) is None
+    lone = {**looks((0.9, 300)), (9, 0): BestLook(0.0, 0, trouble=True)}
+    assert chosen_rate({1e-3: lone, 1e-2: looks((0.9, 200), (0.9, 200))}) == 1e-2  # 200 per trial
     trial = Trial("p", 11, 8, 0, "id", None)
     assert look_at(outcome(trial, 0.5, 0.8)) == BestLook(0.8, 2)
     assert look_at(Outcome(trial, False, (), "no training set")).accuracy == 0.0
@@ -168,6 +170,18 @@ def test_a_grid_is_asked_for_once_after_the_scouts():
     assert values[0] < 100 < values[-1]
     assert all(b / a < 1.6 for a, b in pairwise(values))
     assert len(rounds[1]) == 3 * len(values)
+
+
+def test_a_grid_is_looked_at_where_a_scout_reached_the_lowest_accuracy():
+    """96 % right from m = 100 on: nothing for 100 %, enough for 95 %."""
+    plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
+    question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
+    values = plan.grid(4, 512).m
+    assert values[0] == 4 and values[-1] == 512
+    assert question.most_trials == 4 * plan.tuning_trials + 3 * len(values) + 2 * plan.more_trials
+    while (trial := question.take()) is not None:
+        question.record(outcome(trial, 0.96 if trial.m >= 100 else 0.6))
+    assert question.finished and len(question.scores) > 9
 
 
 def test_on_a_gpu_trials_are_trained_by_their_size_as_far_as_they_are_known():
@@ -240,6 +254,8 @@ def test_learners_outside_the_engine_come_first(tmp_path):
         jobs = card_jobs(plan, entries, store)
     assert [job.panel.family for job in jobs].index("tree") == 0
     assert [job.travels for job in jobs] == [False] + [True] * (len(jobs) - 1)
+    asked = [(q.target, q.T) for q in jobs[0].questions]
+    assert asked == [("and3", 11), ("and3", 200), ("xor2", 11), ("xor2", 200)]
 
 
 def test_memorised_runs_end_early_where_there_are_steps_unless_told_otherwise():

@@ -32,7 +32,16 @@ def fitted(name, seconds=20.0, memory=2 << 30):
 
 
 def test_a_good_learner_answers_and_may_print():
-    assert fitted("majority").answers.tolist() == [[True] * 5]
+    """The next fit meets the same process; one that died is replaced."""
+    with Isolated(f"{BAD}:majority", seconds=20.0, memory_bytes=2 << 30) as workshop:
+        processes = []
+        for _ in range(3):
+            assert workshop.attempt(Setting(T=3), X, y, X, 1).answers.tolist() == [[True] * 5]
+            processes.append(workshop._process)
+            if len(processes) == 2:
+                workshop._process.kill()
+                workshop._process.wait()
+    assert processes[0] is processes[1] is not processes[2]
     assert fitted("prints").answers.tolist() == [[False] * 5]
     assert fitted("build").reason == ""
 
@@ -185,6 +194,10 @@ def test_an_alarm_in_this_process_ticks_and_asks(monkeypatch):
         time.sleep(5.0)  # the first tick comes before
     with pytest.raises(TimeoutError, match=r"time limit of 0.01 s"), time_limits.time_limit(0.01):
         time.sleep(5.0)
+    seen = []
+    with time_limits.time_limit(60.0, lambda: seen.append(time.monotonic())):
+        while not seen:  # a tick before the limit asks, and interrupts nothing
+            time.sleep(0.01)
 
 
 def test_limits_are_kept_and_the_next_fit_gets_a_new_process():
@@ -226,6 +239,27 @@ def test_a_learner_that_changes_its_data_in_place_changes_its_own_copies():
         assert (inputs == np.eye(4, 3)).all()
         assert {total for _, total in seen} == {3}
         assert len(seen) == 2 - first
+
+
+def test_snapshots_are_what_has_a_length_and_answers_at_a_place():
+    """A predictor with one of the two alone is called."""
+
+    class Sized:
+        def __len__(self):
+            return 3
+
+        def __call__(self, inputs):
+            return inputs[:, 1]
+
+    class Placed:
+        def at(self, index, inputs): ...
+
+        def __call__(self, inputs):
+            return inputs[:, 1]
+
+    for made in (Sized(), Placed()):
+        answers = attempt(lambda X, y, *, key, made=made: made, X, y, X, key=0).answers
+        assert answers.tolist() == [[bool(x) for x in X[:, 1]]]
 
 
 def test_a_signal_that_a_learner_sends_to_its_group_reaches_no_one_else():

@@ -4,13 +4,14 @@ import random
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from capax.errors import InputError
 from capax.learners.adapters import fit_of, made_by, seed_everything, takes_data
 from capax.learners.fitting import attempt
-from capax.learners.names import entry_of, known_names
+from capax.learners.names import Entry, entry_of, known_names, travels
 from capax.learners.references import load, source_digest
 from capax.learners.setting import Setting
 from capax.learners.zoo.scikit import lasso
@@ -106,6 +107,36 @@ def test_only_two_parameters_of_their_own_are_data():
     assert not takes_data(lambda length: None) and not takes_data(lambda a, b, c: None)
     assert not takes_data(lambda T, key: None) and not takes_data(lambda a, function: None)
 
+    class Unread:
+        __signature__ = "none that Python reads"
+
+        def __call__(self, X, y): ...
+
+    assert takes_data(Unread())
+
+
+def test_entries_say_where_they_come_from():
+    """Learners of the zoo and of a file travel to other processes, objects and names of none."""
+
+    def mlp(X, y): ...
+
+    zoo, file, thing = entry_of("mlp"), entry_of(f"{BAD}:build"), entry_of(mlp)
+    assert [entry.in_zoo for entry in (zoo, file, thing)] == [True, False, False]
+    assert [travels(entry) for entry in (zoo, file, thing)] == [True, True, False]
+    assert not travels(Entry("nobody"))
+
+
+def test_a_factory_in_a_file_is_built_from_that_file(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "import equinox as eqx\nimport jax\n\n\nclass Sum(eqx.Module):\n    w: jax.Array\n\n"
+        "    def __call__(self, x):\n        return (self.w * x).sum()\n\n\n"
+        "def build(T, key):\n    return Sum(jax.numpy.ones(T))\n"
+    )
+    spec = entry_of(f"{mine}:build").spec(T=5)
+    assert (spec.architecture, spec.source) == (f"{mine}:build", source_digest(f"{mine}:build"))
+    assert [leaf.shape for leaf in jax.tree.leaves(spec.init(jax.random.key(0)))] == [(5,)]
+
 
 def test_every_key_is_another_seed():
     """Global generators, and the random state of an estimator that has none."""
@@ -148,6 +179,9 @@ def test_few_examples_of_a_label_need_no_cross_validation():
     for label in (few, np.zeros(12, np.uint8), np.ones(12, np.uint8), 1 - few):
         predict = fit_of(lasso, Setting(T=4))(bits, label, key=0)
         assert list(predict(bits)) == list(label)
+    for zeros, fitted in ((4, "LogisticRegression"), (5, "LogisticRegressionCV")):
+        model = lasso().fit(bits, np.arange(12) >= zeros)._model
+        assert type(model).__name__ == fitted  # five folds, each with both labels
 
 
 def test_objects_that_cannot_be_fitted_are_refused():

@@ -6,16 +6,19 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from experiments_for_tests import fields
 
 from capax.errors import InputError
+from capax.reading import MAX_DEPTH
 from capax.sweep.known_families import family_of
 from capax.sweep.simulated import SimulatedLearner
 from capax.sweep.spec import build_experiment
 from capax.sweep.storage import lock
-from capax.sweep.storage.file import _asks_for_a_log
+from capax.sweep.storage.file import _asks_for_a_log, address, check_before_writing
+from capax.sweep.storage.salvage import _readable, rows_left
 from capax.sweep.storage.store import Store, StoreError
 from capax.sweep.storage.store_identity import difference, joined
 from capax.sweep.trial import Outcome, Run, Trial
@@ -258,6 +261,10 @@ def test_curves_are_series_of_numbers_of_equal_length(tmp_path, experiment):
         good = {"loss": [1, 0.5, None], "step": [1, 2, 3]}
         assert store.series(json.dumps(good), "curves") == good
         assert store.series("{}", "curves") == {}
+        deep = '{"loss": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}"
+        with pytest.raises(StoreError, match="curves is not a JSON object"):
+            store.plain(deep, "curves")
+        assert store.plain(deep.replace("[[", "[", 1).replace("]]", "]", 1), "curves")
         for bad, message in (
             ({"loss": [1, "x"]}, "values that are not numbers"),
             ({"loss": [[1]], "step": [1]}, "values that are not numbers"),
@@ -300,5 +307,56 @@ def test_a_log_beside_the_store_is_used(tmp_path):
     path = tmp_path / "s.sqlite"
     path.write_bytes(b"SQLite format 3\x00" + b"\x10\x00\x02\x02" + bytes(80))
     assert _asks_for_a_log(path)
+    assert address(path, "ro").endswith("?mode=ro&immutable=1")
+    assert address(path, "rwc").endswith("?mode=rwc")
     path.with_name("s.sqlite-wal").touch()
     assert not _asks_for_a_log(path)
+
+
+def test_a_store_is_checked_once_and_opened_by_its_address(tmp_path, experiment, monkeypatch):
+    """Also by a SQLite that takes an address for the name of a file unless it is told."""
+    path, real = tmp_path / "s.sqlite", sqlite3.connect
+
+    def plain(name, uri=False, **options):
+        assert uri, f"a file called {name} would be made"
+        return real(name, uri=uri, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", plain)
+    assert not check_before_writing(path)
+    Store.create_or_resume(path, experiment).close()
+    assert address(path, "ro").endswith("?mode=ro")  # a closed store asks for no log
+    assert check_before_writing(path)
+    assert rows_left(path, "runs") == []
+
+
+class Turning(sqlite3.Connection):
+    """A table with these row numbers upwards and downwards; `None` is damage."""
+
+    def __init__(self, up, down):
+        super().__init__(":memory:")
+        self.up, self.down = up, down
+
+    def execute(self, query):
+        for number in self.down if query.endswith("DESC") else self.up:
+            if number is None:
+                raise sqlite3.DatabaseError("damage")
+            yield number, f"row {number}"
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "found"),
+    [
+        ([1, 2, 3], [9], [1, 2, 3]),  # sound: not read a second time
+        ([1, 2, None], [9, 8, None], [1, 2, 9, 8]),
+        ([1, 2, 2, 3], [9, 2, 1], [1, 2, 9]),  # a page that leads to itself
+        ([None], [9, 8, 8, 7], [9, 8]),
+        ([None], [9, 8, 9, 8], [9, 8]),
+        ([1, None], [9, 8, 1, 0], [1, 9, 8]),
+    ],
+)
+def test_rows_are_read_from_both_ends_and_none_twice(up, down, found):
+    problems = []
+    with closing(Turning(up, down)) as table:
+        rows = list(_readable(table, "runs", ("name",), problems))
+    assert rows == [(number, (f"row {number}",)) for number in found]
+    assert bool(problems) == (up != [1, 2, 3])

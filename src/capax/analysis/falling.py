@@ -45,9 +45,11 @@ class Fall:
 
 def falling(counts: Counts, level: float = LEVEL) -> Fall | None:
     """The fall of success with m, if it is significant at `level`."""
-    if len(counts.m) < 2 or counts.trials < 4:
+    if counts.trials < 4:
         return None
     bins = _bins(counts)
+    if len(bins) < 2:
+        return None
     solved = np.array([sum(counts.solved[i:j]) for i, j in bins], dtype=np.float64)
     total = np.array([sum(counts.total[i:j]) for i, j in bins], dtype=np.float64)
     rates = isotonic_rates(
@@ -67,8 +69,8 @@ def _bins(counts: Counts) -> list[tuple[int, int]]:
     """At most twelve runs of neighbouring m with about the same number of trials."""
     done = np.cumsum(counts.total)
     number = np.minimum((done - 0.5) * _MOST_BINS / done[-1], _MOST_BINS - 1).astype(int)
-    starts = [i for i in range(len(number)) if i == 0 or number[i] != number[i - 1]]
-    return list(zip(starts, [*starts[1:], len(number)], strict=True))
+    inner = np.flatnonzero(np.diff(number)) + 1
+    return list(itertools.pairwise([0, *inner.tolist(), len(number)]))
 
 
 def _largest_drop(

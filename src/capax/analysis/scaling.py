@@ -154,7 +154,7 @@ def _steady(log: Fit, range_of_T: tuple[int, int]) -> bool:
     a, b, _ = log.accepted
     first, last = (a + b * math.log(T) for T in range_of_T)
     change = np.abs(np.log(last / first))
-    return bool(change.max() < math.log(1.25))
+    return bool(change.max() < np.log(1.25))
 
 
 def verdict(fits: dict[str, Fit], status: str, left: str | None, *, by_name: bool) -> str:

@@ -105,13 +105,15 @@ class Isolated:
                 raise _Overrun(f"took more than the memory limit of {limit:.3g} GiB")
 
     def _resident(self) -> int:
+        assert self._process is not None
         try:
-            return psutil.Process(self._process.pid).memory_info().rss if self._process else 0
+            return psutil.Process(self._process.pid).memory_info().rss
         except psutil.Error:
             return 0
 
     def _died(self) -> str:
-        code = self._process.wait() if self._process is not None else 0
+        assert self._process is not None
+        code = self._process.wait()
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         return f"its process ended without an answer ({how})"
 

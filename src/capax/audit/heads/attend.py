@@ -22,8 +22,7 @@ def scores(
     """
     part = factors(attention, h)
     Q, K = _with_one(X) @ part.Q, _with_one(X if Y is None else Y) @ part.K
-    if attention.q_gain is not None and attention.k_gain is not None:
-        Q, K = _normalised(Q, attention.q_gain, eps), _normalised(K, attention.k_gain, eps)
+    Q, K = _normalised(Q, attention.q_gain, eps), _normalised(K, attention.k_gain, eps)
     if attention.rotary is not None:
         Q, K = turned(Q, attention.rotary), turned(K, attention.rotary)
     S = attention.scale * (Q @ K.T + _distance_terms(attention.distance_vectors, Q, K))
@@ -87,5 +86,7 @@ def _with_one(X: Matrix) -> Matrix:
     return np.hstack([X, np.ones((len(X), 1))])
 
 
-def _normalised(Q: Matrix, gain: np.ndarray, eps: float) -> Matrix:
+def _normalised(Q: Matrix, gain: np.ndarray | None, eps: float) -> Matrix:
+    if gain is None:
+        return Q
     return gain * Q / np.sqrt((Q * Q).mean(axis=1, keepdims=True) + eps)

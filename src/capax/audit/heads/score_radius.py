@@ -48,7 +48,7 @@ def _uncapped(attention: Attention, h: int, part: Factors) -> float | None:
     rotary, s = attention.rotary, abs(attention.scale)
     if rotary is not None and rotary.factor is None:
         return None
-    if attention.q_gain is not None and attention.k_gain is not None:
+    if attention.q_gain is not None:
         return SLACK * s * len(attention.q_gain) * _largest_gain(attention)
     if attention.norm is None:
         return None

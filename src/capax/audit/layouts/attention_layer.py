@@ -12,6 +12,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
+from capax.errors import require
+
 Array = Float[np.ndarray, "..."]
 Pairs = Literal["halves", "adjacent"]
 
@@ -80,7 +82,8 @@ class Attention:
     norm: in front of queries, and of keys and values unless `key_norm` is given (cross attention).
     part: "" or "encoder", "decoder", "cross". shared_by: how often these weights are composed.
     bare_first: the first composition reads an input that `norm` did not pass.
-    q_gain, k_gain [k]: gains of the norms of each q and k. causal, window: what is masked.
+    q_gain, k_gain [k]: gains of the norms of each q and k, both or none. causal, window: what is
+    masked.
     distance_vectors, distance_bias [H, n]: learned terms of the scores that depend on i - j.
     """
 
@@ -107,6 +110,10 @@ class Attention:
     bare_first: bool = False
     causal: bool = False
     window: int | None = None
+
+    def __post_init__(self) -> None:
+        both = (self.q_gain is None) == (self.k_gain is None)
+        require(both, f"norms of q and k in layer {self.layer}", "both or none", "one of them")
 
     @property
     def group(self) -> int:

@@ -277,13 +277,13 @@ class Store:
         self._session = session  # only now is its row certain to be in the file
         self._check_in_place()
 
-    def _new_session(self) -> int:
+    def _new_session(self) -> int | None:
         """A row for the versions this process runs with."""
         cursor = self._connection.execute(
             "INSERT INTO sessions (started, versions) VALUES (?, ?)",
             (now(), json.dumps(versions(self.device), sort_keys=True)),
         )
-        return cursor.lastrowid or 0
+        return cursor.lastrowid
 
     def _prepare(self, experiment: Experiment, *, is_checked: bool) -> None:
         """Create the tables of a new file, or check that an old one is ours and intact."""
@@ -302,7 +302,7 @@ class Store:
             self._searches = adopt(self._connection, self.experiment, experiment)
 
 
-def _run_row(run: Run, trial_id: str, session: int) -> tuple[object, ...]:
+def _run_row(run: Run, trial_id: str, session: int | None) -> tuple[object, ...]:
     return (
         run.run_id,
         trial_id,
