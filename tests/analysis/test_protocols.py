@@ -64,7 +64,7 @@ class OwnFamily:
 def test_lengths_and_searches_are_no_part_of_a_protocol(family, monkeypatch):
     """Two panels at other T and m are the same experiment."""
     if family == "own":
-        monkeypatch.setattr(protocols, "family_of", lambda panel: OwnFamily())
+        monkeypatch.setattr(protocols, "family_of", lambda _: OwnFamily())
     plan = {"name": "p", "function": "and3", "model": {"family": family}}
     searches = ({"method": "grid", "m": m, "trials": 2} for m in ([5, 9], [40]))
     lengths = zip(([20], [30, 50]), searches, strict=True)

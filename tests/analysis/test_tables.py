@@ -1,4 +1,4 @@
-"""Tables of runs: formulas of kept models, further columns, and what a damaged store still holds."""
+"""Tables of runs: formulas of kept models, further columns, and what is left of a damaged store."""
 
 import jax
 import numpy as np
@@ -53,7 +53,7 @@ def test_models_are_read_with_the_inputs_and_examples_of_their_own_task(
             ("a", "failed", "full_batch"),
             ("b", "failed", "online"),
             ("c", "solved", "online"),
-        )  # fmt: skip
+        )
     ]
     path, asked = written(tmp_path / "s.sqlite", *(((run,), "") for run in runs)), []
 

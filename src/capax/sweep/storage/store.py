@@ -214,7 +214,8 @@ class Store:
 
     def _num_trials(self, panel: str, T: int) -> int:
         query = "SELECT count(*) AS trials FROM trials WHERE panel = ? AND T = ?"
-        return self.select(query, panel, T)[0]["trials"]
+        (row,) = self.select(query, panel, T)
+        return row["trials"]
 
     def close_job(self, panel: str, T: int, *, finished: bool = True, note: str = "") -> None:
         """Remember that the search of a panel at T is finished, or why it could not go on."""

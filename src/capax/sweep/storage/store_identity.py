@@ -39,8 +39,8 @@ def difference(old: Experiment, new: Experiment) -> str | None:
             edit = _edit(_without_source(before[panel.name]), _without_source(panel))
             if edit:
                 return f"panels.{panel.name}.{edit}"
-            sources = _source(before[panel.name]), _source(panel)
-            if all(sources) and sources[0] != sources[1]:
+            known = {_source(before[panel.name]), _source(panel)} - {""}
+            if len(known) == 2:
                 return f"{panel.family} has changed since its trials were made"
     return None
 
