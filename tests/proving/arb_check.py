@@ -68,14 +68,10 @@ def _accepted(proof: str, weights: Path) -> bool:
 
     known = [tuple(map(fact, pair)) for pair in tokens]
     read, query = _readout(arrays), fact(cls)
-    seen = set()
-    for line in lines:
-        row = line["row"]
+    for row, line in enumerate(lines):
         bits = {t: row >> i & 1 for i, t in enumerate(support)}
         for direction, (low, high) in zip(read["directions"], line["ends"], strict=True):
             for end, sign in ((high, 1), (low, -1)):
-                if end is None:
-                    continue
                 total = _most(query, direction, end, sign)
                 for t, pair in enumerate(known):
                     terms = [_most(x, direction, end, sign) for x in pair]
@@ -84,8 +80,7 @@ def _accepted(proof: str, weights: Path) -> bool:
                     return False
         if not _row_holds(header, read, row, line["ends"]):
             return False
-        seen.add(row)
-    return seen == set(range(1 << len(support))) and len(lines) == len(seen)
+    return len(lines) == 1 << len(support)
 
 
 def balls(numbers) -> list[arb]:
@@ -151,12 +146,7 @@ def _units(units, low, high):
     def at(l):
         return sum(w * (l + b) for b, w in units if l + b > 0)
 
-    kinks = sorted(-b for b, _ in units)
-    if low is None:
-        return (Fraction(0), Fraction(0)) if high <= kinks[0] else (Fraction(-(10**99)),) * 2
-    if high is None:
-        flat = sum(w for _, w in units) == 0 and Fraction(low) >= kinks[-1]
-        return (at(Fraction(low)),) * 2 if flat else (Fraction(-(10**99)),) * 2
+    kinks = [-b for b, _ in units]
     low, high = Fraction(low), Fraction(high)
     values = [at(l) for l in (low, high, *(k for k in kinks if low < k < high))]
     return min(values), max(values)

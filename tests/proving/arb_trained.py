@@ -1,12 +1,12 @@
 """The second checker for trained networks: the same statement in balls (Arb), other code.
 
-No number is rounded by hand here: weights, roots, quotients and erf are balls of 160 bits. The
-range of a sum over the free bits with a limited number of ones comes from a multiplier, not a sort,
-sigma from slopes on pieces instead of points of a grid. It shares no line with `capax_check`.
+No number is rounded by hand here: weights, roots, quotients and erf are balls of 160 bits. Sigma is
+bounded by its slopes on pieces instead of points of a grid. It shares no line with `capax_check`.
 """
 
 import hashlib
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -35,18 +35,20 @@ def upper(x: arb) -> arb:
     return arb(x.upper())
 
 
-def largest(gains: list[arb], first: int, last: int) -> arb:
-    """At least the largest sum of `first` to `last` gains: sum (g - m)+ + m (last or first)."""
-    tops = sorted((float(g.mid()) for g in gains), reverse=True)
-    positive = sum(g > 0 for g in tops)
-    m = 0.0
-    if positive > last:
-        m = tops[last]
-    elif positive < first:
-        m = tops[first - 1]
-    level = ball(m)
-    total = sum((max_zero(g - level) for g in gains), arb(0))
-    return upper(total + level * (last if m > 0 else first))
+def largest(form: list[arb], limits: list[list[arb]]) -> arb:
+    """At least the largest value of a form over bits that keep the limits."""
+    for limit in limits:
+        gains, costs = ([float(x.mid()) for x in row[1:]] for row in (form, limit))
+        over = float(limit[0].mid()) + sum(c for g, c in zip(gains, costs, strict=True) if g > 0)
+        if over <= 0:
+            continue
+        both = [(g / c, abs(c)) for g, c in zip(gains, costs, strict=True) if g * c > 0]
+        for ratio, step in sorted(both):
+            over -= step
+            if over <= 0:
+                form = [x - ball(ratio) * y for x, y in zip(form, limit, strict=True)]
+                break
+    return upper(form[0] + sum(map(max_zero, form[1:]), arb(0)))
 
 
 def max_zero(x: arb) -> arb:
@@ -91,8 +93,11 @@ class Heads:
         return found
 
 
-def gelu_lines(name, low, high, slope):
-    """(least, most) of sigma(h) - slope h on [low, high]: values and slopes on pieces."""
+def gelu_lines(name, low, high):
+    """(slope, least, most) of sigma(h) - slope h on [low, high]: values and slopes on pieces."""
+    ends = [float(x) * {"gelu": math.erfc(-x / 2**0.5) / 2, "relu": x > 0}.get(name, 1)
+            for x in (low, high)]  # fmt: skip
+    slope = ball(Fraction(round((ends[1] - ends[0]) / (high - low) * 4096), 4096))
     least, most, wide = [], [], (high - low) / PIECES
     for i in range(PIECES):
         middle, half = ball(low + wide * (i + 0.5)), ball(wide * 0.5000001 + 1e-12)
@@ -112,7 +117,8 @@ def gelu_lines(name, low, high, slope):
                 value = around * (0 - slope if low + wide * (i + 1.01) < 0 else 1 - slope)
             least.append(value)
             most.append(value)
-    return min(float(x.lower()) for x in least) - 1e-12, max(float(x.upper()) for x in most) + 1e-12
+    bottom, top = min(float(x.lower()) for x in least), max(float(x.upper()) for x in most)
+    return slope, ball(bottom - 1e-12), ball(top + 1e-12)
 
 
 def accepted(proof: str, weights: Path) -> bool:
@@ -133,29 +139,51 @@ def _accepted(proof: str, weights: Path) -> bool:
         spec = json.loads(file.metadata()["capax"])["module"]["spec"]
     T, support, table = header["T"], header["support"], int(header["table"], 16)
     net, margin = _Network(a, spec), Fraction(header["margin"])
-    todo = [(dict(zip(support, (r >> i & 1 for i in range(len(support))), strict=True)), 0,
-             T - len(support)) for r in reversed(range(1 << len(support)))]  # fmt: skip
+    start = [dict(zip(support, (r >> i & 1 for i in range(len(support))), strict=True))
+             for r in reversed(range(1 << len(support)))]  # fmt: skip
+    todo = [(fixed, []) for fixed in start]
     for line in lines:
         if not todo:
             return False
-        fixed, first, last = todo.pop()
+        fixed, given = todo.pop()
         if "cut" in line:
-            t = line["cut"]
-            if t in fixed or not 0 <= t < T:
-                return False
-            children = [({**fixed, t: 1}, max(first - 1, 0), last - 1),
-                        ({**fixed, t: 0}, first, min(last, T - len(fixed) - 1))]  # fmt: skip
-            todo += [child for child in children if child[1] <= child[2]]
-        elif "ones" in line:
-            if not first <= line["ones"] < last:
-                return False
-            todo += [(fixed, line["ones"] + 1, last), (fixed, first, line["ones"])]
-        else:
-            row = sum(fixed[t] << i for i, t in enumerate(support))
-            sign = 1 if table >> row & 1 else -1
-            if not net.leaf(fixed, first, last, T, line, sign, ball(margin)):
-                return False
+            kind, at, *level = line["cut"]
+            if kind == "bit":
+                if at in fixed or not 0 <= at < T:
+                    return False
+                todo += [({**fixed, at: 1}, given), ({**fixed, at: 0}, given)]
+                continue
+            terms = [arb(b) for _ in range(T) for b in (0, 1)] + [arb(-at)]
+            other = [-x for x in terms[:-1]] + [arb(at + 1)]
+            if kind == "head":
+                w, v = net.heads.w[at // net.heads.k], net.heads.v[at]
+                terms = [a * (x - ball(level[0])) for a, x in zip(w, v, strict=True)]
+                other = [-x for x in terms]
+            todo += [(fixed, [*given, other]), (fixed, [*given, terms])]
+            continue
+        row = sum(fixed[t] << i for i, t in enumerate(support))
+        sign = 1 if table >> row & 1 else -1
+        if not net.leaf(_Cell(T, fixed, given), line, sign, ball(margin)):
+            return False
     return not todo and margin > 0
+
+
+class _Cell:
+    def __init__(self, T, fixed, given):
+        self.free = [t for t in range(T) if t not in fixed]
+        self.there = [2 * t + fixed.get(t, 0) for t in range(T)] + [2 * T]
+        self.limits = [self.form(terms) for terms in given]
+
+    def form(self, terms):
+        start = sum((terms[r] for r in self.there), arb(0))
+        return [start, *(terms[2 * t + 1] - terms[2 * t] for t in self.free)]
+
+    def range(self, form):
+        """(low, high) of a form with noise behind its gains."""
+        F = len(self.free) + 1
+        noise = upper(sum(map(abs, form[F:]), arb(0)))
+        low = -largest([-x for x in form[:F]], self.limits) - noise
+        return arb(low.lower()), upper(largest(form[:F], self.limits) + noise)
 
 
 class _Network:
@@ -182,102 +210,83 @@ class _Network:
         both = zip(a["ln_final.bias"], a["w"], strict=True)
         self.rho = sum((ball(float(x)) * ball(float(y)) for x, y in both), ball(float(a["b"])))
 
-    def leaf(self, fixed, first, last, T, line, sign, margin) -> bool:
-        heads, d, eps = self.heads, self.d, ball(Fraction(1, 100000))
-        free = [t for t in range(T) if t not in fixed]
-        there = [2 * t + fixed.get(t, 0) for t in range(T)] + [2 * T]
-        top = lambda gains: largest(gains, first, last)  # noqa: E731
-        gains = lambda row: [row[2 * t + 1] - row[2 * t] for t in free]  # noqa: E731
-        u, far = [ball(x) for x in line["u"]], [ball(x) for x in line["far"]]
-        D0, leak, moves = [ball(x) for x in line["D"]], [], []
+    def leaf(self, cell, line, sign, margin) -> bool:
+        forms = self._head_forms(cell, line)
+        if forms is None:
+            return False
+        x = arb_mat(forms).transpose() * self.W_O
+        x = self._shifted(rows_of(x), rows_of(self.base)[0])
+        V, err, low, high = self._square(cell, x)
+        m = ball(float(((low * high * (low + high)) / 2).mid()) ** (1 / 3))
+        top = upper(max((1 / s + s * s / (2 * m**3) for s in (low, high)), key=float))
+        bottom, slope = 3 / (2 * m), -1 / (2 * m**3)
+        r = [slope * n for n in V]
+        r[0] += (top + bottom) / 2
+        err = upper(abs(slope) * err + (top - bottom) / 2)
+        R, wide = (1 / low + 1 / high) / 2, upper((1 / low - 1 / high) / 2)
+        columns = []
+        for j, form in enumerate(rows_of((arb_mat(x) * self.G).transpose())):
+            a, b = cell.range(form)
+            middle, far = (a + b) / 2, upper((b - a) / 2)
+            h = [middle * y + R * g for g, y in zip(form, r, strict=True)]
+            h[0] += self.shift[j] - middle * R
+            off = upper(abs(middle) * err + far * wide)
+            a, b = cell.range(h)
+            ends = float((a - off).lower()) - 1e-9, float((b + off).upper()) + 1e-9
+            slope, least, most = gelu_lines(self.spec["activation"], *ends)
+            columns.append([slope * n for n in h])
+            columns[-1][0] += (least + most) / 2
+            noise = upper(abs(slope) * off + (most - least) / 2)
+            columns[-1] += [noise if i == j else arb(0) for i in range(len(self.shift))]
+        return bool(self._claim(cell, columns, x, sign, margin) >= 0)
+
+    def _head_forms(self, cell, line):
+        """Forms of the head outputs, a leak behind each; None where a `far` does not hold."""
+        heads, found, n = self.heads, [], len(self.heads.v)
+        u, far, D0 = ([ball(x) for x in line[name]] for name in ("u", "far", "D"))
         for i, v in enumerate(heads.v):
-            h = i // heads.k
-            w, D = heads.w[h], D0[h]
+            w, D = heads.w[i // heads.k], D0[i // heads.k]
             for s in (1, -1):
                 terms = [a * (s * (x - u[i]) - far[i]) for a, x in zip(w, v, strict=True)]
-                if not sum((terms[r] for r in there), arb(0)) + top(gains(terms)) <= 0:
-                    return False
-            start = sum((w[r] for r in there), arb(0))
-            change = gains(w)
-            high, low = start + top(change), start - top([-g for g in change])
-            leak.append(far[i] * upper(abs(1 - low / D).max(abs(1 - high / D))))
-            row = [a * (x - u[i]) / D for a, x in zip(w, v, strict=True)]
-            moves.append([sum((row[r] for r in there), arb(0)), *gains(row)])
-        rows = arb_mat(moves).transpose() * self.W_O
-        stack = arb_mat(rows_of(rows) + rows_of(self.W_O))
-        F = len(free) + 1
+                if not cell.range(cell.form(terms))[1] <= 0:
+                    return None
+            low, high = cell.range(cell.form(w))
+            form = cell.form([a * (x - u[i]) / D for a, x in zip(w, v, strict=True)])
+            form[0] += u[i]
+            leak = upper(far[i] * abs(1 - low / D).max(abs(1 - high / D)))
+            found.append(form + [leak if j == i else arb(0) for j in range(n)])
+        return found
 
-        def ranges(L):
-            found = []
-            for column in rows_of((stack * L).transpose()):
-                lost = upper(
-                    sum((x * abs(y) for x, y in zip(leak, column[F:], strict=True)), arb(0))
-                )
-                low = column[0] - top([-g for g in column[1:F]]) - lost
-                found.append((arb(low.lower()), upper(column[0] + top(column[1:F]) + lost)))
-            return found
+    @staticmethod
+    def _shifted(rows, bias):
+        return [[x + b for x, b in zip(rows[0], bias, strict=True)], *rows[1:]]
 
-        c0 = rows_of(self.base + arb_mat([u]) * self.W_O)[0]
-        reach = [upper(abs(x).max(abs(y))) for x, y in ranges(matrix(np.eye(d)))]
-        s0 = (sum((x * x for x in c0), arb(0)) / d + eps).sqrt()
-        E = upper(sum((x * x for x in reach), arb(0)) / (2 * d * s0))
-        slant = [x / (d * s0) for x in c0]
-        ((low, high),) = ranges(arb_mat([[x] for x in slant]))
-        box = [max_zero(abs(x) - r) for x, r in zip(c0, reach, strict=True)]
-        least_s = (sum((x * x for x in box), arb(0)) / d + eps).sqrt().max(s0 + low)
-        s = arb(least_s.lower()), upper(s0 + high + E)
-        eta = [x / s0 for x in rows_of(arb_mat([c0]) * self.G)[0]]
-        ell = arb_mat([[g - e * x for g, e in zip(row, eta, strict=True)]
-                       for row, x in zip(rows_of(self.G), slant, strict=True)])  # fmt: skip
-        slopes, lines = [ball(Fraction(n, 1024)) for n in line["slopes"]], []
-        for j, (low, high) in enumerate(ranges(ell)):
-            low, high = low - max_zero(eta[j]) * E, high + max_zero(-eta[j]) * E
-            middle = eta[j] + self.shift[j]
-            left = (middle + min((low / x for x in s), key=lambda y: float(y.mid()))).lower()
-            right = (middle + max((high / x for x in s), key=lambda y: float(y.mid()))).upper()
-            ends = float(left) - 1e-9, float(right) + 1e-9
-            lines.append((*gelu_lines(self.spec["activation"], *ends, slopes[j]), *ends))
-        return bool(self._claim(line, sign, margin, c0, s0, s, E, eta, ell, slopes, lines,
-                                reach, ranges) >= 0)  # fmt: skip
+    @staticmethod
+    def _square(cell, rows):
+        """|x|^2/d + eps as a form, its err, and the ends of its root."""
+        d, eps = len(rows[0]), ball(Fraction(1, 100000))
+        ends = [cell.range(list(column)) for column in zip(*rows, strict=True)]
+        m, r = [(a + b) / 2 for a, b in ends], [upper((b - a) / 2) for a, b in ends]
+        form = [row[0] for row in rows_of(arb_mat(rows) * arb_mat([[2 * x / d] for x in m]))]
+        rest = upper(sum((x * x for x in r), arb(0)) / (2 * d))
+        form[0] += rest + eps - sum((x * x for x in m), arb(0)) / d
+        box = sum((max_zero(abs(x) - y) ** 2 for x, y in zip(m, r, strict=True)), arb(0)) / d + eps
+        low, high = cell.range(form)
+        least = (low - rest).max(box)
+        return form, rest, arb(least.lower()).sqrt(), upper((high + rest).sqrt())
 
-    def _claim(self, line, sign, margin, c0, s0, s, E, eta, ell, slopes, lines, reach, ranges):
+    def _claim(self, cell, columns, x, sign, margin):
         """Lower end of s_z (sign logit - margin)."""
-        d, eps = self.d, ball(Fraction(1, 100000))
-        z = [ball(x) for x in line["z"]]
-        s_z, t = (sum((x * x for x in z), arb(0)) / d + eps).sqrt(), sign * self.rho - margin
-        q = [sign * a + t * b / (d * s_z) for a, b in zip(self.last, z, strict=True)]
-        q_mean = sum(q, arb(0)) / d
-        q = [x - q_mean for x in q]
-        total = t * eps / s_z
-        if not t >= 0:
-            total += t * self._spread(z, c0, lines, slopes, reach) / (2 * d * s_z)
-        column = arb_mat([[x] for x in q])
-        S = [row[0] for row in rows_of(self.W_out * column)]
-        total += rows_of((arb_mat([c0]) + self.b_out) * column)[0][0]
-        K = [x * y for x, y in zip(S, slopes, strict=True)]
-        for j, (least, most, *_) in enumerate(lines):
-            total += K[j] * (eta[j] + self.shift[j])
-            total += min(S[j] * ball(least), S[j] * ball(most), key=lambda x: float(x.lower()))
-        turn = [row[0] for row in rows_of(ell * arb_mat([[x] for x in K]))]
-        both = arb_mat([[x + y / s0, y] for x, y in zip(q, turn, strict=True)])
-        (low, _), ends = ranges(both)
-        far = upper(abs(ends[0]).max(abs(ends[1])))
-        total += low - upper(abs(1 / s[0] - 1 / s0).max(abs(1 / s0 - 1 / s[1]))) * far
-        slowed = max_zero(sum((x * y for x, y in zip(K, eta, strict=True)), arb(0)))
-        return total - slowed * E / s[0]
-
-    def _spread(self, z, c0, lines, slopes, reach):
-        """At least |Cz - z0|^2."""
-        middles, halves = [], []
-        for (least, most, low, high), a in zip(lines, slopes, strict=True):
-            ends = [a * ball(low), a * ball(high)]
-            bottom = ball(least) + min(ends, key=lambda x: float(x.mid()))
-            top = ball(most) + max(ends, key=lambda x: float(x.mid()))
-            middles.append((bottom + top) / 2)
-            halves.append(upper((top - bottom) / 2))
-        at = rows_of(arb_mat([middles]) * self.W_out + self.b_out + arb_mat([c0]))[0]
-        wide = arb_mat([halves]) * arb_mat(
-            [[upper(abs(x)) for x in r] for r in rows_of(self.W_out)]
-        )
-        parts = zip(at, z, rows_of(wide)[0], reach, strict=True)
-        return upper(sum(((abs(x - y) + b + r) ** 2 for x, y, b, r in parts), arb(0)))
+        rows = rows_of(arb_mat(columns).transpose() * self.W_out)
+        rows = self._shifted(rows, rows_of(self.b_out)[0])
+        for i, row in enumerate(x):
+            rows[i] = [a + b for a, b in zip(rows[i], row, strict=True)]
+        V, err, low, high = self._square(cell, rows)
+        m, t = (low + high) / 2, sign * self.rho - margin
+        bottom = min((s - s * s / (2 * m) for s in (low, high)), key=float)
+        root = [n / (2 * m) for n in V]
+        root[0] += (bottom + m / 2) / 2
+        err = upper(err / (2 * m) + (m / 2 - bottom) / 2)
+        g = [row[0] for row in rows_of(arb_mat(rows) * arb_mat([[n] for n in self.last]))]
+        form = [sign * a + t * b for a, b in zip(g, root, strict=True)]
+        return cell.range(form)[0] - upper(abs(t) * err)

@@ -1,6 +1,5 @@
 """Proof files: accepted by two checkers, and never when the statement is false."""
 
-import ast
 import functools
 import hashlib
 import json
@@ -100,23 +99,10 @@ def test_a_long_context_is_checked_in_seconds_and_names_its_function(tmp_path):
     assert "[3, 500, 501, 999]" in found["statement"]
 
 
-def lines_of_code(source: str) -> int:
-    """Lines without docstrings, comments and blank lines."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    told: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, kinds) and ast.get_docstring(node) is not None:
-            told |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    lines = enumerate(source.splitlines(), start=1)
-    return sum(
-        bool(x.strip()) and not x.strip().startswith("#") and i not in told for i, x in lines
-    )
-
-
 def test_the_checker_is_one_short_file_of_plain_python(made, tmp_path):
     path, text = made("x1 & x4", "trainable")
     code = CHECKER.read_text()
-    assert lines_of_code(code) <= 560
+    assert len(code.splitlines()) <= 500
     imported = set(re.findall(r"^(?:from|import) (\w+)", code, re.M))
     assert imported <= set(sys.stdlib_module_names)
     alone = tmp_path / "elsewhere.py"
@@ -125,11 +111,12 @@ def test_the_checker_is_one_short_file_of_plain_python(made, tmp_path):
     command = [sys.executable, "-I", "-S", alone, tmp_path / "p.proof", path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("proved: On all 2^5 inputs")
-    (tmp_path / "p.proof").write_text(text.replace('"row": 3', '"row": 2'))
+    lines = text.splitlines()
+    (tmp_path / "p.proof").write_text("\n".join([*lines[:-1], lines[-2]]))
     done = subprocess.run([*command, "--json"], capture_output=True, text=True)
     found = json.loads(done.stdout)
     assert done.returncode == 1 and found["status"] == "refused" and found["statement"] is None
-    assert found["line"] == 5 and "row 2" in found["reason"]
+    assert found["line"] == 5 and "is not proved" in found["reason"]
 
 
 @settings(max_examples=120)
@@ -151,7 +138,7 @@ def test_exp_is_enclosed(n, e, bits):
 def test_ranges_of_units_hold_every_point_and_are_attained(units, ends):
     units = [(Fraction(b, 2), Fraction(w)) for b, w in units]
     low, high = (Fraction(x, 3) for x in ends)
-    least, most = capax_check.ridge(units, low, high, 1)
+    least, most = capax_check.ridge(units, (low, high))
     steps = [low + (high - low) * Fraction(i, 60) for i in range(61)]
     steps += [-b for b, _ in units if low <= -b <= high]
     values = [sum(w * max(l + b, 0) for b, w in units) for l in steps]
@@ -322,7 +309,7 @@ def test_a_network_that_is_wrong_somewhere_has_no_proof(tmp_path):
     with pytest.raises(InputError, match="proved to decide as its table"):
         prove(path)
     (tmp_path / "x.safetensors").write_bytes(b"nothing")
-    assert capax_check.answer("no such file", path)["line"] == 1
+    assert check_proof(tmp_path / "none", path)["line"] == 1
 
 
 def test_the_commands(tmp_path, warm_commands):
@@ -336,7 +323,7 @@ def test_the_commands(tmp_path, warm_commands):
     text = (tmp_path / "w.proof").read_text()
     (tmp_path / "w.proof").write_text(text.replace('"table": "0x8"', '"table": "0x9"'))
     bad = run("check", "w.proof", "w.safetensors")
-    assert bad.returncode == 1 and "REFUSED: line 2: row 0" in bad.stdout
+    assert bad.returncode == 1 and "REFUSED: line 2: the error may exceed" in bad.stdout
     assert run("check").returncode == 2
     assert run("check", "--print-checker").stdout == CHECKER.read_text()
     assert math.isclose(float(json.loads(text.splitlines()[0])["margin"]), 0.5, rel_tol=1e-3)

@@ -107,7 +107,7 @@ def test_weights_are_enclosed_and_values_exact(size, e, bits):
         values = network.values()[1]
         flat = [s for pair in scores for s in pair] + [cls]
         top = max(flat)
-        for (low, high), score in zip(made.ends[0], flat, strict=True):
+        for (low, high), score in zip(made.between[0], flat, strict=True):
             assert low <= exact_exp(Fraction(score - top, 1 << es)) * (1 << bits) <= high <= low + 2
         for g in (0, 1):
             stored = [Fraction(v, 1 << made.e) for v in made.v[g]][:-1]
@@ -211,10 +211,7 @@ def judged(table, error: float, widened: float) -> str:
         "proof": capax_check.VERSION, "weights": hashlib.sha256(data).hexdigest(), "T": 3,
         "support": [0], "table": table, "margin": None, "error": f"{error:.20f}", "bits": 100,
     }  # fmt: skip
-    lines = [
-        {"row": row, "ends": [[low - widened, high + widened]]}
-        for row, (low, high) in enumerate(RANGES)
-    ]
+    lines = [{"ends": [[low - widened, high + widened]]} for low, high in RANGES]
     try:
         return capax_check.check("\n".join(map(json.dumps, (header, *lines))), data)
     except capax_check.Refused as refusal:
@@ -229,21 +226,21 @@ def judged(table, error: float, widened: float) -> str:
 )
 def test_the_error_is_checked_on_both_sides_to_a_hair(table):
     assert judged(table, 1 + 2 * HAIR, HAIR).startswith("On all 2^3 inputs")
-    assert "row 0: the error may exceed" in judged(table, 1 - HAIR, HAIR)
-    assert "row 0: the error may exceed" in judged(table, 1 + HAIR / 2, HAIR)
+    assert "line 2: the error may exceed" in judged(table, 1 - HAIR, HAIR)
+    assert "line 2: the error may exceed" in judged(table, 1 + HAIR / 2, HAIR)
     assert "end is not proved" in judged(table, 1 - HAIR, -HAIR)  # the ends claim too much
 
 
 def test_products_of_long_integers_are_exact_at_their_largest():
     rng = random.Random(1)
-    for _ in range(2000):
+    for _ in range(1000):
         n, m, k = (rng.randint(1, 4) for _ in range(3))
         a, b = 2 ** rng.choice([0, 1, 3, 7, 8, 15, 31, 64]), 2 ** rng.choice([0, 1, 3, 8, 31])
         A = [[rng.choice([-a, a, 0, rng.randint(-a, a)]) for _ in range(m)] for _ in range(n)]
         B = [[rng.choice([-b, b, 0, rng.randint(-b, b)]) for _ in range(k)] for _ in range(m)]
         columns = list(zip(*B, strict=True))
         wanted = [[sum(x * y for x, y in zip(r, c, strict=True)) for c in columns] for r in A]
-        assert capax_check.products(A, B) == wanted
+        assert (Matrix(A, 3) @ Matrix(B, 4)).rows == wanted
 
 
 def test_errors_of_products_hold_where_every_number_is_off():
@@ -252,7 +249,4 @@ def test_errors_of_products_hold_where_every_number_is_off():
     moves = product((-2, 2), (-3, 3), (-2, 2), (-3, 3))
     ends = [(3 + i) * (5 + j) + (-2 + k) * (-7 + l) for i, j, k, l in moves]
     assert found.rows == [[29]] and max(abs(x - 29) for x in ends) <= found.off
-    row = Matrix([[4, -5]], 0, 1)
-    ends = [(-2 + i) * (-5 + j) for i in (-2, 2) for j in (-1, 1)]
-    assert max(abs(x - 10) for x in ends) <= A.times(row).off
     assert Matrix([[7]], 2, 3).rounded(0).off >= 2 and Matrix([[7]], 2).rounded(5).off == 0

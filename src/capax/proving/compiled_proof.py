@@ -16,7 +16,6 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -84,7 +83,10 @@ def prove_compiled(weights: Path | str) -> Proof:
         "error": _decimal(digits_up(error)),
         "bits": _bits(tables, f, file.model),
     }
-    text = "\n".join(json.dumps(line) for line in (header, *_rows(low, high))) + "\n"
+    text = (
+        "\n".join(json.dumps(line) for line in (header, *_lines(low, high, file.model, tables)))
+        + "\n"
+    )
     try:
         return Proof(text, capax_check.check(text, data))
     except capax_check.Refused as refusal:
@@ -110,26 +112,38 @@ def _ends(model: Model, tables: HeadTables, f: SparseFunction) -> tuple[np.ndarr
     return low[:, order], high[:, order], bottom, top
 
 
-def _rows(low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
-    def end(x: float) -> float | None:
-        return x if math.isfinite(x) else None
+def _lines(
+    low: np.ndarray, high: np.ndarray, model: Model, tables: HeadTables
+) -> list[dict[str, list]]:
+    """A line for each pattern. An end that the read-out does not need is that of all values."""
+    least, most = _all_values(model, tables) if low.shape[1] else (0.0, 0.0)
+    low = np.where(np.isfinite(low), low, least)
+    high = np.where(np.isfinite(high), high, most)
+    both = np.stack([low, high], axis=-1).tolist()
+    return [{"ends": pairs} for pairs in both]
 
-    return [
-        {"row": row, "ends": [[end(a), end(b)] for a, b in zip(*pair, strict=True)]}
-        for row, pair in enumerate(zip(low.tolist(), high.tolist(), strict=True))
-    ]
+
+def _all_values(model: Model, tables: HeadTables) -> tuple[float, float]:
+    """Less and more than any value of any direction."""
+    size = float(np.abs(_images(model, tables)).max())
+    return -2 * size - 1e-9, 2 * size + 1e-9
+
+
+def _images(model: Model, tables: HeadTables) -> np.ndarray:
+    """The values of all tokens along the directions, in plain float64."""
+    C = scalar_direction(model).mid if isinstance(model, ClsScalar) else np.asarray(model.W_1)
+    tokens = tables.values.mid.reshape(-1, tables.values.mid.shape[-1])
+    return np.concatenate([tokens, tables.cls_value.mid[None]]) @ C
 
 
 def _bits(tables: HeadTables, f: SparseFunction, model: Model) -> int:
     shifts = HeadProblems.of(tables, f.support, None).shifts()
     top = max(float(tables.logits.mid.max()), float(tables.cls_logit.mid))
-    C = scalar_direction(model).mid if isinstance(model, ClsScalar) else np.asarray(model.W_1)
-    sizes = np.abs(tables.values.mid @ C).max((0, 1), initial=0.0)
-    sizes = np.maximum(sizes, np.abs(tables.cls_value.mid @ C))
+    sizes = np.abs(_images(model, tables)).max(0, initial=0.0)
     least = float(sizes[sizes > 0].min(initial=1.0))
     spread = (top - float(shifts.min())) / math.log(2)
     bits = SPARE_BITS + math.ceil(spread) + math.ceil(max(0.0, -math.log2(least)))
-    return min(bits, capax_check.MOST_BITS)
+    return min(bits, 1 << 14)
 
 
 def _decimal(x: float) -> str:

@@ -17,16 +17,13 @@ from capax.attention.transformer import Transformer
 from capax.boolean import SparseFunction
 from capax.compiler.proof.certificate import table_text
 from capax.decompile.decompiling import Effort, decompile
-from capax.decompile.proof.cell_forms import AT_COUNT, NOWHERE, CellHints, ReadOut, cell_hints
-from capax.decompile.proof.head_sets import Cells, HeadSets
+from capax.decompile.proof.cell_forms import CellBound, FloatCell, ReadOut
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.errors import InputError, require
 from capax.proving import capax_check
 from capax.proving.compiled_proof import Proof
 
-NUMBERS = 1 << 21
-"""Numbers per array: cells are bounded in groups of at most this size."""
-BITS = 64
+BITS = 80
 CELLS = 4096
 DECIDED = 1e-7
 """A cell is decided in float64 where its margin is proved up to rounding, with this to spare."""
@@ -36,40 +33,30 @@ EASES = (1.0, 0.8, 0.3)
 
 @dataclass
 class CellTree:
-    """A cell of the tree: fixed positions and their bits, and an interval for the other ones."""
+    """A cell, its bound, and where it is cut: ["bit", t], ["ones", n] or ["head", i, level]."""
 
-    fixed: tuple[int, ...]
-    row: int
-    first: int
-    last: int
-    line: dict[str, Any] | None = None
-    least: float = -np.inf
+    bound: CellBound
+    cut: list[Any] | None = None
     parts: list["CellTree"] = field(default_factory=list)
-
-    def cut(self, place: int, T: int) -> "list[CellTree]":
-        """Cut at a position or by the number of ones; parts without any input are left out."""
-        s = len(self.fixed)
-        if place == AT_COUNT:
-            middle = (self.first + self.last) // 2
-            self.line = {"ones": middle}
-            ends = (self.first, middle), (middle + 1, self.last)
-            self.parts = [CellTree(self.fixed, self.row, *pair) for pair in ends]
-            return self.parts
-        fixed = (*self.fixed, place)
-        self.line = {"cut": place}
-        zero = CellTree(fixed, self.row, self.first, min(self.last, T - s - 1))
-        one = CellTree(fixed, self.row | 1 << s, max(self.first - 1, 0), self.last - 1)
-        self.parts = [part for part in (zero, one) if part.first <= part.last]
-        return self.parts
 
     def leaves(self) -> "list[CellTree]":
         """The cells that are not cut."""
         return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
 
     def lines(self) -> list[dict[str, Any]]:
-        """Its lines, then those of its parts."""
-        assert self.line is not None
-        return [self.line, *(line for part in self.parts for line in part.lines())]
+        """Its line, then those of its parts."""
+        if not self.parts:
+            return [_hints(self.bound)]
+        return [{"cut": self.cut}, *(line for part in self.parts for line in part.lines())]
+
+
+def _hints(bound: CellBound) -> dict[str, Any]:
+    """The line of a leaf; `far` is rounded up."""
+    return {
+        "u": bound.u.tolist(),
+        "far": [float(f"{n * (1 + 1e-6):.7g}") for n in bound.far],
+        "D": [float(f"{n:.7g}") for n in bound.D],
+    }
 
 
 @dataclass
@@ -79,58 +66,87 @@ class TreeSearch:
     read: ReadOut
     f: SparseFunction
     most: int = CELLS
-    margin: float = 0.0
     bounded: int = 0
 
     def trees(self) -> list[CellTree] | None:
-        """One for each pattern, with hints at every leaf; None where the budget was spent."""
-        T = self.read.layer.tables.T
-        roots = [CellTree(self.f.support, row, 0, T - self.f.s) for row in range(1 << self.f.s)]
+        """One for each pattern; None where the budget was spent."""
+        roots = [
+            CellTree(self.bound(self.root(row), self.sign(row))) for row in range(1 << self.f.s)
+        ]
         todo = list(roots)
         while todo:
-            self.bounded += len(todo)
-            left = self.decide(todo)
-            if any(place == NOWHERE for _, place in left):
+            node = todo.pop()
+            if node.bound.least > DECIDED:
+                continue
+            if self.bounded > self.most or not len(node.bound.cell.free):
                 return None
-            if self.bounded + 2 * len(left) > self.most:
-                return None
-            todo = [part for node, place in left for part in node.cut(place, T)]
+            self.split(node)
+            todo += node.parts
         return roots
 
-    def decide(self, nodes: list[CellTree]) -> list[tuple[CellTree, int]]:
-        """Hints for the nodes that are decided; the others, and where to cut them."""
-        tables = self.read.layer.tables
-        size = max(1, NUMBERS // (2 * tables.T * max(len(tables.W_O.mid), len(self.read.shift))))
-        left = []
-        for number in sorted({len(node.fixed) for node in nodes}):
-            alike = [node for node in nodes if len(node.fixed) == number]
-            for start in range(0, len(alike), size):
-                left += self._group(alike[start : start + size])
-        return left
+    def root(self, row: int) -> FloatCell:
+        """The cell of a pattern."""
+        return FloatCell(self.T, {t: row >> i & 1 for i, t in enumerate(self.f.support)})
 
-    def _group(self, nodes: list[CellTree]) -> list[tuple[CellTree, int]]:
-        fixed = np.array([n.fixed for n in nodes], np.int64).reshape(len(nodes), -1)
-        rows, first, last = np.array([(n.row, n.first, n.last) for n in nodes]).T
-        sets = HeadSets(self.read.layer.tables, Cells(fixed, rows, first, last))
-        ones = self.f.table[rows & ((1 << self.f.s) - 1)] > 0.5
-        with np.errstate(all="ignore"):
-            found = cell_hints(self.read, sets, np.where(ones, 1.0, -1.0), self.margin)
-        for i, node in enumerate(nodes):
-            node.least = float(found.least[i])
-            if node.least > DECIDED:
-                node.line = _hints(found, i)
-        return [(n, int(p)) for n, p in zip(nodes, found.places, strict=True) if n.least <= DECIDED]
+    def sign(self, row: int) -> float:
+        """+1 where the logit should be positive."""
+        return 1.0 if self.f.table[row] > 0.5 else -1.0
+
+    @property
+    def T(self) -> int:
+        return self.read.layer.tables.T
+
+    def bound(
+        self, cell: FloatCell, sign: float, margin: float = 0.0, around: CellBound | None = None
+    ) -> CellBound:
+        """The bound of a cell, counted."""
+        self.bounded += 1
+        return CellBound(self.read, cell, sign, margin, around)
+
+    def split(self, node: CellTree) -> None:
+        """The best of a few cuts: the one whose parts miss the least together."""
+        best = -np.inf
+        for cut in candidates(node.bound):
+            cells, sign = cut_cells(node.bound, cut), node.bound.sign
+            parts = [self.bound(cell, sign, around=node.bound) for cell in cells]
+            score = sum(min(part.least, DECIDED) for part in parts)
+            if score > best:
+                best, node.cut = score, cut
+                node.parts = [CellTree(part) for part in parts]
 
 
-def _hints(found: CellHints, i: int) -> dict[str, Any]:
-    """The line of a leaf; `far` is rounded up."""
-    return {
-        "u": found.u[i].tolist(),
-        "far": [float(f"{n * (1 + 1e-6):.7g}") for n in found.far[i]],
-        "D": [float(f"{n:.7g}") for n in found.D[i]],
-        "slopes": [int(n) for n in found.slopes[i]],
-        "z": found.z[i].tolist(),
-    }
+def candidates(bound: CellBound) -> list[list[Any]]:
+    """Cuts that may help: two heads, the number of ones (once), the position of most influence."""
+    cell, read = bound.cell, bound.read
+    blame, F = bound.influence(), len(bound.cell.free)
+    ends = cell.ends(cell.form(np.append(np.tile([0.0, 1.0], cell.T), 0.0)[:, None]))
+    found: list[list[Any]] = [["bit", int(cell.free[int(np.argmax(blame[:F]))])]]
+    low, high = int(np.ceil(ends[0][0] - 1e-9)), int(np.floor(ends[1][0] + 1e-9))
+    if high > low and not cell.given:
+        found.append(["ones", (low + high) // 2])
+    leaks, heads = blame[F:], set[int]()
+    for i in np.argsort(-leaks)[: 4 * read.k]:
+        if i // read.k not in heads and len(heads) < 2 and bound.high[i] - bound.low[i] > 1e-6:
+            heads.add(int(i) // read.k)
+            level = float(f"{(bound.low[i] + bound.high[i]) / 2:.6g}")
+            found.append(["head", int(i), level])
+    return found
+
+
+def cut_cells(bound: CellBound, cut: list[Any]) -> list[FloatCell]:
+    """The two parts, as the checker makes them: the first part first."""
+    cell, T = bound.cell, bound.cell.T
+    if cut[0] == "bit":
+        return [FloatCell(T, cell.fixed | {cut[1]: b}, cell.given) for b in (0, 1)]
+    if cut[0] == "ones":
+        ones = np.append(np.tile([0.0, 1.0], T), 0.0)
+        last = np.zeros(2 * T + 1)
+        last[-1] = 1.0
+        limits = [ones - cut[1] * last, (cut[1] + 1) * last - ones]
+    else:
+        terms = bound.read.w[:, cut[1]] * (bound.read.v[:, cut[1]] - cut[2])
+        limits = [terms, -terms]
+    return [FloatCell(T, cell.fixed, (*cell.given, limit)) for limit in limits]
 
 
 def prove_trained(
@@ -178,20 +194,19 @@ def trained_text(weights: Path | str, f: SparseFunction | None, cells: int = CEL
     if trees is None:
         told = f"{search.bounded} cells did not decide"
         raise InputError(f"{weights}: wanted a network that is proved to decide as f, got: {told}")
-    search.margin = _margin(search, [leaf for tree in trees for leaf in tree.leaves()])
-    return _text(Path(weights).read_bytes(), f, trees, search.margin, T)
+    margin = _margin(search, [leaf for tree in trees for leaf in tree.leaves()])
+    return _text(Path(weights).read_bytes(), f, trees, margin, T)
 
 
 def _margin(search: TreeSearch, leaves: list[CellTree]) -> float:
     """The largest of a few margins that all leaves keep."""
-    least = min(leaf.least for leaf in leaves)
+    least = min(leaf.bound.least for leaf in leaves)
     for share in SHARES:
-        search.margin = float(f"{share * least:.3g}")
-        if not search.decide(leaves):
-            return search.margin
-    search.margin = float(f"{DECIDED / 2:.3g}")
-    search.decide(leaves)
-    return search.margin
+        margin = float(f"{share * least:.3g}")
+        cells = [leaf.bound for leaf in leaves if share * leaf.bound.least < 2 * least]
+        if all(search.bound(b.cell, b.sign, margin, b).least > DECIDED for b in cells):
+            return margin
+    return float(f"{DECIDED / 2:.3g}")
 
 
 def _text(data: bytes, f: SparseFunction, trees: list[CellTree], margin: float, T: int) -> str:

@@ -1,22 +1,15 @@
-"""The logit over many cells at once, in plain float64: how a proof of a trained network is found.
+"""The logit over one cell, in plain float64: how a proof of a trained network is found.
 
-The formulas are those of `capax.proving.capax_check` (`Leaf`), which checks every leaf
-again in integers; nothing here is rounded outward, and nothing is believed. For each cell:
-
-    u - u0 = M/D0 + (u - u0)(1 - D/D0)             each head: a sum over tokens, and a leak
-    s = A + c0 . delta/(d s0) + e                  the root in LayerNorm, 0 <= e <= E
-    h = eta + shift + (l . delta - eta e)/s        a unit; sigma(h) between two parallel lines
-    sign last . Cz + t s_z >= 0                    the claim, t = sign rho - margin
-
-`CellHints` are the numbers that the proof file gives the checker.
+The formulas are those of `capax.proving.capax_check` (`Leaf`), which checks every leaf again in
+integers; nothing here is rounded outward, and nothing is believed. A form is a column: its value
+where all free bits are 0, what a one adds at each free position, then factors of noise in [-1, 1].
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from capax.decompile.proof.head_sets import HeadSets, extremes
 from capax.decompile.proof.one_query_layer import OneQueryLayer
 from capax.decompile.proof.table_forward import activated
 
@@ -24,11 +17,9 @@ GRID = 1 << 10
 """Slopes are multiples of 1/GRID."""
 ALONE = 0.5
 """Where D varies more than this, the range of a head by itself is better than its linear part."""
-MAX_FIXED = 60
-"""A pattern of fixed positions is an int64."""
-AT_COUNT, NOWHERE = -1, -2
 POINTS = 33
-ROUNDS = 8
+HALVINGS = 36
+"""Of the range of a head, to find its ends; a third of them inside the range of a larger cell."""
 
 
 def centred(x: np.ndarray) -> np.ndarray:
@@ -37,35 +28,40 @@ def centred(x: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class CellHints:
-    """u0, far [R, H k], D0 [R, H], slopes [R, n] in units of 1/GRID, z0 [R, d]; the claim's lower
-    end divided by the root in the last LayerNorm, about sign logit - margin; where to cut."""
-
-    u: np.ndarray
-    far: np.ndarray
-    D: np.ndarray
-    slopes: np.ndarray
-    z: np.ndarray
-    least: np.ndarray
-    places: np.ndarray
-
-
-@dataclass(frozen=True)
 class ReadOut:
-    """Everything behind the heads, folded: see the formulas above."""
+    """A layer whose tables are laid out token by token, and everything behind the heads, folded."""
 
     layer: OneQueryLayer
 
     @cached_property
-    def W_C(self) -> np.ndarray:
-        """W_O, centred."""
+    def w(self) -> np.ndarray:
+        """Weights [2 T + 1, H k]: token 2 t + b is bit b at position t, the last one is [CLS]."""
+        tokens, cls = (x.mid for x in self.layer.tables.weights)
+        found = np.concatenate([tokens.reshape(len(tokens), -1), cls[:, None]], 1).T
+        return np.repeat(found / found.max(0), self.k, axis=1)
+
+    @cached_property
+    def v(self) -> np.ndarray:
+        """Values [2 T + 1, H k]."""
+        heads = self.layer.tables.heads
+        tokens = heads.values.mid
+        H, T, symbols, k = tokens.shape
+        found = tokens.transpose(1, 2, 0, 3).reshape(T * symbols, H * k)
+        return np.concatenate([found, heads.cls_value.mid.reshape(1, -1)])
+
+    @property
+    def k(self) -> int:
+        return self.layer.tables.heads.cls_value.mid.shape[1]
+
+    @cached_property
+    def C_O(self) -> np.ndarray:
         return centred(self.layer.tables.W_O.mid)
 
     @cached_property
     def G(self) -> np.ndarray:
         """h = G c/s + shift."""
         assert self.layer.norm is not None
-        return centred((self.layer.norm.gain[:, None] * self.layer.W_in).T).T
+        return self.layer.norm.gain[:, None] * self.layer.W_in
 
     @cached_property
     def shift(self) -> np.ndarray:
@@ -73,23 +69,18 @@ class ReadOut:
         return self.layer.norm.bias @ self.layer.W_in + self.layer.b_in
 
     @cached_property
+    def C_out(self) -> np.ndarray:
+        return centred(self.layer.W_out)
+
+    @cached_property
     def last(self) -> np.ndarray:
         assert self.layer.final is not None
-        return centred(self.layer.final.gain * self.layer.w.mid)
+        return self.layer.final.gain * self.layer.w.mid
 
     @cached_property
     def rho(self) -> float:
         assert self.layer.final is not None
         return float(self.layer.final.bias @ self.layer.w.mid + self.layer.b.mid)
-
-    @cached_property
-    def W_out(self) -> np.ndarray:
-        return centred(self.layer.W_out)
-
-    @property
-    def epsilon(self) -> float:
-        assert self.layer.norm is not None
-        return self.layer.norm.epsilon
 
 
 def covered(layer: OneQueryLayer) -> bool:
@@ -98,177 +89,164 @@ def covered(layer: OneQueryLayer) -> bool:
     return norms and layer.kept == "residual" and layer.pooler is None
 
 
-def _threshold(gain: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The `count`-th largest gain along the last axis; infinite for 0."""
-    ordered = np.sort(gain, axis=-1)
-    at = np.clip(gain.shape[-1] - count, 0, gain.shape[-1] - 1)
-    found = np.take_along_axis(ordered, at[..., None], axis=-1)[..., 0]
-    return np.where(count > 0, found, np.inf)
+@dataclass(frozen=True)
+class FloatCell:
+    """Fixed bits, and limits: sums over tokens [2 T + 1] that are at most 0 on the cell."""
+
+    T: int
+    fixed: dict[int, int]
+    given: tuple[np.ndarray, ...] = ()
+
+    @cached_property
+    def free(self) -> np.ndarray:
+        return np.array([t for t in range(self.T) if t not in self.fixed], np.int64)
+
+    @cached_property
+    def limits(self) -> list[np.ndarray]:
+        return [self.form(terms[:, None])[:, 0] for terms in self.given]
+
+    def form(self, terms: np.ndarray) -> np.ndarray:
+        """Forms [1 + F, g] of sums of terms [2 T + 1, g]."""
+        there = [2 * t + self.fixed.get(t, 0) for t in range(self.T)]
+        start = terms[there].sum(0) + terms[-1]
+        return np.concatenate([start[None], terms[2 * self.free + 1] - terms[2 * self.free]])
+
+    def most(self, forms: np.ndarray) -> np.ndarray:
+        """The checker's upper end of each column."""
+        for limit in self.limits:
+            a, b = forms[1:], limit[1:, None]
+            over = limit[0] + (b * (a > 0)).sum(0)
+            hot = np.flatnonzero(over > 0)
+            if not len(hot) or not len(a):
+                continue
+            a = a[:, hot]
+            with np.errstate(all="ignore"):
+                turns = np.where(a * b > 0, a / b, np.inf)
+            order = np.argsort(turns, axis=0)
+            left = over[hot] - np.cumsum(np.abs(limit[1:])[order], axis=0)
+            at = np.argmax(left <= 0, axis=0)
+            turn = np.take_along_axis(np.take_along_axis(turns, order, 0), at[None], 0)[0]
+            usable = (left[at, np.arange(len(hot))] <= 0) & np.isfinite(turn)
+            forms = forms.copy()
+            forms[:, hot[usable]] -= turn[usable] * limit[:, None]
+        return forms[0] + np.maximum(forms[1:], 0).sum(0)
+
+    def ends(self, forms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest value of each column; noise behind the gains."""
+        F = 1 + len(self.free)
+        noise = np.abs(forms[F:]).sum(0)
+        return -self.most(-forms[:F]) - noise, self.most(forms[:F]) + noise
 
 
-def _ends(sets: HeadSets, u0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of u - u0 over the cell [R, H, k]: Dinkelbach's rounds."""
-    w, v = (x.mid for x in sets.fillers)
-    w_fix, v_fix = (x.mid for x in sets._fixed)
-    F = w.shape[2]
-    v, v_fix = np.moveaxis(v, 4, 2), np.moveaxis(v_fix, 3, 2)  # [R, H, k, F, 2], [R, H, k, s + 1]
-    w, w_fix = w[:, :, None], w_fix[:, :, None]
-    first, last = (x[:, None, None] for x in (sets.cells.first, sets.cells.last))
-    whole = bool(((sets.cells.first == 0) & (sets.cells.last == F)).all())
-    found = []
-    for sign in (1, -1):
-        level = np.zeros(u0.shape)
-        move, move_fix = sign * (v - u0[..., None, None]), sign * (v_fix - u0[..., None])
-        for _ in range(ROUNDS):
-            terms = w * (move - level[..., None, None])
-            gain = terms[..., 1] - terms[..., 0]
-            one = gain > 0
-            if not whole:
-                one = gain >= _threshold(gain, np.clip(one.sum(-1), first, last))[..., None]
-            mass = np.where(one, w[..., 1], w[..., 0])
-            top = (mass * np.where(one, move[..., 1], move[..., 0])).sum(-1)
-            new = (top + (w_fix * move_fix).sum(-1)) / (mass.sum(-1) + w_fix.sum(-1))
-            if np.allclose(new, level, rtol=1e-10, atol=1e-12):
-                break
-            level = new
-        found.append(sign * level)
-    return found[1], found[0]
+@dataclass
+class CellBound:
+    """The bound of one cell: hints u, far, D, and `least`, about sign logit - margin."""
+
+    read: ReadOut
+    cell: FloatCell
+    sign: float
+    margin: float = 0.0
+    around: "CellBound | None" = None
+    """The bound of a cell that holds this one."""
+    least: float = field(init=False, default=-np.inf)
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            self.low, self.high = self._head_ends()
+            self._heads()
+            self._logit()
+        if not np.isfinite(self.least):
+            self.least = -np.inf
+
+    def _head_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of u over the cell: where the largest sum of w (v - level) changes its sign."""
+        w, v, found = self.read.w, self.read.v, []
+        before = (
+            (v.min(0), v.max(0)) if self.around is None else (self.around.low, self.around.high)
+        )
+        for sign in (-1, 1):
+            low, high = np.sort([sign * before[0], sign * before[1]], axis=0)
+            for _ in range(HALVINGS if self.around is None else HALVINGS // 3):
+                level = (low + high) / 2
+                holds = self.cell.most(self.cell.form(w * (sign * v - level))) <= 0
+                low, high = np.where(holds, low, level), np.where(holds, level, high)
+            found.append(sign * high)
+        return found[0], found[1]
+
+    def _heads(self) -> None:
+        """u as forms, the leaks as noise."""
+        read, cell = self.read, self.cell
+        D_low, D_high = cell.ends(cell.form(read.w[:, :: read.k]))
+        alone = (D_high - D_low) / (D_high + D_low) > ALONE
+        self.u = np.round((self.low + self.high) / 2, 6)
+        self.far = np.maximum(self.high - self.u, self.u - self.low) * (1 + 1e-6) + 1e-8
+        self.D = np.where(alone, 1e12, 0.5) * (D_low + D_high)
+        leak = np.maximum(1 - D_low / self.D, D_high / self.D - 1)
+        D = np.repeat(self.D, read.k)
+        forms = cell.form(read.w * (read.v - self.u) / D)
+        forms[0] += self.u
+        self.noise = self.far * np.repeat(leak, read.k)
+        self.x = np.concatenate([forms, np.diag(self.noise)]) @ read.C_O
+        self.x[0] += centred(read.layer.tables.base.mid)
+
+    def _root(self, forms: np.ndarray) -> tuple[np.ndarray, float, float, float]:
+        """V as a form, its err, and its least and largest root."""
+        norm, d = self.read.layer.norm, forms.shape[1]
+        assert norm is not None
+        low, high = self.cell.ends(forms)
+        m, r = (low + high) / 2, (high - low) / 2
+        form, rest = forms @ (2 * m / d), (r * r).mean() / 2
+        form[0] += rest - (m * m).mean() + norm.epsilon
+        box = (np.maximum(0, np.abs(m) - r) ** 2).mean() + norm.epsilon
+        low, high = self.cell.ends(form[:, None])
+        least = max(float(low[0]) - rest, box)
+        return form, float(rest), np.sqrt(least), np.sqrt(float(high[0]) + rest)
+
+    def _logit(self) -> None:
+        read, layer, cell = self.read, self.read.layer, self.cell
+        V, err, low, high = self._root(self.x)
+        m = (low * high * (low + high) / 2) ** (1 / 3)
+        top = max(1 / s + s * s / (2 * m**3) for s in (low, high))
+        r, err = -V / (2 * m**3), err / (2 * m**3) + (top - 1.5 / m) / 2
+        r[0] += (top + 1.5 / m) / 2
+        R, wide = (1 / low + 1 / high) / 2, (1 / low - 1 / high) / 2
+        g = self.x @ read.G
+        left, right = cell.ends(g)
+        m, far = (left + right) / 2, (right - left) / 2
+        self.h = g * R + np.outer(r, m)
+        self.h[0] += read.shift - m * R
+        off = np.abs(m) * err + far * wide
+        left, right = cell.ends(self.h)
+        self.wide = (right - left) / 2 + off
+        slope, below, above = _lines(layer.activation, left - off, right + off)
+        hidden = self.h * slope
+        hidden[0] += (below + above) / 2
+        self.unit_noise = np.abs(slope) * off + (above - below) / 2
+        z = hidden @ read.C_out + self.x
+        z[0] += centred(layer.b_out)
+        z = np.concatenate([z, self.unit_noise[:, None] * read.C_out])
+        V, err, low, high = self._root(z)
+        t, m = self.sign * read.rho - self.margin, (low + high) / 2
+        bottom = min(s - s * s / (2 * m) for s in (low, high))
+        s = V / (2 * m)
+        s[0] += (bottom + m / 2) / 2
+        err = err / (2 * m) + (m / 2 - bottom) / 2
+        self.claim = self.sign * (z @ read.last) + t * s
+        self.least = float(cell.ends(self.claim[:, None])[0][0] - abs(t) * err) / high
+
+    def influence(self) -> np.ndarray:
+        """What each free bit, then each leak, adds to the loss of the bound (a first guess)."""
+        F, n = 1 + len(self.cell.free), len(self.u)
+        units = np.abs(self.claim[F + n :]) / np.maximum(self.wide, 1e-12)
+        return np.abs(self.h[1:]) @ units + np.abs(self.claim[1 : F + n])
 
 
 def _lines(name: str, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
     """Slope (a multiple of 1/GRID) and the range of sigma(h) - slope h on [low, high]."""
-    wide = np.maximum(high - low, 1e-3)
-    middle = (low + high) / 2
-    a, b = middle - wide / 2, middle + wide / 2
-    slope = np.rint((activated(name, b) - activated(name, a)) / wide * GRID) / GRID
-    step = 1 / GRID * np.maximum(1, np.exp2(np.ceil(np.log2(wide * GRID / 32))))
-    points = a[..., None] + wide[..., None] * np.linspace(0, 1, POINTS)
+    step = np.exp2(np.maximum(0, np.ceil(np.log2((high - low) * GRID / 32)))) / GRID
+    a, b = np.floor(low / step) * step, (np.floor(high / step) + 1) * step
+    slope = np.floor((activated(name, b) - activated(name, a)) / (b - a) * GRID) / GRID
+    points = a[..., None] + (b - a)[..., None] * np.linspace(0, 1, POINTS)
     values = activated(name, points) - slope[..., None] * points
     off = 0.1 * step**2
     return slope, values.min(-1) - off, values.max(-1) + off
-
-
-def cell_hints(read: ReadOut, sets: HeadSets, sign: np.ndarray, margin: float = 0.0) -> CellHints:
-    """Hints for each cell; sign [R]: +1 where the logit should be positive."""
-    layer, cells = read.layer, sets.cells
-    R, (H, k), d = len(cells), sets.centre.shape[1:], layer.d
-    D_low, D_high = sets.denominators
-    alone = ((D_high - D_low) / (D_high + D_low) > ALONE)[:, :, None]
-    low, high = _ends(sets, sets.centre)
-    u0 = np.round(sets.centre + np.where(alone, (low + high) / 2, 0.0), 6)
-    far = np.maximum(sets.centre + high - u0, u0 - sets.centre - low) * (1 + 1e-9) + 1e-9
-    w, v = (x.mid for x in sets.fillers)
-    w_fix, v_fix = (x.mid for x in sets._fixed)
-    D = np.where(alone[:, :, 0], 1e12, 0.5) * (D_low + D_high)
-    moves = w[..., None] * (v - u0[:, :, None, None]) / D[:, :, None, None, None]
-    moves = np.moveaxis(moves, 4, 2).reshape(R, H * k, -1, 2)
-    start = ((w_fix[..., None] * (v_fix - u0[:, :, None])).sum(2) / D[:, :, None]).reshape(R, -1)
-    leak = (far * np.maximum(1 - D_low / D, D_high / D - 1)[:, :, None]).reshape(R, H * k)
-    start = (start + moves[..., 0].sum(-1)) @ read.W_C
-    gains = np.swapaxes(moves[..., 1] - moves[..., 0], 1, 2) @ read.W_C  # [R, F, d]
-
-    def ranges(q: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Of q . delta for directions q [R, d, g]; None: the axes."""
-        terms = np.swapaxes(gains if q is None else gains @ q, 1, 2)
-        low, high = extremes(np.stack([np.zeros_like(terms), terms], -1), cells)
-        at = start if q is None else (start[:, None] @ q)[:, 0]
-        through = np.abs(read.W_C[None] if q is None else read.W_C[None] @ q)
-        lost = (through * leak[:, :, None]).sum(1)
-        return low + at - lost, high + at + lost
-
-    c0 = centred(layer.tables.base.mid + u0.reshape(R, -1) @ layer.tables.W_O.mid)
-    low, high = ranges(None)
-    reach, nearest = np.maximum(-low, high), np.maximum(0, np.maximum(c0 + low, -c0 - high))
-    s0 = np.sqrt((c0 * c0).mean(1) + read.epsilon)
-    E = (reach**2).sum(1) / (2 * d * s0)
-    slant = c0 / (d * s0)[:, None]
-    low, high = ranges(slant[:, :, None])
-    s_low, s_high = s0 + low[:, 0], s0 + high[:, 0] + E
-    s_low = np.maximum(s_low, np.sqrt((nearest**2).mean(1) + read.epsilon))
-    eta = (c0 @ read.G) / s0[:, None]
-    ell = read.G[None] - slant[:, :, None] * eta[:, None, :]
-    low, high = ranges(ell)
-    low, high = low - np.maximum(eta, 0) * E[:, None], high + np.maximum(-eta, 0) * E[:, None]
-    middle = eta + read.shift
-    low = middle + np.minimum(low / s_low[:, None], low / s_high[:, None])
-    high = middle + np.maximum(high / s_low[:, None], high / s_high[:, None])
-    wide = high - low
-    slope, below, above = _lines(layer.activation, low, high)
-    now = activated(layer.activation, middle)
-    z = np.round(centred(c0 + now @ layer.W_out + layer.b_out), 6)
-    s_z = np.sqrt((z * z).mean(1) + read.epsilon)
-    t = sign * read.rho - margin
-    q = sign[:, None] * read.last + (t / (d * s_z))[:, None] * z
-    ends = slope * np.stack([low, high])
-    least, most = below + ends.min(0), above + ends.max(0)
-    at = c0 + centred(layer.b_out) - z + (least + most) / 2 @ read.W_out
-    spread = ((np.abs(at) + (most - least) / 2 @ np.abs(read.W_out) + reach) ** 2).sum(1)
-    constant = t * read.epsilon / s_z + np.minimum(t, 0) * spread / (2 * d * s_z)
-    S = q @ read.W_out.T
-    K = S * slope
-    total = constant + (q * (c0 + centred(layer.b_out))).sum(1) + (K * middle).sum(1)
-    total = total + (S * np.where(S > 0, below, above)).sum(1)
-    turn = (ell @ K[:, :, None])[:, :, 0]
-    low, high = ranges(np.stack([q + turn / s0[:, None], turn], 2))
-    total = total + low[:, 0]
-    inverse = np.maximum(1 / s_low - 1 / s0, 1 / s0 - 1 / s_high)
-    total = total - inverse * np.maximum(-low[:, 1], high[:, 1])
-    total = total - np.maximum((K * eta).sum(1), 0) * E / s_low
-    least = np.where(np.isfinite(total), total / s_z, -np.inf)
-    slowed = np.maximum((K * eta).sum(1), 0) / s_low  # what E costs
-    wasted = np.abs(S) * (above - below) / np.maximum(wide, 1e-9)
-    slowed = slowed + (wasted * np.abs(eta)).sum(1) / s_low
-    pull = (slowed / (d * s0))[:, None] * reach  # what a smaller reach saves along each axis
-    final = np.abs((q + turn / s0[:, None]) @ read.W_C.T) + pull @ np.abs(read.W_C).T
-    final = final + (np.abs(read.W_C @ ell) @ (wasted / s0[:, None])[:, :, None])[:, :, 0]
-    costs = _Costs(
-        moved=np.abs(gains @ ell), units=wasted / s0[:, None],
-        pushed=np.abs(gains), axes=pull / 2, heads=(final * leak).reshape(R, H, k).sum(2),
-        change=np.abs(w[..., 1] - w[..., 0]), D=(D_low, D_high),
-    )  # fmt: skip
-    u0, far, slopes = u0.reshape(R, -1), far.reshape(R, -1), np.rint(slope * GRID)
-    return CellHints(u0, far, D, slopes, z, least, costs.places(sets))
-
-
-@dataclass(frozen=True)
-class _Costs:
-    """What the bound loses, and how much of it each filler is to blame for: where to cut.
-
-    moved [R, F, n], pushed [R, F, d]: how far a filler moves the units and the residual. units
-    [R, n], axes [R, d]: the cost of such a move. heads [R, H]: the cost of the leaks. change
-    [R, H, F]: how far a filler moves the sum of weights, which lies in D.
-    """
-
-    moved: np.ndarray
-    units: np.ndarray
-    pushed: np.ndarray
-    axes: np.ndarray
-    heads: np.ndarray
-    change: np.ndarray
-    D: tuple[np.ndarray, np.ndarray]
-
-    def places(self, sets: HeadSets) -> np.ndarray:
-        """The best filler of each cell, AT_COUNT, or NOWHERE."""
-        cells, (R, F) = sets.cells, sets.free.shape
-        if F == 0:
-            return np.full(R, NOWHERE)
-        single = self._saved(self.moved, self.pushed, self.change)
-        half = ((cells.last - cells.first) / 2)[:, None, None]
-        means = [half * x.mean(axis, keepdims=True) for x, axis in
-                 ((self.moved, 1), (self.pushed, 1), (self.change, 2))]  # fmt: skip
-        joint = self._saved(*means)[:, 0] * 0.5
-        places = sets.free[np.arange(R), single.argmax(1)]
-        if cells.fixed.shape[1] >= MAX_FIXED:
-            places, single = np.full(R, NOWHERE), np.zeros_like(single)
-        return np.where((half[:, 0, 0] > 0) & (joint >= single.max(1)), AT_COUNT, places)
-
-    def _saved(self, moved: np.ndarray, pushed: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """[R, g]: of both halves together, for g cuts."""
-        low, high = (x[:, :, None] for x in self.D)
-        change = np.minimum(change, high - low)
-        psi = np.maximum((high - low) / (high + low), 1e-12)
-        first = (high - low - change) / (high + low + change)
-        second = (high - low - change) / (high + low - change)
-        leaks = self.heads[:, :, None] * (1 - (first + second) / 2 / psi)
-        by_units = (moved * self.units[:, None]).sum(2)
-        return by_units + (pushed * self.axes[:, None]).sum(2) + leaks.sum(1)
