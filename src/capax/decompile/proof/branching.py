@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capax.boolean.functions import SparseFunction
-from capax.decompile.proof.cell_forms import AT_COUNT, NOWHERE
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
 from capax.decompile.proof.one_query_layer import OneQueryLayer
@@ -25,6 +24,7 @@ NUMBERS = 1 << 21
 WAVE = 48
 """Cells that are cut at once."""
 MAX_FIXED = 40
+AT_COUNT, NOWHERE = -1, -2
 
 
 @dataclass(frozen=True)
