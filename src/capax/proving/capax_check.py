@@ -253,7 +253,7 @@ def normed(x, gain, bias, bits):
     """LayerNorm of exact rows; a root 2^-bits too large moves c/s by at most 317 d/2^bits."""
     rows, off = [], ceil(317 * len(gain) * max(map(abs, gain))) + 1
     for c in x.centred():
-        V = sum(n * n for n in c) / len(c) + EPSILON
+        V = EPSILON + sum(n * n for n in c) / len(c)
         s = Fraction(isqrt((V.numerator << 2 * bits) // V.denominator) + 1, 1 << bits)
         rows.append([n / s * g + b for n, g, b in zip(c, gain, bias, strict=True)])
     return Matrix(fixed_point(rows, bits).rows, bits, off)
@@ -350,12 +350,12 @@ class Leaf:
         hints = (line[name] for name in ("u", "far", "D"))
         u, far, D = ([floor(Fraction(x) * self.one) for x in given] for given in hints)
         need(min(D) > 0, "D: wanted positive numbers")
+        sums = [cell.ends(cell.form(w)) for w in tables.w]
         for i, v in enumerate(tables.v):  # u = u0 + M/D0 + (u - u0)(1 - D/D0); the last is noise
             w, D0 = tables.w[i // tables.k], D[i // tables.k]
             near = all(tables.at_most(cell, i, s, s * u[i] + far[i]) for s in (1, -1))
             need(near, f"head output {i} may be farther than {line['far'][i]} from u")
-            if i % tables.k == 0:
-                least, most = cell.ends(cell.form(w))
+            least, most = sums[i // tables.k]
             noise = far[i] * max(D0 - least, most - D0) // D0 + tables.slack[i] + cell.T + 2
             form = cell.form([a * (x - u[i]) // D0 for a, x in zip(w, v, strict=True)])
             forms.append([form[0] + u[i], *form[1:], *(noise * (j == i) for j in range(n))])
