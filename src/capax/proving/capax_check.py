@@ -253,7 +253,7 @@ def normed(x, gain, bias, bits):
     """LayerNorm of exact rows; a root 2^-bits too large moves c/s by at most 317 d/2^bits."""
     rows, off = [], ceil(317 * len(gain) * max(map(abs, gain))) + 1
     for c in x.centred():
-        V = EPSILON + sum(n * n for n in c) / len(c)
+        V = Fraction(sum(n * n for n in c), len(c)) + EPSILON
         s = Fraction(isqrt((V.numerator << 2 * bits) // V.denominator) + 1, 1 << bits)
         rows.append([n / s * g + b for n, g, b in zip(c, gain, bias, strict=True)])
     return Matrix(fixed_point(rows, bits).rows, bits, off)
