@@ -1,16 +1,24 @@
 """How often do the intervals of `capax times` cover? Simulated learners with a known law of time.
 
-    python benchmarks/times_coverage.py [SWEEPS] [SEED]
+    python benchmarks/times_coverage.py --sweeps 200 --jobs 16 --minutes 8 --out coverage.jsonl
 
 Each line: so many runs at each of five T, times around c T^a with noise of a given shape, looks
 every `every` steps, a limit of steps, and a share of runs that never get there. The table says how
 often the 95% interval of the exponent holds a, how often those of the medians hold theirs, and how
-often the p-value of the fit is below 5 % although the law is true.
+often the p-value of the fit is below 5 % although the law is true. With `--out` a second call goes
+on where the first one was stopped, by `--minutes` or by hand; the table is of what is done.
 """
 
+import argparse
+import itertools
+import json
 import math
-import sys
+import time
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import Pool
+from pathlib import Path
 
 import numpy as np
 
@@ -53,32 +61,77 @@ class Truth:
         return float(np.median(big.times(T, np.random.default_rng(7)).by))
 
 
-def main(sweeps: int, seed: int) -> None:
-    print("| noise | runs | never | limit | exponent covered | medians covered | fit p < 5 % |")
-    print("|---|---|---|---|---|---|---|")
-    for noise in NOISES:
-        for runs, never, limit in ((12, 0.0, 20_000), (40, 0.0, 3_000), (40, 0.15, 20_000),
-                                   (40, 0.15, 3_000), (20, 0.3, 6_000)):  # fmt: skip
-            truth = Truth(1.8, noise, runs, never, limit)
-            medians = {T: truth.all_median(T) for T in LENGTHS}
-            covered = held = refuted = 0
-            for sweep in range(sweeps):
-                random = np.random.default_rng([seed, sweep, runs, limit, int(100 * never)])
-                cells = [truth.times(T, random) for T in LENGTHS]
-                line = fitted_line(TimeSample.of(cells, [math.log(T) for T in LENGTHS], [0] * 5))
-                low = -math.inf if line.low is None else line.low
-                high = math.inf if line.high is None else line.high
-                covered += low <= truth.exponent <= high
-                refuted += line.p_fit is not None and line.p_fit < 0.05
-                for cell in cells:
-                    found = quantile(cell, 0.5)
-                    top = math.inf if found.high is None else found.high
-                    held += found.low <= medians[cell.T] <= top
-            shares = [covered / sweeps, held / sweeps / len(LENGTHS), refuted / sweeps]
-            cells_text = " | ".join(f"{share:.1%}" for share in shares)
-            print(f"| {noise} | {runs} | {never:.0%} | {limit} | {cells_text} |", flush=True)
+LINES = ((12, 0.0, 20_000), (40, 0.0, 3_000), (40, 0.15, 20_000), (40, 0.15, 3_000),
+         (20, 0.3, 6_000))  # fmt: skip
+"""Runs at each T, share that never gets there, limit of steps."""
+Unit = tuple[str, int, int, int]
+"""Noise, number of the line, seed, sweep."""
+
+
+@cache
+def true_medians(truth: Truth) -> dict[int, float]:
+    return {T: truth.all_median(T) for T in LENGTHS}
+
+
+def simulate(unit: Unit) -> tuple[Unit, list[int]]:
+    """One sweep: whether the exponent is covered, medians covered, whether the fit is refuted."""
+    noise, line, seed, sweep = unit
+    runs, never, limit = LINES[line]
+    truth = Truth(1.8, noise, runs, never, limit)
+    random = np.random.default_rng([seed, sweep, runs, limit, int(100 * never)])
+    cells = [truth.times(T, random) for T in LENGTHS]
+    found = fitted_line(TimeSample.of(cells, [math.log(T) for T in LENGTHS], [0] * 5))
+    low = -math.inf if found.low is None else found.low
+    high = math.inf if found.high is None else found.high
+    held = 0
+    for cell in cells:
+        median = quantile(cell, 0.5)
+        top = math.inf if median.high is None else median.high
+        held += median.low <= true_medians(truth)[cell.T] <= top
+    refuted = found.p_fit is not None and found.p_fit < 0.05
+    return unit, [int(low <= truth.exponent <= high), held, int(refuted)]
+
+
+def known(out: Path) -> dict[Unit, list[int]]:
+    lines = out.read_text().splitlines() if out.is_file() else []
+    return {tuple(unit): counts for unit, counts in map(json.loads, lines)}
+
+
+def table(done: dict[Unit, list[int]]) -> str:
+    rows = defaultdict(list)
+    for (noise, line, *_), counts in done.items():
+        rows[NOISES.index(noise), line].append(counts)
+    head = "exponent covered | medians covered | fit p < 5 %"
+    lines = [f"| noise | runs | never | limit | sweeps | {head} |", "|---" * 8 + "|"]
+    for (noise, line), counts in sorted(rows.items()):
+        runs, never, limit = LINES[line]
+        covered, held, refuted = np.mean(counts, axis=0) / (1, len(LENGTHS), 1)
+        setting = f"{NOISES[noise]} | {runs} | {never:.0%} | {limit} | {len(counts)}"
+        lines.append(f"| {setting} | {covered:.1%} | {held:.1%} | {refuted:.1%} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sweeps", type=int, default=200, help="on each of the 15 lines")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--noise", nargs="*", choices=NOISES, default=NOISES)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="then it ends")
+    parser.add_argument("--out", type=Path, default=Path("times_coverage.jsonl"))
+    asked = parser.parse_args()
+    done, end = known(asked.out), time.monotonic() + 60 * asked.minutes
+    lines = itertools.product(range(asked.sweeps), asked.noise, range(len(LINES)))
+    units = [(noise, line, asked.seed, sweep) for sweep, noise, line in lines]
+    with Pool(asked.jobs) as pool, asked.out.open("a") as file:
+        for unit, counts in pool.imap_unordered(simulate, [u for u in units if u not in done]):
+            done[unit] = counts
+            print(json.dumps([unit, counts]), file=file, flush=True)
+            if time.monotonic() > end:
+                pool.terminate()
+                break
+    print(table(done))
 
 
 if __name__ == "__main__":
-    given = [int(text) for text in sys.argv[1:]]
-    main(*given, *(200, 0)[len(given) :])
+    main()

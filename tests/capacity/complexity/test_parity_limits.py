@@ -168,6 +168,16 @@ def test_units_cut_space_into_as_many_regions_as_are_counted(units, dim):
     assert len(patterns) == sensitivity_factor(units, dim) - units
 
 
+def test_three_units_need_the_factor_four():
+    """A head that counts 15 bits and three units with four zeros: between 3 M(T) and 4 M(T)."""
+    T, k = 15, np.arange(16)
+    u = np.array([18.5 / 3, 20.5 / 3, 8.25])
+    output = 7 - 3 * np.maximum(k - u[0], 0) + 3 * np.maximum(u[1] - k, 0)
+    f = output - 4 * np.maximum(u[2] - k, 0) > 0
+    flips = [math.comb(T, n) * (T - n) for n in range(T) if f[n] != f[n + 1]]
+    assert 3 * majority_sensitivity(T) < 2 * sum(flips) / 2**T <= head_sensitivity_bound(T, 3)
+
+
 @pytest.mark.parametrize("T", range(1, 13))
 def test_majority_attains_its_sensitivity(T):
     f = capax.parse(f"maj{T}") if T % 2 else capax.parse(f"thr{T // 2}of{T}")

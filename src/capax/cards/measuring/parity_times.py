@@ -47,10 +47,7 @@ def time_panel(plan: Plan, entry: Entry, T: int, s: int, rate: float, trials: in
 
 
 def time_jobs(plan: Plan, entries: tuple[Entry, ...], store: Store, *, scored: bool) -> list[Job]:
-    """A job for every learner and T: trials that choose the rates, or (scored) those that count.
-
-    Slow learners last.
-    """
+    """A job for every learner and T: trials that choose the rates, or (scored) those that count."""
     jobs = []
     for T in sorted(plan.T):
         for entry in (entry for entry in entries if entry.in_lanes):
@@ -62,8 +59,10 @@ def time_jobs(plan: Plan, entries: tuple[Entry, ...], store: Store, *, scored: b
                 panels += [time_panel(plan, entry, T, s, rate, trials) for rate in rates]
             asked = [PanelQuestion(panel, T, store.known(panel.name, T)) for panel in panels]
             if asked:
+                most = sum(question.most_trials for question in asked)
+                together = time_panel(plan, entry, T, 2, plan.rates[0], most)  # room for all
                 family, moves = family_of_entry(entry), travels(entry)
-                jobs.append(Job(asked, family, panels[0], T, travels=moves))
+                jobs.append(Job(asked, family, together, T, travels=moves))
     return jobs
 
 
