@@ -61,6 +61,7 @@ def test_function_prints_properties(warm_commands):
     assert shown.returncode == 0 and "x1, x5, x9" in shown.stdout and shown.stderr == ""
     report = json.loads(typed("function", "and3", "--json").stdout)
     assert report["monotone"] and report["degree"] == 3 and report["bias"] == 0.125
+    assert report["leap"] == 1
     assert np.isclose(report["balancing_p"][0], 2 ** (-1 / 3))
     assert report["influences"] == {"x0": 0.25, "x1": 0.25, "x2": 0.25}
     constant = describe("x1 | ~x1", parse("x1 | ~x1"), 0.5)
