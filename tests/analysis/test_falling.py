@@ -58,7 +58,11 @@ def test_the_largest_drop_by_trying_all_pairs_of_blocks():
 
 
 def test_too_little_to_fall():
+    assert falling(Counts((), (), ())) is None
     assert falling(Counts((20,), (3,), (9,))) is None
+    assert falling(Counts((20, 30), (1, 0), (1, 2)), level=1.0) is None  # z² is at most 3
+    assert falling(Counts((20, 30), (2, 0), (2, 2)), level=0.1).peak == 20  # once in 16
+    assert falling(Counts((20, 30), (20, 0), (20, 20))).peak == 20
     assert falling(Counts((20, 30), (1, 0), (1, 1))) is None
     assert falling(Counts((20, 30), (50, 0), (50, 1))) is None  # one run of neighbours holds both
 

@@ -135,6 +135,10 @@ def test_later_accuracies_have_the_trials_they_were_promised():
     plan = Plan(T=(11,), m_high=64, max_trials=8, more_trials=7, precision=1.0001)
     _, trials = asked(plan, lambda trial: 0.6 if trial.index % 5 == 4 else 1.0)
     assert len(trials) == 3 * 8 + 7 + 7
+    question = CardQuestion(plan, entry_of("tree"), "and3", 11)
+    for most in (3 * 8, 30 + 7, 30 + 7):  # 30 are known already, as after a change of the plan
+        assert question._search((4, 64), known=30).max_trials == most
+        question._left.pop(0)
 
 
 def test_trouble_now_and_then_costs_a_trial_and_no_more():

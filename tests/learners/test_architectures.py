@@ -90,12 +90,11 @@ def test_sizes_that_do_not_fit_are_refused():
 def test_the_memory_of_an_example_counts_everything_it_computes():
     """A plan for lanes: too little would end in an allocation that fails."""
     assert entry_of("mlp").spec(T=11, width=13).floats_per_example == 2 * 11 + 8 * 13
-    lstm = entry_of("lstm").spec(T=4, d=64, mlp_width=128, hidden=1)
-    frame = (
-        lstm.floats_per_example
-        - entry_of("lstm").spec(T=4, d=64, mlp_width=128, hidden=101).floats_per_example
+    lstm, wide = (
+        entry_of("lstm").spec(T=4, d=64, mlp_width=128, hidden=hidden) for hidden in (1, 101)
     )
-    assert -frame >= 7 * 4 * 100  # four gates, both states and tanh(c), of every token
+    per_unit = (wide.floats_per_example - lstm.floats_per_example) / 100
+    assert per_unit >= 7 * 4  # four gates, both states and tanh(c), of every token
     assert lstm.floats_per_answer >= 4 + 64 + 2 * 128 + 6  # read-out before and after gelu
 
     class Doubled(eqx.Module):

@@ -45,9 +45,7 @@ class Fall:
 
 def falling(counts: Counts, level: float = LEVEL) -> Fall | None:
     """The fall of success with m, if it is significant at `level`."""
-    if counts.trials < 4:
-        return None
-    bins = _bins(counts)
+    bins = _bins(counts) if counts.trials else []
     if len(bins) < 2:
         return None
     solved = np.array([sum(counts.solved[i:j]) for i, j in bins], dtype=np.float64)

@@ -88,15 +88,18 @@ class Isolated:
             raise _Overrun(self._died()) from None
 
     @property
-    def _pipe(self) -> IO[bytes]:
+    def _workshop(self) -> Any:
+        """The process, which is there from the first question on."""
         assert self._process is not None
-        assert self._process.stdout is not None
-        return self._process.stdout
+        return self._process
+
+    @property
+    def _pipe(self) -> IO[bytes]:
+        return self._workshop.stdout
 
     def _wait(self, seconds: float, what: str) -> None:
         """Until something can be read. Raises `_Overrun` past a limit or when the process died."""
-        assert self._process is not None
-        watch = FitClock(self._process.pid)
+        watch = FitClock(self._workshop.pid)
         while not select.select([self._pipe], [], [], _GLANCE)[0]:
             if watch.look() > seconds:
                 raise _Overrun(f"took more than the time limit of {seconds:g} s {what}")
@@ -105,15 +108,13 @@ class Isolated:
                 raise _Overrun(f"took more than the memory limit of {limit:.3g} GiB")
 
     def _resident(self) -> int:
-        assert self._process is not None
         try:
-            return psutil.Process(self._process.pid).memory_info().rss
+            return psutil.Process(self._workshop.pid).memory_info().rss
         except psutil.Error:
             return 0
 
     def _died(self) -> str:
-        assert self._process is not None
-        code = self._process.wait()
+        code = self._workshop.wait()
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         return f"its process ended without an answer ({how})"
 
