@@ -36,14 +36,32 @@ def mark_centre(page, chart: str, index: int) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_no_errors_no_requests_and_hostile_strings_are_only_text(open_page):
+def test_a_reader_with_mouse_and_keyboard(open_page):
+    """One page, read out in three ways; hostile strings are only text and nothing is too wide."""
     page = open_page()
     assert page.evaluate("window.broken") is None
     assert "</script>" in page.locator("h1").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1100
+    _colours_are(page, LIGHT)
+    _hover_reads_out_threshold_interval_and_references(page)
+    _hover_on_attention_names_position_bit_and_weight(page)
+    page.locator("#figure-2-thresholds .plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    tip = page.locator("#figure-2-thresholds .tip").inner_text()
+    assert f"T = {cases.LENGTHS[1]}" in tip
 
 
-def test_hover_reads_out_threshold_interval_and_references(open_page):
-    page = open_page()
+def _colours_are(page, palette):
+    red, green, blue = (int(palette.background[k : k + 2], 16) for k in (1, 3, 5))
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert background == f"rgb({red}, {green}, {blue})"
+    fill = "getComputedStyle(document.querySelector('#figure-2-thresholds .mark circle')).fill"
+    red, green, blue = (int(palette.series[0][k : k + 2], 16) for k in (1, 3, 5))
+    assert page.evaluate(fill) == f"rgb({red}, {green}, {blue})"
+
+
+def _hover_reads_out_threshold_interval_and_references(page):
     point = cases.threshold_scaling().points[1]
     page.mouse.move(*mark_centre(page, "figure-2-thresholds", 1))
     tip = page.locator("#figure-2-thresholds .tip")
@@ -56,7 +74,20 @@ def test_hover_reads_out_threshold_interval_and_references(open_page):
     assert not tip.is_visible()
 
 
-def test_log_toggle_moves_the_points(open_page):
+def _hover_on_attention_names_position_bit_and_weight(page):
+    canvas = page.locator("#figure-3-right-0 canvas").first
+    canvas.scroll_into_view_if_needed()
+    attention = cases.attention_map(6, 5)
+    box = canvas.bounding_box()
+    t = attention.support[1]
+    column = (t + 0.5) / (attention.T + 2)
+    page.mouse.move(box["x"] + column * box["width"], box["y"] + 0.1 * box["height"])
+    text = page.locator("#figure-3-right-0 .tip").inner_text()
+    assert f"position {t} (relevant), bit {attention.bits[0, t]}" in text
+    assert f"weight {attention.weights[0, 0, t]:.2g}"[:10] in text
+
+
+def test_axes_change_their_scale_and_a_drag_zooms(open_page):
     page = open_page()
     chart = page.locator("#figure-2-thresholds")
     assert chart.get_attribute("data-scale") == "log-linear"
@@ -70,10 +101,10 @@ def test_log_toggle_moves_the_points(open_page):
     assert gaps[0][1] / gaps[0][0] < gaps[1][1] / gaps[1][0]
     chart.locator("button[data-axis=y]").click()
     assert chart.get_attribute("data-scale") == "linear-log"
+    _drag_zooms_and_the_whole_range_comes_back(page)
 
 
-def test_drag_zooms_and_the_whole_range_comes_back(open_page):
-    page = open_page()
+def _drag_zooms_and_the_whole_range_comes_back(page):
     chart = page.locator("#figure-2-rates")
     reset = chart.locator(".reset")
     assert not reset.is_visible()
@@ -91,76 +122,34 @@ def test_drag_zooms_and_the_whole_range_comes_back(open_page):
     assert mark_centre(page, "figure-2-rates", 1) == whole
 
 
-def test_a_threshold_leads_to_its_trials_and_a_run_to_its_spec(open_page):
+def test_thresholds_and_curves_lead_to_their_runs_and_a_run_to_its_spec(open_page):
     page = open_page()
     T = cases.LENGTHS[2]
     page.mouse.click(*mark_centre(page, "figure-2-thresholds", 2))
     runs = [run for run in report_cases.threshold_store().runs if run.T == T]
-    assert (
-        f"{len(runs)} runs of {len(runs) // 2} trials" in page.locator("#runs .count").inner_text()
-    )
-    shown = page.locator("#runs tbody tr:visible")
-    assert {row.locator("td").nth(1).inner_text() for row in shown.all()} == {str(T)}
+    count = page.locator("#runs .count")
+    assert f"{len(runs)} runs of {len(runs) // 2} trials" in count.inner_text()
+    shown = page.locator("#runs tbody tr:visible td:nth-child(2)").all_inner_texts()
+    assert set(shown) == {str(T)}
     page.locator("#runs .run-id").first.click()
     detail = page.locator("#runs pre").first.inner_text()
     assert runs[0].run_id in detail and f'"T": {T}' in detail and '"heads": 16' in detail
-
-
-def test_links_of_curves_and_text_search_find_the_run(open_page):
-    page = open_page()
     run_id = cases.learning_curves().curves[0].run_id
     page.locator("#figure-3-left a[data-trace]").first.click()
-    assert "1 runs of 1 trials" in page.locator("#runs .count").inner_text()
+    assert "1 runs of 1 trials" in count.inner_text()
     assert page.locator("#runs .run-id").first.inner_text() == run_id[:12]
     page.locator("#runs [data-page=all]").click()
     total = len(report_cases.threshold_store().runs) + len(report_cases.curve_store().runs)
-    assert f"{total} runs" in page.locator("#runs .count").inner_text()
+    assert f"{total} runs" in count.inner_text()
 
 
-def test_hover_on_attention_names_position_bit_and_weight(open_page):
-    page = open_page()
-    canvas = page.locator("#figure-3-right-0 canvas").first
-    canvas.scroll_into_view_if_needed()
-    attention = cases.attention_map(6, 5)
-    box = canvas.bounding_box()
-    t = attention.support[1]
-    column = (t + 0.5) / (attention.T + 2)
-    page.mouse.move(box["x"] + column * box["width"], box["y"] + 0.1 * box["height"])
-    text = page.locator("#figure-3-right-0 .tip").inner_text()
-    assert f"position {t} (relevant), bit {attention.bits[0, t]}" in text
-    assert f"weight {attention.weights[0, 0, t]:.2g}"[:10] in text
-
-
-def test_keyboard_walks_along_the_points(open_page):
-    page = open_page()
-    page.locator("#figure-2-thresholds .plot").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    tip = page.locator("#figure-2-thresholds .tip").inner_text()
-    assert f"T = {cases.LENGTHS[1]}" in tip
-
-
-@pytest.mark.parametrize("width", [320, 390, 1100])
-def test_no_horizontal_overflow(open_page, width):
-    page = open_page(width, 844, has_touch=width < 500, is_mobile=width < 500)
+@pytest.mark.parametrize("width", [320, 390])
+def test_on_a_phone_nothing_is_too_wide_and_a_tap_reads_out(open_page, width):
+    page = open_page(width, 844, has_touch=True, is_mobile=True, color_scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_tap_reads_out_on_a_phone(open_page):
-    page = open_page(390, 844, has_touch=True, is_mobile=True)
+    _colours_are(page, DARK)
     page.touchscreen.tap(*mark_centre(page, "figure-2-thresholds", 1))
     assert f"T = {cases.LENGTHS[1]}" in page.locator("#figure-2-thresholds .tip").inner_text()
-
-
-@pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
-def test_colours_follow_the_mode(open_page, scheme, palette):
-    page = open_page(color_scheme=scheme)
-    red, green, blue = (int(palette.background[k : k + 2], 16) for k in (1, 3, 5))
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert background == f"rgb({red}, {green}, {blue})"
-    fill = "getComputedStyle(document.querySelector('#figure-2-thresholds .mark circle')).fill"
-    red, green, blue = (int(palette.series[0][k : k + 2], 16) for k in (1, 3, 5))
-    assert page.evaluate(fill) == f"rgb({red}, {green}, {blue})"
 
 
 def test_without_javascript_the_printed_figures_are_there(browser, report):

@@ -164,9 +164,9 @@ def test_a_folder_without_the_experiments_is_refused(tmp_path):
         experiment_file(tmp_path, "figure2")
 
 
-def test_report_command_writes_one_file_and_one_json_object(tmp_path, stores, warm_commands):
+def test_report_command_writes_one_file_and_one_json_object(tmp_path, stores):
     out = tmp_path / "report.html"
-    done = warm_commands.capax("report", *stores[1:], "--out", out, "--json")
+    done = typed("report", *stores[1:], "--out", out, "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["bytes"] == out.stat().st_size

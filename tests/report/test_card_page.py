@@ -70,8 +70,7 @@ def card(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1100, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
 def test_the_page_in_a_browser(scheme, width, card, open_file):
     page = open_file(card, width, 800, color_scheme=scheme)
     page.wait_for_selector("#thresholds-1-100 svg")

@@ -69,8 +69,7 @@ def test_failed_runs_say_what_they_learnt_instead(kept, built):
     assert "the nearest agrees on 81%" in html and html.count("<code>x3") == 1  # in its row
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1100, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
 def test_the_section_in_a_browser(built, width, scheme, tmp_path, open_file):
     """Nothing is wider than the page; the name of a run stays whole and leads to its row."""
     path = tmp_path / "report.html"
