@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 COMPUTED = "main .number [data-kind=computed]"
-RUNS = "create?formula=and3&T=50&m=200&m2=30&steps=300"
+RUNS = "create"
 LOOKS = (0, 1, 2, None)  # looks of the strip; the last one is the end
 
 
@@ -40,7 +40,8 @@ def shot(page: Page, base: str, place: str, name: str, *, ready: str = COMPUTED)
 def save(content: bytes, name: str) -> None:
     """A small PNG: pages have few colours."""
     picture = Image.open(io.BytesIO(content)).convert("RGB")
-    picture.quantize(128, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+    few = picture.quantize(256, kmeans=2, dither=Image.Dither.NONE)
+    few.save(IMAGES / f"{name}.png", optimize=True)
 
 
 def trained(page: Page, base: str) -> None:
@@ -76,6 +77,15 @@ def film_strip(page: Page, name: str) -> None:
     save(made.getvalue(), name)
 
 
+def parity(page: Page, base: str, name: str) -> None:
+    """A run of a parity, with its hidden progress."""
+    page.goto(f"{base}/create?formula=parity3&T=12&m=1000&seed=2")
+    page.locator("#run-0 [data-action=restart]").click()
+    page.wait_for_selector("#run-0 [data-outcome]", timeout=300_000)
+    page.wait_for_timeout(300)
+    save(page.locator("#run-0").screenshot(), name)
+
+
 def main() -> None:
     """All pictures."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -104,6 +114,7 @@ def main() -> None:
         frozen = Path(home) / "create.html"
         download.value.save_as(frozen)
         film_strip(light, "lab_film_strip")
+        parity(light, base, "lab_parity")
         for page, kind in ((dark, "_dark"), (phone, "_phone")):
             page.goto(frozen.as_uri())
             page.wait_for_selector("#run-1 [data-outcome]")

@@ -50,7 +50,7 @@ export function mount(root, host) {
       { class: "controls-panel", "aria-label": "Task" },
       ...(host.live ? controls : []),
       said.node,
-      make("p", { class: "hint", text: "Above the threshold m*(T) the network finds the rule; below it, it learns its examples by heart. For parity3 with T = 12, m = 1000 and seed 2 the attention moves to the relevant bits while the accuracy is still at 50 %: watch that line." }),
+      make("p", { class: "hint", text: "Above the threshold m*(T) the network finds the rule; below it, it learns its examples by heart. For parity3 with T = 12, m = 1000 and seed 2 hidden progress, below the loss, rises while the accuracy is still near 50 %." }),
     ),
     make("section", { class: "runs-side", "aria-label": "Runs" }, legend(), ...panels.map((panel) => panel.node)),
   );

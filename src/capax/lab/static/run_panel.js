@@ -6,7 +6,7 @@ import { mountChart, drawChart } from "./charts.js";
 
 const TOP = 90;
 // What a run of a parity tells while its accuracy is flat; the command prints more of them.
-const PROGRESS = { influence_share: "relevant bits' share of the sensitivity", target_coefficient: "correlation with the rule", position_relevant: "movement of a relevant position", position_irrelevant: "movement of another position" };
+const PROGRESS = { attention_peak: "largest weight of a head on one position", influence_share: "relevant bits' share of the sensitivity", target_coefficient: "correlation with the rule" };
 const COMPILING = "Its program is being compiled: some seconds, the first time up to half a minute \u2026";
 
 export function runPanel(host, name, question, index) {
@@ -160,9 +160,9 @@ export function runPanel(host, name, question, index) {
   function mountProgress() {
     const place = chartFrame(`${id}-progress`, `${name}: hidden progress`);
     hidden.append(make("h3", { text: "Hidden progress" }), place);
-    const dashes = ["", "2 3", "6 3", "1 2"];
-    const series = Object.values(PROGRESS).map((text, i) => ({ name: text, color: `series-${[3, 1, 4, 5][i]}`, dash: dashes[i], line: true, x: [], y: [] }));
-    return mountChart(place, { ...spec(), id: `${id}-progress`, title: `${name}: hidden progress against steps`, y: { label: "share, correlation or distance", short: "value", log: false, toggle: true, from: 0, upTo: 1 }, series });
+    const dashes = ["6 3", "1 2", ""];
+    const series = Object.values(PROGRESS).map((text, i) => ({ name: text, color: `series-${[3, 4, 1][i]}`, dash: dashes[i], line: true, x: [], y: [] }));
+    return mountChart(place, { ...spec(), id: `${id}-progress`, title: `${name}: hidden progress against steps`, y: { label: "weight, share or correlation", short: "value", log: false, toggle: true, from: 0, upTo: 1 }, series });
   }
 
   function finish(event) {
@@ -185,13 +185,15 @@ export function runPanel(host, name, question, index) {
   function ones(positions, T = 1) {
     const bits = new Uint8Array(T);
     for (const t of positions) bits[t] = 1;
-    return rangesOf(bits) || "no position";
+    const text = rangesOf(bits) || "no position";
+    const cut = text.length > 30 ? text.lastIndexOf(",", 30) : -1;
+    return cut < 0 ? text : `${text.slice(0, cut)}, \u2026 (${positions.length} in all)`;
   }
 
   function drawAll() {
     if (!looks.length) return;
     const look = looks[Math.min(looks.length - 1, Number(scrub.value))];
-    formula.textContent = look.formula ?? "";
+    formula.textContent = formula.title = look.formula ?? "";
     numbers.step.set(look.step, "computed");
     numbers.loss.set(look.loss, "computed");
     numbers.validation.set(look.validation_accuracy, "computed");
