@@ -1,16 +1,13 @@
 """What proof files must show: `python benchmarks/proof_files.py [--functions N] [--changes N]`.
 
-Every function of 3 bits in every encoding, and 200 random ones of 4 bits, at T = 1000: proved,
-accepted by the checker in a process of its own and by the second checker of the tests, with the
-longest checks (wall time: use no more workers than quiet cores). Then changed proofs and forged
-weights at T = 5: how many are refused, and whether one is accepted that is false. Needs
-python-flint.
+Every function of 3 bits in every encoding, and 200 random ones of 4 bits, at T = 1000: proved and
+accepted by the checker in a process of its own, with its time; with --second also by the second
+checker of the tests (python-flint). Then changed proofs and forged weights at T = 5: how many are
+refused, and whether one is accepted that is false. With --out a second call goes on.
 """
 
 import argparse
-import hashlib
 import json
-import multiprocessing
 import sys
 import tempfile
 import time
@@ -19,96 +16,100 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / p) for p in ("proving", "compiler", ".")]
-from arb_check import accepted  # noqa: E402
-from tampering import arrays_of, with_arrays, write  # noqa: E402
-from test_capax_check import FORMULAS, answer, mutated, proved, statement_is_true  # noqa: E402
+FOLDERS = ("tests/proving", "tests/compiler", "tests", "benchmarks")
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in FOLDERS]
+from changed_proofs import (  # noqa: E402
+    FORMULAS,
+    answer,
+    forged,
+    mutated,
+    proved,
+    statement_is_true,
+)
+from kept_rows import add_options, run  # noqa: E402
 
 import capax  # noqa: E402
 from capax.boolean import SparseFunction  # noqa: E402
 from capax.compiler import ENCODINGS, save_compiled  # noqa: E402
-from capax.compiler.weights_file import load_compiled  # noqa: E402
 from capax.proving.proof_files import prove  # noqa: E402
 from capax.proving.run_checker import check_proof  # noqa: E402
 
 KINDS = ("digit", "drop", "twice", "swap", "null", "swap ends", "cut")
+TURN = 250
+"""Changed files of one job."""
 
 
-def say(**row) -> None:
-    print(json.dumps(row), flush=True)
-
-
-def functions(T: int, most: int, random: int, workers: int) -> None:
-    """Every function of 3 bits and random ones of 4 bits, in every encoding, by both checkers."""
+def functions(T: int, most: int, random: int, second: bool) -> dict:
+    """Jobs: every function of 3 bits and random ones of 4 bits, in every encoding."""
     rng = np.random.default_rng(0)
     tables = [(3, [r >> i & 1 for i in range(8)]) for r in range(256)][:most]
     tables += [(4, rng.integers(0, 2, 16).tolist()) for _ in range(random)]
     supports = [tuple(sorted(rng.choice(T, s, replace=False).tolist())) for s, _ in tables]
-    jobs = [
-        (encoding, T, support, table)
+    return {
+        f"{encoding} {i} T={T}{' second' if second else ''}": (encoding, T, support, table, second)
+        for i, (support, (_, table)) in enumerate(zip(supports, tables, strict=True))
         for encoding in ENCODINGS
-        for support, (_, table) in zip(supports, tables, strict=True)
-    ]
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        found = pool.starmap(_one, jobs, chunksize=8)
-    for encoding in ENCODINGS:
-        mine = [row for job, row in zip(jobs, found, strict=True) if job[0] == encoding]
-        say(
-            encoding=encoding,
-            T=T,
-            functions=len(mine),
-            accepted=sum(row[0] for row in mine),
-            by_the_second_checker=sum(row[1] for row in mine),
-            longest_check_s=round(max(row[2] for row in mine), 2),
-            longest_second_s=round(max(row[3] for row in mine), 2),
-        )
+    }
 
 
-def _one(encoding: str, T: int, support: tuple[int, ...], table: list[int]) -> tuple:
-    """(accepted, accepted by the second checker, seconds of each) of one function."""
+def one_function(encoding, T, support, table, second) -> dict:
+    """Whether both checkers accept, and their seconds."""
     f = SparseFunction(support, np.array(table, float), T)
     with tempfile.TemporaryDirectory() as name:
-        compiled = capax.compile(f, T, encoding=encoding)
-        path = save_compiled(Path(name) / "f.safetensors", compiled)
+        path = save_compiled(Path(name) / "f.safetensors", capax.compile(f, T, encoding=encoding))
         proof = prove(path)
         file = proof.write(Path(name) / "f.proof")
         began = time.perf_counter()
-        first = check_proof(file, path)["status"] == "proved"
-        between = time.perf_counter()
-        second = accepted(proof.text, path)
-        return first, second, between - began, time.perf_counter() - between
+        row = {"accepted": check_proof(file, path)["status"] == "proved"}
+        row["check_s"] = round(time.perf_counter() - began, 2)
+        if second:
+            from arb_check import accepted
+
+            began = time.perf_counter()
+            row["second"] = accepted(proof.text, path)
+            row["second_s"] = round(time.perf_counter() - began, 2)
+    return row
 
 
-def changes(folder: Path, most: int) -> None:
-    rng, count = np.random.default_rng(1), Counter()
-    made = [proved(folder, formula, e) for formula in FORMULAS[:3] for e in ENCODINGS]
-    for i in range(most):
-        path, text = made[int(rng.integers(len(made)))]
-        if i % 10 < 7:
-            kind, changed = KINDS[i % 10], mutated(text, KINDS[i % 10], rng)
-        elif i % 10 == 7:
-            kind, changed = "another proof", made[int(rng.integers(len(made)))][1]
-        else:
-            kind, (path, changed) = "weights", forged(path, text, rng)
-        found = answer(changed, path.read_bytes())
-        ok = found["status"] == "refused" or statement_is_true(changed, path)
-        named = found["status"] == "proved" or found["line"] >= 1
-        count[f"{kind}: {found['status']}"] += 1
-        count["FALSE AND ACCEPTED"] += not ok
-        count["refused without a line"] += not named
-    say(**count)
+def one_turn(seed: int) -> dict:
+    """So many changed files: what became of them."""
+    rng, count = np.random.default_rng(seed), Counter()
+    with tempfile.TemporaryDirectory() as name:
+        made = [proved(Path(name), formula, e) for formula in FORMULAS[:3] for e in ENCODINGS]
+        for i in range(TURN):
+            path, text = made[int(rng.integers(len(made)))]
+            kind = (*KINDS, "another proof", "weights", "weights")[i % 10]
+            if kind == "weights":
+                path, text = forged(path, text, rng, 10.0 ** rng.uniform(-12, 1))
+            elif kind == "another proof":
+                text = made[int(rng.integers(len(made)))][1]
+            else:
+                text = mutated(text, kind, rng)
+            found = answer(text, path.read_bytes())
+            refused = found["status"] == "refused"
+            count[f"{kind}: {found['status']}"] += 1
+            count["FALSE AND ACCEPTED"] += not refused and not statement_is_true(text, path)
+            count["refused without a line"] += refused and found["line"] < 1
+    return dict(count)
 
 
-def forged(path: Path, text: str, rng: np.random.Generator) -> tuple[Path, str]:
-    """One weight moved, and the hash in the proof made to fit."""
-    file = load_compiled(path)
-    arrays = arrays_of(file.model)
-    name = sorted(arrays)[int(rng.integers(len(arrays)))]
-    where = tuple(int(rng.integers(n)) for n in arrays[name].shape)
-    arrays[name][where] += 10.0 ** rng.uniform(-12, 1) * rng.standard_normal()
-    target = write(path.with_suffix(".forged"), with_arrays(file.model, arrays), file.claims)
-    old = json.loads(text.splitlines()[0])["weights"]
-    return target, text.replace(old, hashlib.sha256(target.read_bytes()).hexdigest())
+def told(rows: list[dict]) -> None:
+    """The totals."""
+    functions = [row for row in rows if "accepted" in row]
+    changes = Counter()
+    for row in rows:
+        changes.update({} if "accepted" in row else {k: n for k, n in row.items() if k != "job"})
+    for encoding in ENCODINGS:
+        mine = [row for row in functions if row["job"].startswith(encoding + " ")]
+        if mine:
+            seconds = [row["second"] for row in mine if "second" in row]
+            print(json.dumps({
+                "encoding": encoding, "functions": len(mine),
+                "accepted": sum(row["accepted"] for row in mine),
+                "longest_check_s": max(row["check_s"] for row in mine),
+                "by_the_second_checker": f"{sum(seconds)} of {len(seconds)}",
+            }))  # fmt: skip
+    print(json.dumps({"changed": sum(n for k, n in changes.items() if ": " in k), **changes}))
 
 
 if __name__ == "__main__":
@@ -116,9 +117,10 @@ if __name__ == "__main__":
     options.add_argument("--functions", type=int, default=256)
     options.add_argument("--random", type=int, default=200)
     options.add_argument("--T", type=int, default=1000)
-    options.add_argument("--workers", type=int, default=1)
     options.add_argument("--changes", type=int, default=10_000)
+    options.add_argument("--second", action="store_true", help="Arb too (python-flint)")
+    add_options(options)
     chosen = options.parse_args()
-    functions(chosen.T, chosen.functions, chosen.random, chosen.workers)
-    with tempfile.TemporaryDirectory() as name:
-        changes(Path(name), chosen.changes)
+    turns = {f"changes {i}": (i,) for i in range(chosen.changes // TURN)}
+    jobs = functions(chosen.T, chosen.functions, chosen.random, chosen.second)
+    told(run(one_turn, turns, chosen) + run(one_function, jobs, chosen))

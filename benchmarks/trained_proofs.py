@@ -2,7 +2,8 @@
 
 FOLDER holds the runs of `decompile_runs.py`. Each solved run is proved (`capax.prove`) with its
 target, and the file is checked in a process of its own; with --second also by the checker of the
-tests (Arb). --changes N changes proofs and weights of small networks at random.
+tests (Arb, python-flint). --changes N changes proofs and weights of small networks at random. With
+--out a second call goes on.
 """
 
 import argparse
@@ -15,12 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / p) for p in ("proving", "compiler", ".")]
+FOLDERS = ("tests/proving", "tests/compiler", "tests", "benchmarks")
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in FOLDERS]
 from decompile_runs import paths, read  # noqa: E402
+from kept_rows import add_options, run  # noqa: E402
 
 from capax.errors import InputError  # noqa: E402
 from capax.proving.run_checker import check_proof  # noqa: E402
 from capax.proving.trained_proof import EASES, prove_trained, trained_text, with_margin  # noqa: E402
+
+TURN = 250
+"""Changed files of one job."""
 
 
 def _eased(text: str, file: Path, path: Path) -> tuple[str, dict]:
@@ -53,7 +59,7 @@ def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
         row |= {
             "proved": True, "accepted": found["status"] == "proved", "reason": found["reason"],
             "margin": json.loads(text.split("\n", 1)[0])["margin"],
-            "leaves": text.count('"slopes"'), "bytes": len(text),
+            "leaves": text.count('"far"'), "bytes": len(text),
             "prove_s": round(between - began, 1),
             "check_s": round(time.perf_counter() - between, 1),
         }  # fmt: skip
@@ -66,30 +72,32 @@ def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
     return row
 
 
-def changes(folder: Path, most: int) -> None:
-    """Changed proofs and forged weights of small networks: is one accepted that is false?"""
-    from test_trained_proofs import HOW, NETWORKS, answer, changed, forged, is_true
-    from test_trained_proofs import saved as small
+def one_turn(seed: int) -> dict:
+    """So many changed proofs and forged weights of small networks: what became of them."""
+    from changed_proofs import answer
+    from changed_transformers import HOW, NETWORKS, changed, forged, is_true
+    from small_transformers import saved
 
-    rng, count, made = np.random.default_rng(1), Counter(), []
-    for activation, seed in NETWORKS:
-        path, f = small(folder, seed, activation, 2)
-        made.append((path, prove_trained(path, f).text))
-    for i in range(most):
-        path, text = made[int(rng.integers(len(made)))]
-        how = (*HOW, "another proof", "weights", "weights")[i % (len(HOW) + 3)]
-        if how == "weights":
-            path, text = forged(path, text, rng, float(10.0 ** rng.uniform(-7, 1)))
-        elif how == "another proof":
-            text = made[int(rng.integers(len(made)))][1]
-        else:
-            text = changed(text, how, rng)
-        found = answer(text, path.read_bytes())
-        count[f"{how}: {found['status']}"] += 1
-        count["FALSE AND ACCEPTED"] += found["status"] == "proved" and not is_true(text, path)
-        count["refused without a line"] += found["status"] == "refused" and found["line"] < 1
-        if i % 500 == 499:
-            print(json.dumps({"changed": i + 1, **count}), flush=True)
+    rng, count, made = np.random.default_rng(seed), Counter(), []
+    with tempfile.TemporaryDirectory() as folder:
+        for activation, number in NETWORKS:
+            path, f = saved(Path(folder), number, activation, 2)
+            made.append((path, prove_trained(path, f).text))
+        for i in range(TURN):
+            path, text = made[int(rng.integers(len(made)))]
+            how = (*HOW, "another proof", "weights", "weights")[i % (len(HOW) + 3)]
+            if how == "weights":
+                path, text = forged(path, text, rng, float(10.0 ** rng.uniform(-7, 1)))
+            elif how == "another proof":
+                text = made[int(rng.integers(len(made)))][1]
+            else:
+                text = changed(text, how, rng)
+            found = answer(text, path.read_bytes())
+            refused = found["status"] == "refused"
+            count[f"{how}: {found['status']}"] += 1
+            count["FALSE AND ACCEPTED"] += not refused and not is_true(text, path)
+            count["refused without a line"] += refused and found["line"] < 1
+    return dict(count)
 
 
 if __name__ == "__main__":
@@ -102,9 +110,19 @@ if __name__ == "__main__":
     options.add_argument("--second", action="store_true")
     options.add_argument("--keep", type=Path)
     options.add_argument("--changes", type=int, default=0, help="changed files of small networks")
+    add_options(options)
     chosen = options.parse_args()
-    if chosen.changes:
-        changes(chosen.folder, chosen.changes)
-    for name in chosen.names:
-        for path in paths(chosen.folder, name, chosen.number)[chosen.first :]:
-            print(json.dumps(one(path, chosen.cells, chosen.second, chosen.keep)), flush=True)
+    files = [
+        p
+        for name in chosen.names
+        for p in paths(chosen.folder, name, chosen.number)[chosen.first :]
+    ]
+    runs = {
+        f"{p.parent.name}/{p.stem}": (p, chosen.cells, chosen.second, chosen.keep) for p in files
+    }
+    rows = run(one, runs, chosen)
+    turns = run(one_turn, {f"changes {i}": (i,) for i in range(chosen.changes // TURN)}, chosen)
+    total = sum((Counter({k: v for k, v in row.items() if k != "job"}) for row in turns), Counter())
+    accepted = sum(bool(row.get("accepted")) for row in rows)
+    changed = sum(n for k, n in total.items() if ": " in k)
+    print(json.dumps({"runs": len(rows), "accepted": accepted, "changed": changed, **total}))

@@ -1,6 +1,5 @@
 """Proof files: accepted by two checkers, and never when the statement is false."""
 
-import functools
 import hashlib
 import json
 import math
@@ -9,60 +8,28 @@ import subprocess
 import sys
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 from arb_check import accepted
-from extended_forward import extended_outputs
+from changed_proofs import FORMULAS, T, answer, forged, mutated, proved, statement_is_true
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from naive_head import all_inputs
-from tampering import arrays_of, with_arrays, write
+from tampering import write
 
 import capax
-from capax.attention import ClsScalar
 from capax.boolean import SparseFunction, from_table
 from capax.compiler import ENCODINGS, save_compiled
-from capax.compiler.weights_file import load_compiled
 from capax.errors import InputError
 from capax.proving import capax_check
 from capax.proving.proof_files import prove
 from capax.proving.run_checker import CHECKER, check_proof
 
-T = 5
-FORMULAS = ("x1 & x4", "x0 ^ x2 ^ x3", "(x1 & x4) | (~x1 & x2)", "1")
-
-
-@functools.cache
-def proved(folder: Path, formula: str, encoding: str):
-    path = folder / f"{encoding}-{hashlib.sha256(formula.encode()).hexdigest()[:8]}.safetensors"
-    save_compiled(path, capax.compile(formula, T, encoding=encoding))
-    return path, prove(path).text
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     return partial(proved, tmp_path_factory.mktemp("proofs"))
-
-
-def statement_is_true(proof: str, path: Path) -> bool:
-    """The first line, on all 2^T inputs in extended precision."""
-    header, model = json.loads(proof.splitlines()[0]), load_compiled(path).model
-    out, noise = extended_outputs(model)
-    bits = all_inputs(T)
-    rows = sum((bits[:, t] << i for i, t in enumerate(header["support"])), np.zeros(1 << T, int))
-    table = header["table"]
-    f = np.array(
-        [int(table, 16) >> r & 1 if isinstance(table, str) else table[r] for r in rows], float
-    )
-    signed, boolean = isinstance(model, ClsScalar), header["margin"] is not None
-    target, cut = (2 * f - 1 if signed and boolean else f), (0.0 if signed else 0.5)
-    if np.abs(out - target).max() > float(header["error"]) + noise + 1e-15:
-        return False
-    far = np.where(f > 0.5, out - cut, cut - out).min()
-    return not boolean or far >= float(header["margin"]) - noise - 1e-15 > -1e-15
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -148,33 +115,6 @@ def test_ranges_of_units_hold_every_point_and_are_attained(units, ends):
 MUTATIONS = st.sampled_from(["digit", "drop", "twice", "swap", "null", "swap ends", "cut"])
 
 
-def mutated(text: str, how: str, rng: np.random.Generator) -> str:
-    lines = text.splitlines()
-    at = int(rng.integers(len(lines)))
-    if how == "digit":
-        places = [i for i, c in enumerate(text) if c.isdigit()]
-        place = places[int(rng.integers(len(places)))]
-        return text[:place] + str(rng.integers(10)) + text[place + 1 :]
-    if how == "drop":
-        del lines[at]
-    elif how == "twice":
-        lines.insert(at, lines[at])
-    elif how == "swap":
-        other = int(rng.integers(len(lines)))
-        lines[at], lines[other] = lines[other], lines[at]
-    elif how == "cut":
-        return text[: int(rng.integers(len(text)))]
-    elif at and json.loads(lines[at])["ends"]:
-        line = json.loads(lines[at])
-        g, side = rng.integers(len(line["ends"])), rng.integers(2)
-        if how == "null":
-            line["ends"][g][side] = None
-        else:
-            line["ends"][g].reverse()
-        lines[at] = json.dumps(line)
-    return "\n".join(lines) + "\n"
-
-
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     formula=st.sampled_from(FORMULAS[:3]), encoding=st.sampled_from(ENCODINGS),
@@ -192,14 +132,6 @@ def test_changed_proofs_are_refused_with_a_line_unless_they_are_true(
         assert 1 <= found["line"] <= text.count("\n") + 2 and found["reason"]
 
 
-def answer(text: str, data: bytes) -> dict:
-    """What `capax_check.answer` says of files with this content."""
-    try:
-        return {"status": "proved", "statement": capax_check.check(text, data)}
-    except capax_check.Refused as refusal:
-        return {"status": "refused", "line": refusal.line, "reason": refusal.reason}
-
-
 def test_a_proof_of_other_weights_is_refused_at_its_first_line(made):
     (_, text), (path, _) = made("x1 & x4", "bag"), made("x1 & x4", "trainable")
     found = answer(text, path.read_bytes())
@@ -214,18 +146,10 @@ def test_a_proof_of_other_weights_is_refused_at_its_first_line(made):
 def test_changed_weights_with_a_forged_hash_are_proved_only_if_true(
     made, formula, encoding, seed, size
 ):
-    path, text = made(formula, encoding)
-    file, rng = load_compiled(path), np.random.default_rng(seed)
-    arrays = arrays_of(file.model)
-    name = sorted(arrays)[int(rng.integers(len(arrays)))]
-    where = tuple(int(rng.integers(n)) for n in arrays[name].shape)
-    arrays[name][where] += size * rng.standard_normal()
-    forged = write(path.with_suffix(".forged"), with_arrays(file.model, arrays), file.claims)
-    old = json.loads(text.splitlines()[0])["weights"]
-    changed = text.replace(old, hashlib.sha256(forged.read_bytes()).hexdigest())
-    found = answer(changed, forged.read_bytes())
+    path, changed = forged(*made(formula, encoding), np.random.default_rng(seed), size)
+    found = answer(changed, path.read_bytes())
     if found["status"] == "proved":
-        assert statement_is_true(changed, forged)
+        assert statement_is_true(changed, path)
     else:
         assert found["line"] >= 1
 

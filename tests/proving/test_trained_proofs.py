@@ -12,19 +12,19 @@ from fractions import Fraction
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
 from arb_trained import accepted
+from changed_proofs import answer
+from changed_transformers import HOW, NETWORKS, changed, forged, is_true
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_head import all_inputs
 from small_transformers import T, made, margins, saved
 
-from capax.attention import load, save
+from capax.attention import load
 from capax.attention.checkpoint import to_bytes
-from capax.attention.transformer import assemble, parameters
 from capax.boolean import SparseFunction
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward, _normed, activated
@@ -32,8 +32,6 @@ from capax.errors import InputError
 from capax.proving import capax_check
 from capax.proving.capax_check import GRID, TrainedNetwork, gelu, normed
 from capax.proving.proof_files import prove
-
-NETWORKS = (("gelu", 6), ("gelu", 7), ("relu", 2), ("identity", 8))
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +42,6 @@ def proofs(tmp_path_factory):
         path, f = saved(folder, seed, activation, 2)
         found[activation, seed] = path, f, prove(path, f).text
     return found
-
-
-def answer(text: str, data: bytes) -> dict:
-    try:
-        return {"status": "proved", "statement": capax_check.check(text, data)}
-    except capax_check.Refused as refusal:
-        return {"status": "refused", "line": refusal.line, "reason": refusal.reason}
-
-
-def is_true(text: str, path) -> bool:
-    """The statement of the first line, on all 2^T inputs."""
-    header = json.loads(text.splitlines()[0])
-    s = len(header["support"])
-    table = np.array([int(header["table"], 16) >> r & 1 for r in range(1 << s)], float)
-    f = SparseFunction(tuple(header["support"]), table, T)
-    return bool(margins(load(path)[0], f).min() >= float(header["margin"]) - 1e-9)
 
 
 @pytest.mark.parametrize("which", NETWORKS, ids=str)
@@ -84,37 +66,6 @@ def test_a_margin_above_the_true_one_is_refused(proofs, which):
     assert found["status"] == "refused" and found["line"] > 1 and "margin" in found["reason"]
 
 
-def changed(text: str, how: str, rng: np.random.Generator) -> str:
-    lines = text.splitlines()
-    at = int(rng.integers(1, len(lines)))
-    other = int(rng.integers(1, len(lines)))
-    if how == "digit":
-        places = [i for i, c in enumerate(text) if c.isdigit()]
-        place = places[int(rng.integers(len(places)))]
-        return text[:place] + str(rng.integers(10)) + text[place + 1 :]
-    if how == "drop":
-        del lines[at]
-    elif how == "twice":
-        lines.insert(at, lines[at])
-    elif how == "swap":
-        lines[at], lines[other] = lines[other], lines[at]
-    elif how == "cut":
-        return text[: int(rng.integers(len(text)))]
-    else:  # hints of another leaf, or two hints exchanged
-        line = json.loads(lines[at])
-        name = list(line)[int(rng.integers(len(line)))]
-        if how == "other hints":
-            line[name] = json.loads(lines[other]).get(name, line[name])
-        elif isinstance(line[name], list):
-            i, j = rng.integers(len(line[name]), size=2)
-            line[name][i], line[name][j] = line[name][j], line[name][i]
-        lines[at] = json.dumps(line)
-    return "\n".join(lines) + "\n"
-
-
-HOW = ("digit", "drop", "twice", "swap", "cut", "other hints", "two hints")
-
-
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=st.sampled_from(NETWORKS), how=st.sampled_from(HOW), seed=st.integers(0, 10**6))
 def test_changed_proofs_are_refused_with_a_line_unless_they_are_true(proofs, which, how, seed):
@@ -137,22 +88,6 @@ def test_changed_weights_with_a_forged_hash_are_proved_only_if_true(proofs, whic
     path, text = forged(path, text, np.random.default_rng(seed), size)
     found = answer(text, path.read_bytes())
     assert found["status"] == "refused" or is_true(text, path)
-
-
-def forged(path: Path, text: str, rng: np.random.Generator, size: float) -> tuple[Path, str]:
-    """One weight moved, and the hash in the proof made to fit."""
-    model = load(path)[0]
-    arrays = {name: np.array(array) for name, array in parameters(model).items()}
-    name = sorted(arrays)[int(rng.integers(len(arrays)))]
-    where = tuple(int(rng.integers(n)) for n in arrays[name].shape)
-    arrays[name][where] += np.float32(size * rng.standard_normal())
-    target = save(path.with_suffix(".forged"), assemble(model.spec, _jax(arrays)))
-    old = json.loads(text.splitlines()[0])["weights"]
-    return target, text.replace(old, hashlib.sha256(target.read_bytes()).hexdigest())
-
-
-def _jax(arrays):
-    return {name: jnp.asarray(array) for name, array in arrays.items()}
 
 
 def test_another_networks_proof_and_other_kinds_are_refused(proofs):
