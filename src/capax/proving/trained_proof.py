@@ -158,9 +158,8 @@ def prove_trained(
     `InputError` for a network without a proof: another kind of network, a wrong function, or one
     that takes more than so many cells.
     """
-    data = Path(weights).read_bytes()
     text = trained_text(weights, f, cells)
-    refused = None
+    data, refused = Path(weights).read_bytes(), None
     for ease in EASES:  # the checker rounds more than float64 does: a little less is stated
         try:
             eased = with_margin(text, ease)
