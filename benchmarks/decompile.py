@@ -108,15 +108,13 @@ def solved(folder, number, workers, names=("t50", "t50exit", "t300"), cells=0):
 
 def one_failed(path):
     """A run below the threshold: what had it learnt?"""
-    from capax.decompile.bounds.training_data import TrainingData, draw_training
-
+    from capax.data.examples import training_examples
     from capax.decompile.anatomy import quick_anatomy
 
     model, task, outcome = read(path)
     if outcome != "failed":
         return None
-    drawn = draw_training(task)
-    data = TrainingData(drawn.X, drawn.y)
+    data = training_examples(task)
     return path.stem, quick_anatomy(model, task.target, p=task.probability, data=data)
 
 

@@ -27,6 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from call_checks import check_calls
+from plain_programs import share_contexts
 from slow_tests import SLOW
 from warm_commands import WarmCommands, WarmServer
 from warm_workers import CollectedWorkers
@@ -47,6 +48,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     jax.config.update("jax_compilation_cache_dir", MADE_HERE)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
+share_contexts()
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
