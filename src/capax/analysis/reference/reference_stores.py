@@ -135,7 +135,8 @@ def _distil(path: Path, command: str, drawn: tuple[str, ...]) -> None:
         connection.execute("VACUUM")
 
 
-_CURVES, _LOOKS = 2, 40  # of runs with recorded progress: drawn ones of each setting, their looks
+_FEW = 40  # runs with recorded progress that are kept whole
+_CURVES, _LOOKS = 2, 40  # of more runs than that: drawn ones of each setting, and their looks
 
 
 def _thin(connection: sqlite3.Connection) -> None:
@@ -143,9 +144,11 @@ def _thin(connection: sqlite3.Connection) -> None:
     query = """SELECT r.run_id, r.curves, t.number + r.restart AS place
         FROM runs r JOIN trials t USING (trial_id)
         WHERE json_type(r.curves, '$.weight_movement') IS NOT NULL"""
-    for run_id, text, place in connection.execute(query).fetchall():
-        series = json.loads(text) if place < _CURVES else {}
-        every = -(-len(series.get("step", ())) // _LOOKS)
+    rows = connection.execute(query).fetchall()
+    whole = len(rows) <= _FEW
+    for run_id, text, place in rows:
+        series = json.loads(text) if whole or place < _CURVES else {}
+        every = 1 if whole else -(-len(series.get("step", ())) // _LOOKS)
         kept = {name: values[::-1][:: max(1, every)][::-1] for name, values in series.items()}
         rounded = {name: [float(f"{v:.4g}") for v in values] if name != "step" else values
                    for name, values in kept.items()}  # fmt: skip
