@@ -50,7 +50,7 @@ def measured(T: int, seconds: float) -> dict[str, Any]:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         page.goto("about:blank")
         began = time.perf_counter()
-        command = [sys.executable, "-m", "capax.cli", "lab", f"compile?T={T}", "--no-browser"]
+        command = [sys.executable, "-m", "capax.cli", "lab", "--no-browser"]
         server = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -65,6 +65,8 @@ def measured(T: int, seconds: float) -> dict[str, Any]:
         usable = time.perf_counter() - began
         page.wait_for_selector(NUMBER, timeout=60_000)
         number = time.perf_counter() - began
+        page.goto(f"{address.split('?')[0]}?T={T}")
+        page.wait_for_selector(NUMBER, timeout=60_000)
         page.wait_for_timeout(1500)  # the ladder arrives
         found = {name: frames_while_dragging(page, name, seconds) for name in ("temperature", "T")}
         server.send_signal(2)
