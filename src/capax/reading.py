@@ -57,14 +57,22 @@ def existing(path: Path | str, what: str = "a file") -> Path:
     """`path`, if it is a regular file (or a link to one); `what` names the wanted file."""
     file, name = Path(path), one_line(str(path), 200)
     try:
-        mode = file.stat().st_mode
+        found = file.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{name}: file not found (wanted {what})") from None
     except (OSError, ValueError) as error:  # a name too long, or with a NUL in it
         raise InputError(f"{name}: wanted {what}, got {error}") from None
-    require(not stat.S_ISDIR(mode), name, what, "a folder")
-    require(stat.S_ISREG(mode), name, what, "a device, pipe or socket")
+    require(not stat.S_ISDIR(found.st_mode), name, what, "a folder")
+    require(stat.S_ISREG(found.st_mode), name, what, "a device, pipe or socket")
+    require(found.st_size or _is_empty(file), name, what, "a file of the system without a size")
     return file
+
+
+def _is_empty(file: Path) -> bool:
+    """Whether a file of no bytes has none: reading one of /proc may take for ever."""
+    with suppress(OSError), opened_at_once(file) as opened:
+        return opened.read(1) == b""
+    return True  # it cannot be read, which is said by those who try
 
 
 def existing_store(path: Path | str) -> Path:

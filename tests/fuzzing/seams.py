@@ -6,6 +6,7 @@ opening stores) and after it (reading back, printing) is the real thing.
 """
 
 import functools
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -55,6 +56,7 @@ def seams() -> Iterator[None]:
             (capax.sweep.running.several, "preparing", _nothing),
             (capax.sweep.running.cluster, "run_on_ray", _stopped),
             (capax.cards.measuring.run_card, "on_ray", _stopped),
+            (sys.modules["capax.cards.card"], "mixed_row", _stopped),
             (capax.training.one_model, "train", _stopped),
             (capax.lab.server, "serve", _stopped),
             (capax.training.speed.benchmark, "benchmark", _stopped),

@@ -1,11 +1,13 @@
 """Sweeps: resumed, spread over threads or not, they ask for the same runs."""
 
 import itertools
+import types
 
 import pytest
 
 from capax.errors import InputError
 from capax.sweep import known_families
+from capax.sweep.running import runner
 from capax.sweep.running.job import jobs_of
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.simulated import SimulatedFamily, SimulatedLearner
@@ -97,3 +99,14 @@ def test_a_learner_that_drops_trials_is_noticed(tmp_path, experiment, monkeypatc
     monkeypatch.setitem(known_families._FAMILIES, "simulated", Lazy())
     with pytest.raises(InputError, match="left trials unfinished"):
         sweep(tmp_path / "a.sqlite", experiment)
+
+
+def test_nobody_divides_the_machine_among_more_processes_than_there_are_jobs(monkeypatch):
+    """`--jobs 2147483648` is a way to say: all at once."""
+    asked = []
+    monkeypatch.setattr(runner, "Shares", lambda lengths, at_once, _: asked.append(at_once))
+    monkeypatch.setattr(runner, "concurrently", lambda works, at_once, _: [at_once, len(works)])
+    jobs = [types.SimpleNamespace(T=T, travels=False, outcomes=None) for T in (5, 9, 7)]
+    way = runner.in_other_processes(2**31, types.SimpleNamespace())
+    assert [*way(jobs, lambda: False)] == [3, 3] and asked == [3]
+    assert [*way([], lambda: False)] == [1, 0]

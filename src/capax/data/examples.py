@@ -63,7 +63,7 @@ def read_examples(path: Path | str, part: Part) -> Examples:
         X, y = (_bits(name, array) for name, array in (("X", X), ("y", y)))
         task = _task(arrays) if own[0] in arrays else None
         if task is not None:
-            size = task.m if part == "train" else len(X)
+            size = task.m if part == "train" else X.size // task.T
             wanted = f"{size} rows of {task.T} bits, as its spec says"
             require(X.shape == (size, task.T), own[0], wanted, f"shape {X.shape}")
         tries = _tries(task, arrays) if part == "train" else None

@@ -98,6 +98,9 @@ def head_tables(model: Model) -> HeadTables:
     """
     plain = isinstance(model.norm, Softmax) and model.norm.temperature == 1.0
     require(plain, "norm", "a softmax of temperature 1", type(model.norm).__name__)
+    for name in ("W_Q", "W_K", "W_V"):
+        shape = np.shape(getattr(model, name))
+        require(len(shape) == 2, name, "a matrix", f"an array of shape {shape}")
     with np.errstate(over="ignore", invalid="ignore"):
         _, query = token_images(model.encoding, exactly(model.W_Q))
         direction = exactly(model.W_K) @ query[:, None]

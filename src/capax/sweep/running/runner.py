@@ -82,14 +82,15 @@ def in_other_processes(at_once: int, store: Store) -> Way:
     """Every job that can travel in a process of its own; the store is told the device there."""
 
     def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
+        places = max(1, min(at_once, len(jobs)))  # a share of the machine for each
         with multi_process_service() as shared:
-            shares = Shares([job.T for job in jobs], at_once, shared)
+            shares = Shares([job.T for job in jobs], places, shared)
             heard = partial(setattr, store, "device")
             works = [
                 partial(outcomes_apart, job, shares, heard) if job.travels else job.outcomes
                 for job in jobs
             ]
-            yield from concurrently(works, at_once, should_stop)
+            yield from concurrently(works, places, should_stop)
 
     return outcomes
 
