@@ -104,7 +104,7 @@ def test_a_learner_that_drops_trials_is_noticed(tmp_path, experiment, monkeypatc
 def test_nobody_divides_the_machine_among_more_processes_than_there_are_jobs(monkeypatch):
     """`--jobs 2147483648` is a way to say: all at once."""
     asked = []
-    monkeypatch.setattr(runner, "Shares", lambda lengths, at_once, _: asked.append(at_once))
+    monkeypatch.setattr(runner, "Shares", lambda _, at_once, __: asked.append(at_once))
     monkeypatch.setattr(runner, "concurrently", lambda works, at_once, _: [at_once, len(works)])
     jobs = [types.SimpleNamespace(T=T, travels=False, outcomes=None) for T in (5, 9, 7)]
     way = runner.in_other_processes(2**31, types.SimpleNamespace())
