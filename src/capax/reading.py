@@ -64,15 +64,21 @@ def existing(path: Path | str, what: str = "a file") -> Path:
         raise InputError(f"{name}: wanted {what}, got {error}") from None
     require(not stat.S_ISDIR(found.st_mode), name, what, "a folder")
     require(stat.S_ISREG(found.st_mode), name, what, "a device, pipe or socket")
-    require(found.st_size or _is_empty(file), name, what, "a file of the system without a size")
+    require(found.st_size or _ends(file), name, what, "a file that never ends")
     return file
 
 
-def _is_empty(file: Path) -> bool:
-    """Whether a file of no bytes has none: reading one of /proc may take for ever."""
+def _ends(file: Path) -> bool:
+    """Whether a file that states no size has an end: readers of some files of /proc wait for ever.
+
+    One that cannot be opened ends: those who try will say why.
+    """
     with suppress(OSError), opened_at_once(file) as opened:
-        return opened.read(1) == b""
-    return True  # it cannot be read, which is said by those who try
+        for _ in range(256):
+            part = opened.read(2**16)
+            if not part:
+                return part is not None
+    return True
 
 
 def existing_store(path: Path | str) -> Path:
