@@ -1,7 +1,6 @@
 """Sweeps: resumed, spread over threads or not, they ask for the same runs."""
 
 import itertools
-import types
 
 import pytest
 
@@ -101,12 +100,15 @@ def test_a_learner_that_drops_trials_is_noticed(tmp_path, experiment, monkeypatc
         sweep(tmp_path / "a.sqlite", experiment)
 
 
-def test_nobody_divides_the_machine_among_more_processes_than_there_are_jobs(monkeypatch):
+def test_nobody_divides_the_machine_among_more_processes_than_there_are_jobs(
+    tmp_path, experiment, monkeypatch
+):
     """`--jobs 2147483648` is a way to say: all at once."""
     asked = []
     monkeypatch.setattr(runner, "Shares", lambda _, at_once, __: asked.append(at_once))
     monkeypatch.setattr(runner, "concurrently", lambda works, at_once, _: [at_once, len(works)])
-    jobs = [types.SimpleNamespace(T=T, travels=False, outcomes=None) for T in (5, 9, 7)]
-    way = runner.in_other_processes(2**31, types.SimpleNamespace())
-    assert [*way(jobs, lambda: False)] == [3, 3] and asked == [3]
-    assert [*way([], lambda: False)] == [1, 0]
+    with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as store:
+        jobs = jobs_of(experiment, store)
+        way = runner.in_other_processes(2**31, store)
+        assert [*way(jobs, lambda: False)] == [len(jobs), len(jobs)] and asked == [len(jobs)]
+        assert [*way([], lambda: False)] == [1, 0]
