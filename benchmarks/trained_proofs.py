@@ -106,7 +106,7 @@ if __name__ == "__main__":
     options.add_argument("names", nargs="*")
     options.add_argument("--number", type=int, default=0)
     options.add_argument("--first", type=int, default=0)
-    options.add_argument("--cells", type=int, default=4096)
+    options.add_argument("--cells", type=int, default=400)
     options.add_argument("--second", action="store_true")
     options.add_argument("--keep", type=Path)
     options.add_argument("--changes", type=int, default=0, help="changed files of small networks")

@@ -376,7 +376,7 @@ class Leaf:
         eps, rest = floor(EPSILON * self.one), sum(r * r for _, r in parts) // (2 * d) >> bits
         form = [n // d for (n,) in V.rows]
         form[0] += rest - (sum(m * m for m, _ in parts) // d >> bits) + eps
-        err = rest + (V.off + 1) * len(form) + 4
+        err = rest + (V.off + 1) * len(form) + 8
         box = sum(max(0, abs(m) - r) ** 2 for m, r in parts) // d >> bits
         m, r = self.middle(form, err)
         least, most = isqrt(max(m - r, box + eps) << bits), isqrt(m + r << bits) + 1

@@ -24,7 +24,7 @@ from capax.proving import capax_check
 from capax.proving.compiled_proof import Proof
 
 BITS = 80
-CELLS = 4096
+CELLS = 400
 DECIDED = 1e-7
 """A cell is decided in float64 where its margin is proved up to rounding, with this to spare."""
 SHARES = (0.95, 0.8, 0.5, 0.1)
