@@ -26,12 +26,14 @@ from small_transformers import T, made, margins, saved
 from capax.attention import load
 from capax.attention.checkpoint import to_bytes
 from capax.boolean import SparseFunction
+from capax.decompile.proof.cell_forms import CellBound, FloatCell, ReadOut
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward, _normed, activated
 from capax.errors import InputError
 from capax.proving import capax_check
 from capax.proving.capax_check import GRID, TrainedNetwork, gelu, normed
 from capax.proving.proof_files import prove
+from capax.proving.trained_proof import _hints, candidates, cut_cells
 
 
 @pytest.fixture(scope="module")
@@ -349,3 +351,22 @@ class Truth:
                 middle, radius = (float(n) / leaf.one for n in leaf.middle(form, off))
                 found.append((np.abs(values - middle).max(), radius))
         return found
+
+
+@settings(max_examples=8)
+@given(seed=st.integers(0, 10**6))
+def test_hints_of_cells_that_were_cut_in_every_way_are_proved(seed):
+    rng = np.random.default_rng(seed)
+    model = network(NETWORKS[seed % 2])
+    net, read = trained(model), ReadOut(one_query_layer(model))
+    cell = capax_check.InputCell(T, {0: seed % 2})
+    bound = CellBound(read, FloatCell(T, {0: seed % 2}), 1.0)
+    for _ in range(3):
+        cuts = candidates(bound)
+        cut, side = cuts[int(rng.integers(len(cuts)))], int(rng.integers(2))
+        part = CellBound(read, cut_cells(bound, cut)[side], 1.0, around=bound)
+        cell, bound = cell.parts(net.tables, *cut)[1 - side], part
+        if not cell.free:
+            break
+    least = capax_check.Leaf(net, cell, _hints(bound)).least(1, Fraction(0)) / (1 << net.bits)
+    assert (least > 0) == (bound.least > 0) or abs(bound.least) < 1e-3

@@ -166,6 +166,8 @@ class CellBound:
         )
         for sign in (-1, 1):
             low, high = np.sort([sign * before[0], sign * before[1]], axis=0)
+            holds = self.cell.most(self.cell.form(w * (sign * v - high))) <= 0
+            high = np.where(holds, high, (sign * v).max(0))  # multipliers may do worse on a part
             for _ in range(HALVINGS if self.around is None else HALVINGS // 3):
                 level = (low + high) / 2
                 holds = self.cell.most(self.cell.form(w * (sign * v - level))) <= 0
