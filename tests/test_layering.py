@@ -26,6 +26,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "statements": ("rows", "forms", "instances", "."),
     "training": (
         "specs",
+        "alarm",
         "steps",
         "fused",
         "dropout",

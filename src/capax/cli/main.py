@@ -23,6 +23,7 @@ COMMANDS = (
     "experiments.sweep",
     "experiments.thresholds",
     "experiments.times",
+    "experiments.watch",
     "experiments.card_command",
     "experiments.reference",
     "experiments.export",

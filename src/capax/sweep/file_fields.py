@@ -98,6 +98,8 @@ _MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
         "stop_memorised": ("end a run that memorised its sample without finding the rule", "true"),
         "progress": ("record measures of hidden progress at every evaluation (default: where "
                      "training draws fresh samples)", "true"),
+        "give_up_below": ("end a run when its chance of being solved, by the alarm that reads its "
+                          "progress, is below this (0: never)", "0.05"),
         "reference": ("a reference of the same experiment, for T that are not trained", '"paper"'),
     },
     ADAPTIVE: {

@@ -5,6 +5,8 @@ Anything that needs more than a learner joins by `register_family("name", family
 and runners do not change.
 """
 
+from typing import Any
+
 from capax.errors import InputError, require, shown
 from capax.foreign import one_line
 from capax.learners.names import Entry, entry_of, known_names
@@ -59,14 +61,26 @@ def check_ends(panel: Panel) -> None:
     """Raise `InputError` for rules on how runs end that contradict each other or have no effect."""
     family = family_of(panel)
     heard = isinstance(family, Stepwise) and family.trains_in_steps
-    for name in ("whole_curves", "stop_memorised", "progress"):
-        wanted = f"false for {shown(panel.family)}, which the engine does not train step by step"
-        require(heard or not getattr(panel, name), name, wanted, True)
-    wanted = "false beside whole_curves = true, which takes every run to its last step"
-    require(not (panel.whole_curves and panel.stop_memorised), "stop_memorised", wanted, True)
+    for name in ("whole_curves", "stop_memorised", "progress", "give_up_below"):
+        value, unset = _beside_its_default(panel, name)
+        wanted = f"{unset} for {shown(panel.family)}, which the engine does not train step by step"
+        require(heard or not value, name, wanted, value)
+    for name in ("stop_memorised", "give_up_below"):
+        value, unset = _beside_its_default(panel, name)
+        wanted = f"{unset} beside whole_curves = true, which takes every run to its last step"
+        require(not (panel.whole_curves and value), name, wanted, value)
+    wanted = f"0 for {shown(panel.family)}: the alarm reads attention and positions"
+    reads = panel.family in ("transformer", "transformer2") or not panel.give_up_below
+    require(reads, "give_up_below", wanted, panel.give_up_below)
     drops = panel.stop_memorised and panel.training.get("dropout")
     wanted = "false with dropout, where many runs find the rule after they have memorised"
     require(not drops, "stop_memorised", wanted, True)
+
+
+def _beside_its_default(panel: Panel, name: str) -> tuple[Any, str]:
+    """A rule of a panel, and the words for its absence."""
+    value = getattr(panel, name)
+    return value, "0" if isinstance(value, float) else "false"
 
 
 def check_experiment(experiment: Experiment) -> None:

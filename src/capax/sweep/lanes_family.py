@@ -1,6 +1,6 @@
 """Architectures that the engine trains, many at once: the paper's Transformer and the zoo."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ from capax.training import (
     compile_ahead,
     train,
 )
+from capax.training.alarm.alarm import shipped_alarm
+from capax.training.alarm.giving_up import GiveUp
 from capax.training.programs.kernel_choice import compile_in_background, is_written_for
 from capax.training.programs.memory import all_memory
 from capax.training.specs.hardware import MANY, MAX_SLOTS
@@ -97,8 +99,8 @@ class LanesFamily:
         hardware = self.hardware(panel)
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
-            check = trials.check if isinstance(trials, Supply) else None
-            engine = partial(_trained, panel, T, hardware, check)
+            supply = trials if isinstance(trials, Supply) else None
+            engine = partial(_trained, panel, T, hardware, supply)
             if panel.in_pieces and hardware.platform != "cpu":
                 return _largest_first(trials, engine)
             return engine(trials)
@@ -125,7 +127,7 @@ def _trained(
     panel: Panel,
     T: int,
     hardware: Hardware,
-    check: Callable[[], None] | None,
+    supply: Supply | None,
     trials: Iterator[Trial | None],
 ) -> Iterator[Outcome]:
     waiting: dict[str, Trial] = {}
@@ -140,7 +142,9 @@ def _trained(
         examine_from=panel.examine_from,
         block=_piece(panel, T, hardware),
         measure_progress=_progress(panel),
-        check=check,
+        give_up=_rule(panel),
+        live=None if supply is None else supply.live,
+        check=None if supply is None else supply.check,
     )
     for result in results:
         yield _outcome(waiting.pop(result.trial_id), result)
@@ -148,7 +152,15 @@ def _trained(
 
 def _progress(panel: Panel) -> bool:
     """Whether hidden progress is recorded: measures are of bits."""
-    return panel.measures_progress and panel.task.get("alphabet", 2) == 2
+    wanted = panel.measures_progress or panel.give_up_below > 0
+    return wanted and panel.task.get("alphabet", 2) == 2
+
+
+def _rule(panel: Panel) -> GiveUp | None:
+    """The rule that ends runs without hope, by the alarm that does not know the support."""
+    if panel.give_up_below == 0:
+        return None
+    return GiveUp(shipped_alarm("blind"), panel.give_up_below)
 
 
 def _piece(panel: Panel, T: int, hardware: Hardware) -> int:

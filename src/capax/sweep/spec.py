@@ -49,7 +49,7 @@ from capax.sweep.search import AdaptiveSearch, GridSearch, Search
 
 PANEL_FIELDS = (
     *("T", "search", "keep_parameters", "whole_curves", "stop_memorised", "progress"),
-    "reference",
+    *("give_up_below", "reference"),
     *SETTINGS,
 )
 _SHORT = {"function": "task", "data": "task", "family": "model"}
@@ -63,7 +63,9 @@ _RESTARTS = {"transformer": 5}
 """Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
 _FORMER_SCALES = {"paper": "grid"}
 """Scales of shipped experiments by the names they had; what the paper did is `published`."""
-_LATER_FIELDS = ("seed", "stop_memorised", "examine_from", "in_pieces", "source")
+_LATER_FIELDS = (
+    *("seed", "stop_memorised", "examine_from", "in_pieces", "source", "give_up_below"),
+)
 """Fields of a panel that the first stores did not have: in its identity only where they differ."""
 SEEDS_APART = 10**9
 """More than the trials of any search at one m, so experiments of two seeds share no trial."""
@@ -83,6 +85,8 @@ class Panel(Spec):
     below 1 where success at less than 100 % is asked about. `in_pieces`: gradients are summed over
     pieces of the sample, so that one program serves every m. `progress`: measures of hidden
     progress are recorded (default: where training draws fresh samples). Nothing depends on them.
+    `give_up_below`: a run whose chance of being solved within its steps is below this, as the alarm
+    of the package says from its progress, ends as failed, and the next restart takes its slot.
 
     `reference`: name of a reference of the same experiment. Its thresholds stand beside those of
     the panel at T that are not trained here, and laws are fitted to both. `source`: hash of the
@@ -98,6 +102,7 @@ class Panel(Spec):
     examine_from: float = Field(default=1.0, ge=0, le=1)
     in_pieces: bool = False
     progress: bool | None = None
+    give_up_below: float = Field(default=0.0, ge=0, lt=1)
     reference: str = ""
     source: str = ""
     seed: int = Field(default=0, ge=0, lt=10**6)

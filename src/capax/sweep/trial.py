@@ -81,8 +81,11 @@ class Supply:
         take: Callable[[], Trial | None],
         is_finished: Callable[[], bool],
         should_stop: Callable[[], bool] = lambda: False,
+        live: Any = None,
     ) -> None:
+        """live: where a learner that trains in steps may write what its runs look like."""
         self._take, self._is_finished, self._should_stop = take, is_finished, should_stop
+        self.live = live
 
     def __iter__(self) -> "Supply":
         return self

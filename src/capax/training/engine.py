@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from capax.errors import require
+from capax.training.alarm.giving_up import GiveUp
+from capax.training.alarm.live_file import LiveFile
 from capax.training.slots.crew import Crew, Tally
 from capax.training.slots.record import Leaving
 from capax.training.specs.hardware import Hardware, enable_cache
@@ -31,6 +33,8 @@ def train(
     examine_from: float = 1.0,
     block: int = 0,
     measure_progress: bool = False,
+    give_up: GiveUp | None = None,
+    live: LiveFile | None = None,
     check: Callable[[], None] | None = None,
 ) -> Iterator[TrialResult]:
     """Train every trial; yields each as soon as it is finished.
@@ -46,7 +50,8 @@ def train(
     block: gradients are summed over pieces of so many examples, so that a trial costs what its own
     m costs, not `max_m` (0: all at once).
     measure_progress: the measures of hidden progress at every evaluation (`progress_names`), of
-    inputs with two symbols. Nothing in training depends on them.
+    inputs with two symbols. Nothing in training depends on them, but for give_up: a run that an
+    alarm holds for lost leaves its slot, as failed. live: where looks at runs in work are written.
     check: called now and then while runs are awaited; an error that it raises ends the training.
     A trial that can have no training set comes back unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
@@ -57,9 +62,10 @@ def train(
     hardware = hardware or Hardware()
     enable_cache(hardware)
     require(block >= 0, "block", "a number of examples, or 0", block)
-    leaving = Leaving(early_exit, stop_memorised)
+    measure_progress = measure_progress or give_up is not None
+    leaving = Leaving(early_exit, stop_memorised, give_up)
     from_share = 0.0 if full_validation else examine_from
-    crew = Crew(hardware, keep, max_m, leaving, from_share, block, measure_progress)
+    crew = Crew(hardware, keep, max_m, leaving, from_share, block, measure_progress, live)
     try:
         yield from _drive(iter(trials), crew, progress or (lambda _: None), check)
     finally:

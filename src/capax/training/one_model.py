@@ -1,5 +1,7 @@
 """One trained model in one call: a formula, T and m in; the Transformer and how it went out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from capax.data.task import Task, TaskSpec, draw_task
 from capax.data.task_files import write_task
 from capax.errors import require
 from capax.html import html_table
+from capax.training.alarm.live_file import LiveFile
 from capax.training.engine import OnTally, train
 from capax.training.specs.run_results import RunResult, TrialResult
 from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
@@ -101,6 +104,7 @@ def train_model(
     max_m: int = 1,
     measure_progress: bool = False,
     progress: OnTally | None = None,
+    live: Path | str | None = None,
 ) -> Trained:
     """Train one Transformer on `function` of T bits from m examples, as the paper does.
 
@@ -110,6 +114,7 @@ def train_model(
     fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`. Trainings with m up to
     `max_m` share one compiled program; sums over its rows round in an order of their own.
     `measure_progress`: the record has the measures of hidden progress too (`progress_names`).
+    live: a file for `capax watch`, there while it trains.
     Raises `InputError` for fields that do not exist or do not fit.
 
     Examples:
@@ -125,12 +130,32 @@ def train_model(
         seed=seed, restarts=restarts, steps=steps, lr=lr,
         task=task, model=model, optimiser=optimiser, training=training,
     )  # fmt: skip
-    measured = {"max_m": max_m, "measure_progress": measure_progress}
-    (result,) = train([spec], keep="final", progress=progress, **measured)
+    with _live(live) as looks:
+        measured = measure_progress or (looks is not None and spec.task.alphabet == 2)
+        (result,) = train(
+            [spec],
+            keep="final",
+            progress=progress,
+            max_m=max_m,
+            live=looks,
+            measure_progress=measured,
+        )
     kept = result.runs[-1].parameters
     assert kept is not None, "the engine keeps parameters when asked"
     assert isinstance(spec.task, TaskSpec)
     return Trained(kept, draw_task(spec.task), spec, result)
+
+
+@contextmanager
+def _live(path: Path | str | None) -> Iterator[LiveFile | None]:
+    if path is None:
+        yield None
+        return
+    looks = LiveFile(Path(path))
+    try:
+        yield looks
+    finally:
+        looks.close()
 
 
 def trial_of(

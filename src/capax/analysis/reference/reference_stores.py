@@ -137,24 +137,26 @@ def _distil(path: Path, command: str, drawn: tuple[str, ...]) -> None:
 
 _FEW = 40  # runs with recorded progress that are kept whole
 _CURVES, _LOOKS = 2, 40  # of more runs than that: drawn ones of each setting, and their looks
+_OF_A_RUN = ("task", "steps", "eval_every", "mode", "batch_size", "restart")
 
 
 def _thin(connection: sqlite3.Connection) -> None:
     """Keep few looks of few runs where progress was recorded: hundreds of runs are megabytes."""
-    query = """SELECT r.run_id, r.curves, t.number + r.restart AS place
+    query = """SELECT r.run_id, r.curves, r.spec, t.number + r.restart AS place
         FROM runs r JOIN trials t USING (trial_id)
-        WHERE json_type(r.curves, '$.weight_movement') IS NOT NULL"""
+        WHERE instr(r.curves, '"weight_movement"')"""  # NaN is no JSON to SQLite
     rows = connection.execute(query).fetchall()
     whole = len(rows) <= _FEW
-    for run_id, text, place in rows:
+    for run_id, text, spec, place in rows:
         series = json.loads(text) if whole or place < _CURVES else {}
         every = 1 if whole else -(-len(series.get("step", ())) // _LOOKS)
         kept = {name: values[::-1][:: max(1, every)][::-1] for name, values in series.items()}
         rounded = {name: [float(f"{v:.4g}") for v in values] if name != "step" else values
                    for name, values in kept.items()}  # fmt: skip
-        connection.execute(
-            "UPDATE runs SET curves = ? WHERE run_id = ?", (json.dumps(rounded), run_id)
-        )
+        if place >= _CURVES and not whole:  # the model and its rates are those of the first runs
+            spec = json.dumps({k: v for k, v in json.loads(spec).items() if k in _OF_A_RUN})
+        update = "UPDATE runs SET curves = ?, spec = ? WHERE run_id = ?"
+        connection.execute(update, (json.dumps(rounded), spec, run_id))
 
 
 _SHORT_ID = f"substr(trial_id, 1, {_ID_LENGTH})"

@@ -44,6 +44,9 @@ def train(
     progress: Annotated[
         bool, typer.Option("--progress", help="Measure hidden progress too; --json prints it.")
     ] = False,
+    live: Annotated[
+        Path | None, typer.Option(help="File for `capax watch`, there while it trains.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Train a Transformer on a sparse Boolean function, as in the paper, and keep its weights.
@@ -71,6 +74,7 @@ def train(
             max_m=max_m,
             measure_progress=progress,
             progress=bar,
+            live=live,
         )
     if out is not None:
         trained.save(out, data)

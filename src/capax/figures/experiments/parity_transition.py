@@ -1,7 +1,7 @@
 """Figure 4: sparse parities are learnt suddenly, and the attention knows before the loss.
 
-One column per T; rows: loss, validation accuracy, and the share of the attention on the secret bits
-(averaged over heads and examples), which may move while the loss still rests at chance.
+One column per T and s; rows: loss, validation accuracy, and the share of the attention on the
+secret bits (averaged over heads and examples), which may move while the loss still rests at chance.
 """
 
 import math
@@ -58,7 +58,7 @@ class ParityPanel:
 
 @dataclass(frozen=True)
 class ParityTransition:
-    """Everything Figure 4 shows, the panels in the order of T."""
+    """Everything Figure 4 shows, the panels in the order of s, then T."""
 
     panels: tuple[ParityPanel, ...]
 
@@ -75,13 +75,13 @@ _ROWS = ("loss (nats)", "validation\naccuracy", "attention on\nthe secret bits")
 
 def draw_parity_transition(data: ParityTransition, *, dark: bool = False) -> Figure:
     """Figure 4 as a Matplotlib figure."""
-    rows = 3 if data.has_attention else 2
+    rows, several = 3 if data.has_attention else 2, len({p.s for p in data.panels}) > 1
     with styled(dark) as palette:
         figure = Figure(figsize=(1.2 + 3.9 * len(data.panels), 1.0 + 1.65 * rows))
         grid = figure.subplots(rows, len(data.panels), sharex="col", sharey="row", squeeze=False)
         figure.subplots_adjust(left=0.1, right=0.97, bottom=0.11, top=0.9, hspace=0.22, wspace=0.12)
         for column, panel in zip(grid.T, data.panels, strict=True):
-            _draw_column(column, panel, palette)
+            _draw_column(column, panel, palette, several)
         for axes, name in zip(grid[:, 0], _ROWS, strict=False):
             axes.set_ylabel(name)
         for axes in grid.flat:
@@ -90,7 +90,7 @@ def draw_parity_transition(data: ParityTransition, *, dark: bool = False) -> Fig
     return figure
 
 
-def _draw_column(column: ndarray, panel: ParityPanel, palette: Palette) -> None:
+def _draw_column(column: ndarray, panel: ParityPanel, palette: Palette, several: bool) -> None:
     for run in panel.runs:
         color = palette.series[0] if run.solved_step is not None else palette.series[1]
         curves = (run.loss, run.validation_accuracy, run.attention_mass)
@@ -102,7 +102,7 @@ def _draw_column(column: ndarray, panel: ParityPanel, palette: Palette) -> None:
     if len(column) > 2:
         _draw_chance(column[2], panel.s / (panel.T + 1), "uniform attention", palette)
         column[2].set_ylim(0, 1)
-    column[0].set_title(f"T = {panel.T}", pad=20)
+    column[0].set_title(f"T = {panel.T}, s = {panel.s}" if several else f"T = {panel.T}", pad=20)
     column[0].annotate(
         panel.summary(), (0, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points"
     )

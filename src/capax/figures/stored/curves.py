@@ -14,6 +14,7 @@ from capax.figures.experiments.parity_transition import ParityPanel, ParityRun, 
 from capax.figures.stored.runs import StoredRun, describe_task, panels_of, stored_runs
 from capax.sweep.storage.store import Store
 
+_MOST_SEEDS = 200  # of a setting in one picture
 _ACCURACIES = ("train_accuracy", "validation_accuracy")
 
 
@@ -57,18 +58,19 @@ def parity_transition(store: Store) -> ParityTransition:
 
     Raises `InputError` without such runs.
     """
-    by_length: dict[int, list[StoredRun]] = defaultdict(list)
+    settings: dict[tuple[int, int], list[StoredRun]] = defaultdict(list)
     for panel in panels_of(store, "transition"):
-        for run in stored_runs(store, panel.name):
+        for run in stored_runs(store, panel.name, below=_MOST_SEEDS):
             if run.curves.get("loss"):
-                by_length[run.T].append(run)
-    if not by_length:
+                settings[_sparsity(run.spec), run.T].append(run)
+    if not settings:
         raise InputError(f"{store.path}: wanted runs with mode = 'online' (Figure 4), got none")
-    return ParityTransition(tuple(_parity_panel(T, by_length[T]) for T in sorted(by_length)))
-
-
-def _parity_panel(T: int, runs: list[StoredRun]) -> ParityPanel:
-    return ParityPanel(T, _sparsity(runs[0].spec), tuple(_parity_run(run) for run in runs))
+    return ParityTransition(
+        tuple(
+            ParityPanel(T, s, tuple(_parity_run(run) for run in settings[s, T]))
+            for s, T in sorted(settings)
+        )
+    )
 
 
 def _parity_run(run: StoredRun) -> ParityRun:

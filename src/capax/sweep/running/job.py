@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from capax.errors import InfeasibleError, InputError
 from capax.machine import num_cores
@@ -11,6 +12,9 @@ from capax.sweep.running.question import PanelQuestion, Question
 from capax.sweep.spec import Experiment, Panel
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Learner, Outcome, Supply, Trial
+
+if TYPE_CHECKING:  # it loads JAX
+    from capax.training.alarm.live_file import LiveFile
 
 ShouldStop = Callable[[], bool]
 
@@ -33,6 +37,7 @@ class Job:
     ) -> None:
         self.questions, self.panel, self.T, self.travels = tuple(questions), panel, T, travels
         self.family = family
+        self.live: "LiveFile | None" = None  # where looks at its runs in work are written
         self._owner = {(name, q.T): q for q in questions for name in q.names}
 
     @property
@@ -63,7 +68,7 @@ class Job:
 
     def supply(self, should_stop: ShouldStop = lambda: False) -> Supply:
         """The trials for a learner."""
-        return Supply(self.take, lambda: self.finished, should_stop)
+        return Supply(self.take, lambda: self.finished, should_stop, self.live)
 
     def outcomes(
         self, should_stop: ShouldStop = lambda: False, learner: Learner | None = None

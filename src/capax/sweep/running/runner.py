@@ -44,8 +44,29 @@ def run_sweep(
     in_processes: every job in a process of its own (`capax.sweep.running.apart`).
     """
     check_experiment(experiment)
-    way = in_other_processes(jobs_at_once, store) if in_processes else in_threads(jobs_at_once)
-    return run_jobs(jobs_of(experiment, store), store, way, report=report)
+    jobs = jobs_of(experiment, store)
+    if in_processes:
+        return run_jobs(jobs, store, in_other_processes(jobs_at_once, store), report=report)
+    with watched(jobs, store):
+        return run_jobs(jobs, store, in_threads(jobs_at_once), report=report)
+
+
+@contextmanager
+def watched(jobs: Sequence[Job], store: Store) -> Iterator[None]:
+    """Looks at runs in work are written beside the store where jobs record progress."""
+    measured = [job for job in jobs if job.panel.measures_progress and not job.finished]
+    if not measured:
+        yield
+        return
+    from capax.training.alarm.live_file import LiveFile, live_path  # loads JAX
+
+    live = LiveFile(live_path(store.path))
+    for job in measured:
+        job.live = live
+    try:
+        yield
+    finally:
+        live.close()
 
 
 def run_jobs(

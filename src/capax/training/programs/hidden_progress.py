@@ -150,9 +150,9 @@ def _neighbours(
 
 
 def _network(program: Program, params: Any, bits: Array) -> Array:
-    """f of every row, as many rows at once as a training step has."""
+    """f of every row; without a backward pass three times the rows of a step fit at once."""
     n, T = bits.shape
-    rows = min(program.block_rows, program.block or program.rows, n)
+    rows = min(program.block_rows, 3 * (program.block or program.rows), n)
     num_blocks = -(-n // rows)
     padded = jnp.pad(bits, ((0, num_blocks * rows - n), (0, 0))).reshape(num_blocks, rows, T)
     path = program.path

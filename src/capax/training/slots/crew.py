@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from capax.errors import InfeasibleError, require
+from capax.training.alarm.live_file import LiveFile
 from capax.training.programs.program import Program
 from capax.training.programs.seeds import pool_for, seed_after, training_for
 from capax.training.programs.shape import check_fits, memory_of, program_of, with_rows
@@ -87,8 +88,9 @@ class Crew:
         examine_from: float,
         block: int = 0,
         progress: bool = False,
+        live: LiveFile | None = None,
     ) -> None:
-        self.block, self.progress = block, progress
+        self.block, self.progress, self.live = block, progress, live
         self.hardware, self.keep, self.max_m = hardware, keep, max_m
         self.leaving, self.examine_from = leaving, examine_from
         self.open_trials: dict[int, _Open] = {}
@@ -232,6 +234,7 @@ class Crew:
             self.leaving,
             self.examine_from,
             self.progress,
+            self.live,
         )
         self._room = width * len(devices)
         for device in devices:

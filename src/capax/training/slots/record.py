@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capax.data.file_task import FileTask
+from capax.training.alarm.giving_up import GiveUp
 from capax.training.specs.progress_names import NAMES, recorded
 from capax.training.specs.run_results import COLUMNS, Outcome, RunResult
 from capax.training.specs.trial_specs import RunSpec
@@ -32,6 +33,7 @@ class Leaving(NamedTuple):
 
     solved: bool = True
     memorised: bool = False
+    hopeless: GiveUp | None = None
 
 
 @dataclass
@@ -79,7 +81,18 @@ class Record:
         solved = self.solved_step is not None and leaving.solved
         _, loss, _, validation, *_ = self.rows[-1]
         lost = leaving.memorised and has_memorised(loss, validation)
-        return solved or lost or self.diverged or self.step >= self.spec.steps
+        if solved or lost or self.diverged or self.step >= self.spec.steps:
+            return True
+        return leaving.hopeless is not None and self._is_hopeless(leaving.hopeless)
+
+    def _is_hopeless(self, rule: GiveUp) -> bool:
+        """Whether an alarm holds the run for lost; it is asked now and then."""
+        limit = self.spec.steps
+        if not rule.asks(self.step, self.spec.eval_every, limit):
+            return False
+        columns = np.array(self.rows, np.float64).T
+        series = dict(zip((*COLUMNS, *NAMES), columns, strict=True))
+        return rule.ends(series, self.spec.task.T, limit)
 
     def improved(self) -> bool:
         """Whether the last evaluation is the best so far (validation accuracy, first come)."""

@@ -14,6 +14,7 @@ from scipy.stats import binom
 
 from capax.data.task import Training
 from capax.errors import InfeasibleError
+from capax.training.alarm.live_file import LiveFile
 from capax.training.programs.program import SUBSET, Program
 from capax.training.programs.seeds import Seed, seed_for
 from capax.training.programs.shape import with_rows
@@ -52,6 +53,7 @@ class Orders:
     leaving: Leaving
     examine_from: float  # share right of the first rows that has the whole pool examined
     progress: bool = False  # measures of hidden progress are recorded
+    live: LiveFile | None = None  # where looks at runs in work are written
 
 
 class Desk:
@@ -228,7 +230,10 @@ def _retire(
             continue
         if orders.keep == "best" and record.improved():
             record.best = (record.rows[-1][3], slots.model(slot))
-        if record.over(orders.leaving):
+        is_over = record.over(orders.leaving)
+        if orders.live is not None:
+            orders.live.look(job.spec, record.rows[-1], is_over)
+        if is_over:
             final = slots.model(slot) if orders.keep == "final" else record.best[1]
             del active[slot]
             desk.events.put((job, record.result(slots.program.path, final)))

@@ -1,0 +1,108 @@
+"""The alarm itself: a law for the steps that are left until a run is solved, given its features.
+
+    P(R <= r) = c / (1 + (r / e^mu)^(-1 / sigma)),     mu = b + w . (x - mean) / scale,
+
+a log-logistic law of the remaining steps R, with c <= 1 the share of runs that ever get there. It
+answers both questions at once: whether (r = the steps that are left) and when (the median e^mu).
+Features are cut off at three deviations of what the alarm was fitted on: beyond, it knows nothing.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from capax.errors import InputError, require
+from capax.training.alarm.features import FEATURES, Kind, Series, features
+
+_CUT = 3.0
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Coefficients of one kind, and what they were fitted on (`about`)."""
+
+    kind: Kind
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    weights: tuple[float, ...]
+    intercept: float
+    sigma: float
+    ceiling: float
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        k = len(FEATURES[self.kind])
+        for name in ("mean", "scale", "weights"):
+            got = len(getattr(self, name))
+            require(got == k, name, f"{k} numbers, one per feature", got)
+        require(self.sigma > 0, "sigma", "a positive number", self.sigma)
+        require(0 < self.ceiling <= 1, "ceiling", "a share in (0, 1]", self.ceiling)
+
+    def log_median(self, rows: Float[ndarray, "n k"]) -> Float[ndarray, " n"]:
+        """mu for each row of features."""
+        unit = (rows - np.array(self.mean)) / np.array(self.scale)
+        return self.intercept + np.clip(unit, -_CUT, _CUT) @ np.array(self.weights)
+
+    def chance(
+        self, rows: Float[ndarray, "n k"], left: float | Float[ndarray, " n"]
+    ) -> Float[ndarray, " n"]:
+        """P(solved within `left` more steps) for each row of features."""
+        return self.ceiling * logistic(
+            (np.log(np.maximum(left, 1e-9)) - self.log_median(rows)) / self.sigma
+        )
+
+    def forecast(self, curves: Series, T: int, limit: int) -> "Forecast":
+        """What the run's last look says, for a run that may take `limit` steps."""
+        rows = features(curves, T, self.kind)[-1:]
+        step = int(curves["step"][-1])
+        half = 0.5 / self.ceiling
+        median = None
+        if half < 1:
+            later = float(self.log_median(rows)[0] + self.sigma * np.log(half / (1 - half)))
+            median = int(step + np.exp(min(later, 40.0)))
+        chance = float(self.chance(rows, float(limit - step))[0])
+        return Forecast(step, limit, chance, median, self.kind)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """chance: of being solved within the limit of steps; median: the step by which half of such
+    runs are solved, `None` where fewer ever are."""
+
+    step: int
+    limit: int
+    chance: float
+    median: int | None
+    kind: Kind
+
+
+def logistic(x: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
+    """1 / (1 + e^-x)."""
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+def from_json(fields: dict[str, Any]) -> Alarm:
+    """The alarm in plain data. Raises `InputError` for anything else."""
+    try:
+        several = [tuple(fields[name]) for name in ("mean", "scale", "weights")]
+        rest = [fields[name] for name in ("intercept", "sigma", "ceiling", "about")]
+        return Alarm(fields["kind"], *several, *rest)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"alarm: wanted the coefficients of an alarm, got {error}") from None
+
+
+@cache
+def shipped_alarm(kind: Kind) -> Alarm:
+    """The alarm that comes with the package (`reference/alarm.json` says what it was fitted on)."""
+    text = files("capax").joinpath("reference", "alarm.json").read_text()
+    return from_json(json.loads(text)["alarms"][kind])
