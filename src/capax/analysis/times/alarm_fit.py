@@ -11,7 +11,7 @@ one s; `constant` is the share of solved rows among the others.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.stats import beta
 from capax.boolean import parse
 from capax.errors import InputError, require
 from capax.sweep.storage.store import Store
-from capax.training.alarm.alarm import Alarm, logistic
+from capax.training.alarm.alarm import Alarm, log_odds, logistic
 from capax.training.alarm.features import FEATURES, KINDS, Kind, features, has_series
 from capax.training.alarm.giving_up import MOMENTS
 
@@ -140,7 +140,21 @@ def fit_alarm(runs: Sequence[WatchedRun], kind: Kind, about: dict[str, Any] | No
     numbers = [tuple(map(float, values)) for values in (mean, scale, found[:-3])]
     sigma, ceiling = float(np.exp(found[-2])), float(logistic(found[-1:])[0])
     ends = (float(found[-3]), sigma, ceiling)
-    return Alarm(kind, numbers[0], numbers[1], numbers[2], *ends, about=about or {})
+    plain = Alarm(kind, numbers[0], numbers[1], numbers[2], *ends, about=about or {})
+    return replace(plain, correction=_correction(rows, plain.chance(rows.x, rows.left)))
+
+
+def _correction(rows: Moments, chance: ndarray) -> tuple[float, float]:
+    """Shift and slope of the log odds that suit best whether runs were solved."""
+    odds = log_odds(chance)
+
+    def loss(theta: ndarray) -> float:
+        said = np.clip(logistic(theta[0] + np.exp(theta[1]) * odds), 1e-9, 1 - 1e-9)
+        hit = np.where(rows.solved, np.log(said), np.log(1 - said))
+        return float(-(rows.weight @ hit) / rows.weight.sum() + 1e-3 * theta @ theta)
+
+    shift, slope = minimize(loss, np.zeros(2), method="BFGS").x
+    return float(shift), float(np.exp(slope))
 
 
 def _likelihood(rows: Moments, mu: ndarray, sigma: float, ceiling: float) -> tuple[ndarray, ...]:

@@ -3,7 +3,9 @@
     P(R <= r) = c / (1 + (r / e^mu)^(-1 / sigma)),     mu = b + w . (x - mean) / scale,
 
 a log-logistic law of the remaining steps R, with c <= 1 the share of runs that ever get there. It
-answers both questions at once: whether (r = the steps that are left) and when (the median e^mu).
+answers both questions at once: whether (r = the steps that are left) and when (the median). Times
+of easy and of hopeless runs together are no such law, so the chance that is said is corrected: with
+P' = 1 / (1 + e^-(a + b log(P / (1 - P)))), a and b are fitted to whether runs were solved.
 Features are cut off at three deviations of what the alarm was fitted on: beyond, it knows nothing.
 """
 
@@ -21,6 +23,7 @@ from capax.errors import InputError, require
 from capax.training.alarm.features import FEATURES, Kind, Series, features
 
 _CUT = 3.0
+_SEVERAL = ("mean", "scale", "weights", "correction")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Alarm:
     intercept: float
     sigma: float
     ceiling: float
+    correction: tuple[float, float] = (0.0, 1.0)
     about: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -43,6 +47,7 @@ class Alarm:
             require(got == k, name, f"{k} numbers, one per feature", got)
         require(self.sigma > 0, "sigma", "a positive number", self.sigma)
         require(0 < self.ceiling <= 1, "ceiling", "a share in (0, 1]", self.ceiling)
+        require(self.correction[1] > 0, "correction", "a positive slope", self.correction)
 
     def log_median(self, rows: Float[ndarray, "n k"]) -> Float[ndarray, " n"]:
         """mu for each row of features."""
@@ -53,15 +58,18 @@ class Alarm:
         self, rows: Float[ndarray, "n k"], left: float | Float[ndarray, " n"]
     ) -> Float[ndarray, " n"]:
         """P(solved within `left` more steps) for each row of features."""
-        return self.ceiling * logistic(
+        plain = self.ceiling * logistic(
             (np.log(np.maximum(left, 1e-9)) - self.log_median(rows)) / self.sigma
         )
+        shift, slope = self.correction
+        return logistic(shift + slope * log_odds(plain))
 
     def forecast(self, curves: Series, T: int, limit: int) -> "Forecast":
         """What the run's last look says, for a run that may take `limit` steps."""
         rows = features(curves, T, self.kind)[-1:]
         step = int(curves["step"][-1])
-        half = 0.5 / self.ceiling
+        shift, slope = self.correction
+        half = float(logistic(np.array([-shift / slope]))[0]) / self.ceiling
         median = None
         if half < 1:
             later = float(self.log_median(rows)[0] + self.sigma * np.log(half / (1 - half)))
@@ -91,13 +99,20 @@ def logistic(x: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
+def log_odds(p: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
+    """log(p / (1 - p)), finite."""
+    p = np.clip(p, 1e-9, 1 - 1e-9)
+    return np.log(p / (1 - p))
+
+
 def from_json(fields: dict[str, Any]) -> Alarm:
     """The alarm in plain data. Raises `InputError` for anything else."""
     try:
-        several = [tuple(fields[name]) for name in ("mean", "scale", "weights")]
-        rest = [fields[name] for name in ("intercept", "sigma", "ceiling", "about")]
-        return Alarm(fields["kind"], *several, *rest)
-    except (KeyError, TypeError) as error:
+        numbers = {name: tuple(map(float, fields[name])) for name in _SEVERAL}
+        single = {name: float(fields[name]) for name in ("intercept", "sigma", "ceiling")}
+        given: dict[str, Any] = {**numbers, **single, "about": fields["about"]}
+        return Alarm(kind=fields["kind"], **given)
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"alarm: wanted the coefficients of an alarm, got {error}") from None
 
 
