@@ -119,7 +119,8 @@ def test_runs_of_a_store_are_read_with_their_progress(store):
     assert found[0].s == 2 and found[0].curves["step"] == learner(0).curves["step"]
 
 
-def test_a_reference_keeps_few_looks_of_few_runs(store, tmp_path):
+def test_a_reference_keeps_few_looks_of_few_runs(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("capax.analysis.reference.reference_stores._FEW", 3)  # four are many
     made = add_reference(store, "small", folder=tmp_path)
     with Store.read(made.path) as opened:
         rows = opened.select("SELECT run_id, curves, solved_step FROM runs ORDER BY run_id")
