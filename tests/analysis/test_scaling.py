@@ -351,7 +351,8 @@ def test_a_constant_is_settled_where_no_accepted_law_moves_by_a_quarter(slope, s
     """From T = 10 to 1000 the law 100 + b ln T moves by 4.6 b, upwards or downwards."""
     fits = made_up(constant=0.3, log=0.3, linear=0.3)
     one = np.ones(1)
-    fits["log"] = replace(fits["log"], accepted=(100 * one, slope * one, one))
+    two = np.ones(2)  # the other accepted law does not move at all
+    fits["log"] = replace(fits["log"], accepted=(100 * two, np.array([slope, 0.0]), two))
     assert judge(fits, (10, 1000))[1] == ("constant" if steady else None)
     quarter = 0.25 / math.log(2) * one
     assert 1 + quarter[0] * math.log(2) == 1.25
