@@ -115,16 +115,7 @@ def decompile(
     dropped = influences(asked, rng, left_out, p=chance, n=effort.pairs) if left_out else ()
     whole = _on_all_inputs(asked, f, rng, chance, effort.cells)
     agreement = _agreement(asked, f, rng, effort.fresh, chance, delta)
-    training: ExactShare | None = None
-    certificate: ErrorCertificate | None = None
-    if evidence is not None and evidence.data is not None:
-        data = evidence.data
-        training = agreement_of(int((f(data.X) == data.y).sum()), len(data.y), delta)
-        proved = whole.status == "proved"
-        fresh = (0, 0) if proved else (agreement.n - agreement.equal, agreement.n)
-        certificate = network_certificate(
-            asked, f, evidence, fresh=fresh, p=chance, delta=delta, draws=draws
-        )
+    training, certificate = _from_data(asked, f, evidence, whole, agreement, chance, delta, draws)
     return Decompiled(
         formula=shortest_formula(f),
         function=f,
@@ -140,6 +131,28 @@ def decompile(
         p=chance,
         threshold=asked.threshold,
     )
+
+
+def _from_data(
+    asked: Oracle,
+    f: SparseFunction,
+    evidence: Evidence | None,
+    whole: AllInputs,
+    agreement: ExactShare,
+    chance: float,
+    delta: float,
+    draws: Any,
+) -> tuple[ExactShare | None, ErrorCertificate | None]:
+    """Agreement with the training data, and the certificate of the network's error from them."""
+    if evidence is None or evidence.data is None:
+        return None, None
+    data = evidence.data
+    training = agreement_of(int((f(data.X) == data.y).sum()), len(data.y), delta)
+    fresh = (agreement.n - agreement.equal, agreement.n) if whole.status != "proved" else (0, 0)
+    certificate = network_certificate(
+        asked, f, evidence, fresh=fresh, p=chance, delta=delta, draws=draws
+    )
+    return training, certificate
 
 
 def _stated(

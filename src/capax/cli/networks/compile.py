@@ -19,54 +19,62 @@ if TYPE_CHECKING:
 WEIGHTS = "weights.safetensors"
 
 
+Formula = Annotated[str, typer.Argument(help="e.g. `x2 & x3 & x10`, `mean(all)`")]
+Length = Annotated[int, typer.Option("-T", "--length", help="Context length: number of tokens.")]
+Alphabet = Annotated[
+    int, typer.Option(help="Symbols a token can be. With more than 2: `x3 == x7`, `x3 >= 2`.")
+]
+Encoding = Annotated[str, typer.Option(help="deterministic, trainable, bag or incoherent.")]
+CompiledFamily = Annotated[
+    str, typer.Option(help="auto, monotone-symmetric, linear-threshold, symmetric or general.")
+]
+AllowedError = Annotated[
+    float | None,
+    typer.Option(help="Allowed uniform error of the output. Default: exact decisions."),
+]
+CodeLength = Annotated[int | None, typer.Option(help="Length of incoherent codes.")]
+ContinuousFlag = Annotated[
+    bool,
+    typer.Option(
+        "--continuous",
+        help="Tokens are numbers in [0, 1]: `max(x1, x5) - 0.5*x9` within --eps (0.01).",
+    ),
+]
+Method = Annotated[
+    str, typer.Option(help="ours, or paper: the network of Appendix B, proved and compared.")
+]
+WeightsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="Weights file. Default: weights.safetensors (--method paper: no file)."
+    ),
+]
+DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Certificate only.")]
+LensFile = Annotated[
+    Path | None,
+    typer.Option(help="Also write the weights under TransformerLens names (safetensors)."),
+]
+Picture = Annotated[Path | None, typer.Option(help="Picture of the network (.png, .svg or .pdf).")]
+ProofFile = Annotated[
+    Path | None, typer.Option(help="Also write a proof that capax check accepts.")
+]
+
+
 def compile_command(
-    formula: Annotated[str, typer.Argument(help="e.g. `x2 & x3 & x10`, `mean(all)`")],
-    T: Annotated[int, typer.Option("-T", "--length", help="Context length: number of tokens.")],
-    alphabet: Annotated[
-        int, typer.Option(help="Symbols a token can be. With more than 2: `x3 == x7`, `x3 >= 2`.")
-    ] = 2,
-    encoding: Annotated[
-        str, typer.Option(help="deterministic, trainable, bag or incoherent.")
-    ] = "deterministic",
-    family: Annotated[
-        str,
-        typer.Option(help="auto, monotone-symmetric, linear-threshold, symmetric or general."),
-    ] = "auto",
-    eps: Annotated[
-        float | None,
-        typer.Option(help="Allowed uniform error of the output. Default: exact decisions."),
-    ] = None,
-    dim: Annotated[int | None, typer.Option(help="Length of incoherent codes.")] = None,
-    continuous: Annotated[
-        bool,
-        typer.Option(
-            "--continuous",
-            help="Tokens are numbers in [0, 1]: `max(x1, x5) - 0.5*x9` within --eps (0.01).",
-        ),
-    ] = False,
-    method: Annotated[
-        str,
-        typer.Option(help="ours, or paper: the network of Appendix B, proved and compared."),
-    ] = "ours",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Weights file. Default: weights.safetensors (--method paper: no file).",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Certificate only.")] = False,
-    transformer_lens: Annotated[
-        Path | None,
-        typer.Option(help="Also write the weights under TransformerLens names (safetensors)."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Picture of the network (.png, .svg or .pdf).")
-    ] = None,
-    proof: Annotated[
-        Path | None, typer.Option(help="Also write a proof that capax check accepts.")
-    ] = None,
+    formula: Formula,
+    T: Length,
+    alphabet: Alphabet = 2,
+    encoding: Encoding = "deterministic",
+    family: CompiledFamily = "auto",
+    eps: AllowedError = None,
+    dim: CodeLength = None,
+    continuous: ContinuousFlag = False,
+    method: Method = "ours",
+    out: WeightsFile = None,
+    dry_run: DryRunFlag = False,
+    transformer_lens: LensFile = None,
+    plot: Picture = None,
+    proof: ProofFile = None,
     json: JsonFlag = False,
 ) -> None:
     """Compile a sparse function into a bounded-norm Transformer head, certified on all inputs.
@@ -77,13 +85,13 @@ def compile_command(
     from capax.boolean.parser import parse
 
     only_ours = {"--plot": plot, "--transformer-lens": transformer_lens, "--proof": proof}
+    written = None if dry_run else out or Path(WEIGHTS)
     if continuous or formula.strip().startswith("mean"):
         chosen = {"--family": (family, "auto"), "--encoding": (encoding, "deterministic")}
         chosen |= {"--method": (method, "ours")}
         asked: dict[str, Any] = {n: v if v != usual else None for n, (v, usual) in chosen.items()}
         asked |= {**only_ours, "--dim": dim}
         if not continuous:
-            written = None if dry_run else out or Path(WEIGHTS)
             show_average(formula, T, alphabet, eps, written, asked, json)
             return
         asked |= {"--out": out, "--alphabet": None if alphabet == 2 else alphabet}
@@ -92,32 +100,35 @@ def compile_command(
     parse(formula, alphabet=alphabet)  # a mistake in it is told before the heavy imports
     require(method in ("ours", "paper"), "method", "ours or paper", method)
     if method == "paper":
-        asked = {**only_ours, "--eps": eps}
         require(alphabet == 2, "--alphabet", "2 (bits) with --method paper", alphabet)
-        written = None if dry_run else out
-        show_paper(formula, T, (encoding, family, dim), written, asked, json)
+        kept, asked = None if dry_run else out, {**only_ours, "--eps": eps}
+        show_paper(formula, T, (encoding, family, dim), kept, asked, json)
         return
-    from capax.compiler import compile as compile_function
-
-    out = out or Path(WEIGHTS)
     for option, value in only_ours.items():
         fits = value is None or alphabet == 2
         require(fits, option, "an alphabet of 2 (bits)", f"--alphabet {alphabet}")
     require(not (dry_run and proof), "--proof", "weights to prove, without --dry-run", str(proof))
     check_destinations(proof)
-    _check_outputs(None if dry_run else out, transformer_lens, plot)
+    _check_outputs(written, transformer_lens, plot)
+    from capax.compiler import compile as compile_function
+
     compiled = compile_function(
         formula, T, encoding=encoding, family=family, eps=eps, dim=dim, alphabet=alphabet
     )
-    _write(compiled, None if dry_run else out, transformer_lens, plot)
-    if proof is not None:
-        from capax.proving.proof_files import prove
-
-        note(f"proof: {prove(out).write(proof)}")
+    _write(compiled, written, transformer_lens, plot)
+    _prove(written, proof)
     for remark in compiled.certificate.notes:
         note(remark)
     certificate = compiled.certificate
     emit(certificate.to_json(), json, lambda console: show_certificate(console, certificate))
+
+
+def _prove(weights: Path | None, proof: Path | None) -> None:
+    """Write the proof of a weights file, where both are asked for."""
+    if weights is not None and proof is not None:
+        from capax.proving.proof_files import prove
+
+        note(f"proof: {prove(weights).write(proof)}")
 
 
 def _check_outputs(out: Path | None, lens: Path | None, plot: Path | None) -> None:
