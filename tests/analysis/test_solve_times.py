@@ -14,6 +14,7 @@ from capax.analysis.times import RunTimes, frontier, run_times, solve_times, tim
 from capax.analysis.times.solve_times import quantile
 from capax.analysis.times.time_fits import TimeSample, fitted_line
 from capax.errors import InputError
+from capax.figures.experiments.times_against_length import draw_times
 from capax.sweep.shipped import experiment_path
 from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
@@ -204,6 +205,9 @@ def test_the_frontier_is_what_no_smaller_sample_beats():
         )
     }
     assert [(row.T, row.m) for row in frontier(rows)] == sorted(wanted)
+    for shown, rings in ((rows, len(wanted)), (rows[-1:], 0)):
+        (axes,) = draw_times(shown, (), over="m").axes
+        assert sum(line.get_markersize() == 9 for line in axes.lines) == rings
 
 
 STEPS = {5: (20, 40, 60, None), 10: (80, 110, 120, 120), 20: (None, None, None, None)}

@@ -40,9 +40,9 @@ def draw_times(
             color = palette.series[number % len(palette.series)]
             law = next((w for w in laws if (w.panel, w.T, w.m, w.s) == key), None)
             labels.append(_draw_group(axes, members, over, law, color, _name(key, groups)))
-        if over == "m":
-            best = [(row.m, row.median.value) for row in frontier(rows)]
-            axes.plot(*zip(*best, strict=True), "o", ms=9, mfc="none", mec=palette.muted)
+        best = [(row.m, row.median.value) for row in frontier(rows)] if over == "m" else []
+        for point in best:
+            axes.plot(*point, "o", ms=9, mfc="none", mec=palette.muted)
         values = sorted({row.at(over) or 0.0 for row in rows})
         tick_at(axes, values if len(values) <= 8 else values[:: math.ceil(len(values) / 8)])
         figure.subplots_adjust(left=0.11, right=0.70, bottom=0.2, top=0.96)
