@@ -40,7 +40,7 @@ def draw_times(
             color = palette.series[number % len(palette.series)]
             law = next((w for w in laws if (w.panel, w.T, w.m, w.s) == key), None)
             labels.append(_draw_group(axes, members, over, law, color, _name(key, groups)))
-        best = [(row.m, row.median.value) for row in frontier(rows)] if over == "m" else []
+        best = [(row.m, row.median.value or 0) for row in frontier(rows)] if over == "m" else []
         for point in best:
             axes.plot(*point, "o", ms=9, mfc="none", mec=palette.muted)
         values = sorted({row.at(over) or 0.0 for row in rows})
