@@ -19,8 +19,10 @@ import capax.cli.entry as entry, capax.cli.signals as signals
 class Command:
     command_line = staticmethod(lambda: command())
 
+OUT = os.dup(1)  # at the end of a command 1 is standard error: what is said there is no result
+
 def ready():
-    os.write(1, b"ready\\n")
+    os.write(OUT, b"ready\\n")
 
 def spend(seconds):
     end = time.monotonic() + seconds
