@@ -72,7 +72,7 @@ fuzz: $(VENV)/.test-installed
 # Faults planted in proofs, bounds and statistics: at least nine in ten must make a test fail.
 MUTANTS ?= 440
 mutants: $(VENV)/.test-installed
-	$(BIN)/python benchmarks/mutants.py --count $(MUTANTS) --workers $(WORKERS) --keep $(OUT)/mutants
+	$(BIN)/python benchmarks/mutants.py --whole --count $(MUTANTS) --jobs $(WORKERS) --keep $(OUT)/mutants
 
 format: $(VENV)/.test-installed
 	$(BIN)/ruff format .
