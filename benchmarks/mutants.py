@@ -23,12 +23,14 @@ import argparse
 import hashlib
 import json
 import multiprocessing
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,7 @@ def main() -> int:
         known = {}
     else:  # what was read and found harmless counts as a survivor, unplanted
         read = [mutant for mutant in chosen if mutant.key in reasons]
-        known |= {m.key: {**told(m, ""), "by": "read and found harmless"} for m in read}
+        known |= {m.key: told(m, "") for m in read}
     waiting = [m for m in chosen if m.key not in known or _again(known[m.key], reasons, asked)]
     waiting.sort(key=lambda m: m.key not in known)  # survivors first, where there are new tests
     print(f"{len(chosen)} mutants, {len(chosen) - len(waiting)} known", flush=True)
@@ -67,7 +69,7 @@ def main() -> int:
             _run(waiting, asked, top, results, known)
         finally:
             shutil.rmtree(top, ignore_errors=True)
-    done = [known[mutant.key] for mutant in chosen if mutant.key in known]
+    done = [known[m.key] for m in chosen if m.key in known and not _killer_is_gone(known[m.key])]
     if asked.control:
         killed = [said for said in done if not survived(said)]
         print(*(f"killed: {said['name']} by {said['by']}" for said in killed), sep="\n")
@@ -128,11 +130,21 @@ def _share_compiled(top: Path, keep: Path) -> None:
 def _again(said: dict[str, Any], reasons: dict[str, str], asked: Any) -> bool:
     """Whether a known mutant is planted once more: its killer is gone, or it met too few tests."""
     if not survived(said):
-        file, _, test = said["by"].partition("::")
-        path, name = ROOT / file, test.partition("[")[0]
-        return "/" in file and not (path.exists() and f"def {name}(" in path.read_text())
+        return _killer_is_gone(said)
     met = said.get("whole") or not asked.whole
     return said["key"] not in reasons and (asked.again or not met)
+
+
+def _killer_is_gone(said: dict[str, Any]) -> bool:
+    file, _, test = said["by"].partition("::")
+    return "/" in file and test.partition("[")[0] not in _tests_that_stand()
+
+
+@cache
+def _tests_that_stand() -> set[str]:
+    """Names of all tests; a test may have moved to another file since it killed a mutant."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    return {name for file in files for name in re.findall(r"def (test_\w+)\(", file.read_text())}
 
 
 def _no_fault(module: str) -> Mutant:
