@@ -185,3 +185,9 @@ def test_one_name_for_one_idea():
     assert names_used_twice(trees) == set()
     planted = ast.parse("class _Bound: ...")
     assert names_used_twice({**trees, Path("elsewhere/bound.py"): planted}) == {"Bound", "bound"}
+
+
+def test_no_two_test_files_have_one_name():
+    """Folders of tests are no packages: of two files with one name only one is collected."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []

@@ -91,4 +91,4 @@ def test_figures_3_and_4_come_with_the_package():
     assert all(run is not None and run.outcome == "solved" for run in kept.values())
     with Store.read(DEFAULTS[4]) as store:
         panels = parity_transition(store).panels
-    assert [(panel.T, len(panel.runs)) for panel in panels] == [(10, 3), (15, 3)]
+    assert [(panel.T, len(panel.runs)) for panel in panels] == [(10, 10), (15, 10)]

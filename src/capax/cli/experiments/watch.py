@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit
@@ -59,6 +58,8 @@ def watch(
 
 def _draw(alarm: "Alarm", one: dict[str, Any], plot: Path) -> None:
     """Loss, progress, and the chance that the alarm gave at every look."""
+    import numpy as np
+
     from capax.figures.experiments.progress_of_a_run import draw_progress
     from capax.figures.style import check_destination, save
     from capax.training.alarm.features import features, has_series
