@@ -90,6 +90,7 @@ def test_a_card_that_had_no_time_says_so_in_every_cell(tmp_path):
         (("mlpp",), "learner: unknown 'mlpp'; did you mean 'mlp'?"),
         (("tree", "--T", "a"), "T: wanted whole numbers separated by commas, got 'a'"),
         (("tree", "--T", "2"), "T: wanted at least s = 3 for and3, got [2]"),
+        (("tree", "--T", "5,2147483647"), "T: wanted at most 100000, got 2147483647"),
         (("tree", "--target", "and3,nonsense"), "formula"),
         (("tree", "tree"), "learners: wanted each once, got tree 2 times"),
         (("--mine", "nowhere.py:build"), "no such file: nowhere.py"),

@@ -276,3 +276,6 @@ def test_a_learner_that_closes_its_descriptors_is_told_apart(tmp_path, capfd):
         entry_of(f"{file}:build")
     os.write(2, b"still heard")
     assert "still heard" in capfd.readouterr().err
+    file = tmp_path / "calm.py"
+    file.write_text("def build():\n    return lambda X, y: None\n")
+    entry_of(f"{file}:build")  # closes nothing, and is not refused

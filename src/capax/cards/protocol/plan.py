@@ -28,6 +28,7 @@ TIMED = ("support", "rates", "tuning_trials", "validation_size", "parity_steps",
          "parity_batch")  # fmt: skip
 """The same for steps to solve parities."""
 TUNING_SEEDS = 1_000_000  # the first of the seeds that only choose the rate
+LONGEST = 100_000  # largest T: beyond it the floor alone takes minutes and gigabytes
 
 
 class Plan(Spec):
@@ -129,6 +130,7 @@ class Plan(Spec):
             fits = all(target.s <= T for T in self.T)
             require(fits, "T", f"at least s = {target.s} for {text}", list(self.T))
         require(self.T and self.targets, "T", "at least one T and one target", list(self.T))
+        require(max(self.T) <= LONGEST, "T", f"at most {LONGEST}", max(self.T))
         ok = self.accuracies and min(self.accuracies) > 0.5 and max(self.accuracies) <= 1
         whole = self.parity_steps % self.parity_every == 0
         wanted = f"a multiple of parity_every = {self.parity_every}"
