@@ -31,6 +31,7 @@ from capax.capacity.weights.model_bounds import measure
 from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 from capax.cli.theory import bound_command as bound
 from capax.errors import InputError
+from typed_command import typed
 
 app = typer.Typer()
 bound.register(app)
@@ -221,3 +222,8 @@ def test_a_second_layer_is_never_cheaper():
         needed.append(promise.m_needed)
     assert needed[0] <= needed[1]
     assert needed[0] < 10**8
+
+
+def test_a_negative_width_is_refused_beside_the_field_too():
+    found = typed("bound", "--norms", "W_QK=2,v=1", "-d", "-3", "--compare")
+    assert found.returncode == 2 and "d: wanted a positive width, got -3" in found.stderr

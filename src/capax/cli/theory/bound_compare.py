@@ -65,6 +65,7 @@ def _bounds(
     from capax.capacity.network.field_bounds import field_bounds
     from capax.figures.theory.field_map import conjunction_mlp, conjunction_norms
 
+    require(d >= 1, "d", "a positive width", d)
     if layers > 1:
         return _deep(text, T, d, k, layers, margin), d, f"{layers} layers with these norms"
     if text is None:
