@@ -156,3 +156,13 @@ def test_watch_shows_runs_in_work_and_what_was_said_about_one(store, tmp_path):
                          (("--plot", "x.png"), "run: wanted a run to draw")):  # fmt: skip
         failed = typed("watch", str(store), *wrong)
         assert failed.returncode == 2 and words in failed.stderr
+
+
+def test_a_run_without_steps_cannot_be_watched(tmp_path):
+    experiment = load_experiment(experiment_path("parity"), "smoke")
+    with Store.create_or_resume(tmp_path / "fits.sqlite", experiment) as opened:
+        made = Run("fit", 0, "solved", None, 0, 0.1, {"learner": "tree"})
+        opened.add(Outcome(Trial(experiment.panels[0].name, 5, 64, 0, "t", None), True, (made,)))
+    failed = typed("watch", tmp_path / "fits.sqlite", "--run", "fit")
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.strip().endswith("wanted a run that is trained in steps, got 'fit'")

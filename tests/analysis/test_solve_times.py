@@ -268,6 +268,10 @@ def test_a_function_of_symbols_is_read_with_its_alphabet(tmp_path):
         store.add(Outcome(other, True, (replace(only, run_id="r2", solved_step=40),)))
         (named,) = run_times(store, "another")
         assert (named.panel, named.by.tolist(), len(run_times(store))) == ("another", [40.0], 2)
+        lost = replace(only, run_id="r3", outcome="diverged", solved_step=None, steps=20)
+        store.add(Outcome(Trial("lost", 5, 64, 0, "v", None), False, (lost,)))
+        (never,) = run_times(store, "lost")
+        assert (never.after.tolist(), never.by.tolist()) == ([600.0], [math.inf])
     assert (found.s, found.after.tolist(), found.by.tolist()) == (2, [0.0], [20.0])
 
 

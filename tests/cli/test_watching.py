@@ -81,8 +81,11 @@ def test_a_finished_sweep_is_said_once(capsys):
         report(status(0))
         for _ in range(5):  # outcomes on their way to the store
             report(status(2800, finished=7))
+        report(status(2))  # further trials of the same command
+        report(status(2800, finished=7))
     told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2 and told[1].startswith("figure2 (paper): 2800 of at most 2800")
+    counts = ["0 of at", "2800 of at", "2 of at", "2800 of at"]
+    assert [line.split(": ")[1][: len(c)] for line, c in zip(told, counts, strict=True)] == counts
 
 
 def test_every_stage_that_runs_has_its_line(capsys):

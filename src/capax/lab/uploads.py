@@ -6,8 +6,7 @@ from typing import Any
 
 from capax.errors import InputError, require
 from capax.foreign import one_line
-
-SQLITE = b"SQLite format 3\x00"
+from capax.sweep.storage.file import SQLITE
 
 
 def read_upload(kind: str, content: bytes, name: str) -> dict[str, Any]:

@@ -202,7 +202,9 @@ def _times_of(store: Store, panel: str, T: int, m: int, rows: Sequence[Any]) -> 
     if not isinstance(limit, int) or not isinstance(every, int):
         return None
     by = np.array([math.inf if r["solved_step"] is None else r["solved_step"] for r in rows], float)
-    unsolved = np.array([r["steps"] for r in rows], float)
+    # a run that diverged would not have been solved by its limit: its parameters are NaN
+    ended = [limit if r["outcome"] == "diverged" else r["steps"] for r in rows]
+    unsolved = np.array(ended, float)
     after = np.where(np.isfinite(by), np.maximum(by - every, 0), unsolved)
     if spec.get("mode") == "online" and isinstance(spec.get("batch_size"), int):
         m = spec["batch_size"]

@@ -87,11 +87,12 @@ def _fitted(store: Path, kind: Any) -> "Alarm":
 def _runs(path: Path, run: str | None) -> tuple[list[dict[str, Any]], int | None]:
     """Runs in work (or the named one, also a finished one), and how many trials are finished."""
     from capax.errors import InputError
-    from capax.reading import existing_store
+    from capax.reading import existing, existing_store
+    from capax.sweep.storage.file import is_database
     from capax.training.alarm.live_file import live_path, live_runs
 
     store = existing_store(path)
-    is_store = store.read_bytes()[:15] == b"SQLite format 3" if store.is_file() else False
+    is_store = is_database(existing(store, "a store of `capax sweep` or a file of `train --live`"))
     live = live_path(store) if is_store else store
     found = [
         {"run_id": r.run_id, "T": r.T, "limit": r.limit, "function": r.function,
@@ -111,6 +112,7 @@ def _runs(path: Path, run: str | None) -> tuple[list[dict[str, Any]], int | None
 
 
 def _stored(path: Path, run: str | None) -> tuple[int, list[dict[str, Any]]]:
+    from capax.errors import InputError
     from capax.sweep.storage.store import Store
 
     with Store.read(path) as store:
@@ -123,6 +125,8 @@ def _stored(path: Path, run: str | None) -> tuple[int, list[dict[str, Any]]]:
         for row in store.select(query, len(run), run):
             spec = store.plain(row["spec"], "spec")
             curves = store.series(row["curves"], "curves")
+            if not isinstance(spec.get("task"), dict) or "steps" not in spec:
+                raise InputError(f"{path}: wanted a run that is trained in steps, got {run!r}")
             found.append({"run_id": row["run_id"], "T": spec["task"]["T"], "limit": spec["steps"],
                           "function": spec["task"].get("function"), "curves": curves,
                           "solved_step": row["solved_step"]})  # fmt: skip

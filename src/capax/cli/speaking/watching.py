@@ -103,12 +103,15 @@ class InLines:
 
         def report(status: "Status") -> None:
             nonlocal over
-            if over:  # outcomes on their way to the store still come in: one closing line is enough
+            ended = status.finished_jobs == status.jobs
+            if over and ended:  # outcomes on their way to the store: one closing line is enough
                 return
+            if over:  # further trials of the same command
+                watch.clear()
             if not watch:
                 watch.append(Stopwatch(status.trials))
                 self._lines.say(f"{title}: {status.trials} of at most {status.most_trials} trials")
-            over = status.finished_jobs == status.jobs
+            over = ended
             if over:
                 self._now(title, None)
                 self._lines.say(f"{title}: {long(status, watch[0])}")

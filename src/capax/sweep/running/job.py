@@ -112,6 +112,9 @@ class Status:
     so_far: tuple[str, ...] = ()
 
 
+_NAMED = 3  # settings in training that a line of progress names
+
+
 def status_of(questions: Sequence[Question], runs_before: int) -> Status:
     """Counts of questions under way; reads numbers only, so other threads may go on meanwhile."""
     return Status(
@@ -132,14 +135,15 @@ def status_of(questions: Sequence[Question], runs_before: int) -> Status:
 
 
 def _at_work(questions: Sequence[Question]) -> str:
-    """What is being trained: `T = 300, 600`, by panel where there are several."""
+    """The settings in training: `T = 300, 600`, by panel where there are several; three of them."""
     panels: dict[str, list[str]] = {}
     for question in questions:
         if question.num_running:
             panels.setdefault(question.panel.name, []).append(str(question.T))
     several = len({question.panel.name for question in questions}) > 1
-    parts = (f"{f'{name} ' if several else ''}T = {', '.join(T)}" for name, T in panels.items())
-    return "; ".join(parts)
+    parts = [f"{f'{name} ' if several else ''}T = {', '.join(T)}" for name, T in panels.items()]
+    others = len(parts) - _NAMED
+    return "; ".join([*parts[:_NAMED], f"and {others} more"] if others > 0 else parts)
 
 
 def jobs_of(experiment: Experiment, store: Store) -> list[Job]:

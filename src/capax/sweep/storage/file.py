@@ -16,6 +16,8 @@ from capax.sweep.storage.store_identity import joined
 _CACHE_KIB = 16 * 1024
 """Memory for pages of an open store, in KiB."""
 
+SQLITE = b"SQLite format 3\x00"
+
 
 class StoreError(CapaxError):
     """A store that cannot be read or written. Its content is unchanged."""
@@ -50,6 +52,11 @@ def _asks_for_a_log(path: Path) -> bool:
     if path.with_name(f"{path.name}-wal").exists():
         return False
     return _beginning(path)[18:] != b"\x01\x01"
+
+
+def is_database(path: Path) -> bool:
+    """Whether the file begins as SQLite's files do."""
+    return _beginning(path).startswith(SQLITE)
 
 
 def _beginning(path: Path) -> bytes:

@@ -38,6 +38,7 @@ class Slots:
         self._run: Executables = executables(program, device, width, options, progress)
         self._pool = jax.device_put(pool, device)
         self._head = self._pool[:SUBSET]
+        self._looked_at = self._pool[: progress_rows(program)] if progress else None
         self._keys = np.zeros((width, 2), np.uint32)  # of the first parameters
         self._lanes: Any = None
         if width > 1:
@@ -85,10 +86,10 @@ class Slots:
     def progress(self) -> np.ndarray:
         """The measures of hidden progress of every slot, in the order of their names."""
         keys = self._keys if self.width > 1 else self._keys[0]
-        rows = self._pool[: progress_rows(self.program)]
         with self._turn:
             keys = jax.device_put(keys, self.device)
-            found = self._run.progress(self._lanes.params, keys, self._lanes.target, rows)
+            arguments = (self._lanes.params, keys, self._lanes.target, self._looked_at)
+            found = self._run.progress(*arguments)
             return np.asarray(found).reshape(self.width, -1)
 
     def examine(self, slots: list[int]) -> tuple[np.ndarray, np.ndarray]:
