@@ -1,8 +1,8 @@
-"""HTML that we write: escaped text, elements, and the one table of notebooks and pages.
+"""HTML: escaped text, elements, and the one table of notebooks and pages.
 
-An object says what it holds as rows; the same rows make its table in a notebook and on a page. A
-page brings a style sheet, so its table uses classes. A notebook has none, so there every cell
-carries its style: colours follow the notebook's theme, and nothing is loaded from anywhere.
+An object gives its content as rows; the same rows make its table in a notebook and on a page. A
+page has a style sheet, so its table uses classes. A notebook has no style sheet, so there every
+cell has an inline style. Colours follow the notebook's theme, and nothing is loaded.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -42,7 +42,7 @@ def made(seed=0, text=True, name=HOSTILE):
              "curves": {"T": LENGTHS, "n95": np.ones((3, 2, 4)).tolist(),
                         "median_n95": {"text": [1.0, 2.0, 3.0, 4.0], "shuffled": [2.0] * 4,
                                        "random": [14.0, 30.0, 60.0, 120.0]}}}  # fmt: skip
-    facts = Facts("Llama", 3, 2, 1, 4, 8, 0.5, "rotary", "RMSNorm in front", 128, (name,))
+    facts = Facts("Llama", 3, 2, 1, 4, 8, 0.5, "rotary", "pre-RMSNorm", 128, (name,))
     return Audit(f"/models/{name}.gguf", "GGUF", facts, "normal", tuple(rows), (name,),
                  about if text else None)  # fmt: skip
 

@@ -178,7 +178,7 @@ def test_torch_encoder_needs_heads_and_the_place_of_norms(tmp_path):
     encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     path = tmp_path / "x.pt"
     torch.save(encoder.state_dict(), path)
-    with pytest.raises(InputError, match=r"heads: wanted it from the configuration.* give --heads"):
+    with pytest.raises(InputError, match=r"heads: not found .* give --heads"):
         audit(path, norm="first")
     with pytest.raises(InputError, match="--norm first, last or none"):
         audit(path, heads=3)

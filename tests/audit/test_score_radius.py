@@ -132,7 +132,7 @@ def test_normalised_queries_attain_k_times_the_gains(factor):
     assert radius(made) == pytest.approx(SCALE * factor**2 * K * 15, rel=CLOSE)
     attained(made, np.tile(R * E[:1], (2, 1)), rel=1e-8)
     for one in ("q_gain", "k_gain"):
-        with pytest.raises(InputError, match="norms of q and k in layer 0: wanted both or none"):
+        with pytest.raises(InputError, match="norms of q and k in layer 0: wanted both or neither"):
             dataclasses.replace(made, **{one: None})
     still = dataclasses.replace(made, rotary=None)
     assert radius(still) == pytest.approx(SCALE * K * 1.0, rel=CLOSE)  # 0.2 * 5 in one coordinate

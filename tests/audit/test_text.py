@@ -322,7 +322,7 @@ def test_mistakes_with_text_are_one_line(content, options, message, spoken, tmp_
         ("a" * 70, {"scale": float("-inf")}, "--scale: wanted a finite number"),
         ("a" * 70, {"heads": 3}, "--heads: wanted 4, as config.json says"),
         ("a" * 70, {"kv_heads": 2**63 - 1}, "--kv-heads: wanted a whole number"),
-        ("a" * 70, {"kv_heads": 2}, "--kv-heads: wanted 4, as every head of GPT-2 has its own"),
+        ("a" * 70, {"kv_heads": 2}, "--kv-heads: wanted 4: every head of GPT-2 has its own"),
         ("a" * 70, {"head_width": 0}, "--head-width"),
         ("a" * 70, {"init_std": float("nan")}, "--init-std"),
         ("a" * 70, {"context": 2**31}, "--context"),

@@ -106,7 +106,7 @@ def test_table_page_picture_and_file(capsys):
     for words in ("350 [300, 450], 9 of 10", "> 5000, 2 of 10", f"tree: {NO_STEPS}", "of 256"):
         assert words in text
     page = render_page(card_page(CARD, "capax card"))
-    assert "Who learns parity" in page and "<b>" not in page and "350 [300, 450]" in page
+    assert "Which learners learn parity" in page and "<b>" not in page and "350 [300, 450]" in page
     assert CARD.plot() is not None
     again = from_json(json.dumps(CARD.to_dict()), "card.json")
     assert again.times == CARD.times

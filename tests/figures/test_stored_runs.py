@@ -67,7 +67,7 @@ def test_parity_without_measured_attention(tmp_path):
 )
 def test_a_store_without_the_wanted_runs_says_so(tmp_path, write, read, figure):
     path = write(tmp_path / "s.sqlite")
-    with Store.read(path) as store, pytest.raises(InputError, match=f"{figure}.*, got none"):
+    with Store.read(path) as store, pytest.raises(InputError, match=f"no runs .*{figure}"):
         read(store)
 
 

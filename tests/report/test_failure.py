@@ -75,7 +75,7 @@ def test_the_section_in_a_browser(built, width, scheme, tmp_path, open_file):
     path = tmp_path / "report.html"
     path.write_text(render_page(built), encoding="utf-8")
     page = open_file(path, width, 800, color_scheme=scheme)
-    part = page.locator("section", has_text="What had failed runs learnt instead?")
+    part = page.locator("section", has_text="What did failed runs learn instead?")
     assert part.locator("tbody tr").first.inner_text().split("\t")[0] == "constant"
     part.locator("summary").click()
     link = part.locator("a[data-trace]").first

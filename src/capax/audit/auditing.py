@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RIGOROUS = (
-    "Rigorous, for every input: the norms, and the score radius. No score of the head before masks "
-    "and softmax is larger in absolute value, with the key bias and all terms for positions in it, "
-    "at every distance, in exact arithmetic, on inputs that passed the norm in front of the head."
+    "Rigorous, for every input: the norms, and the score radius. Before masks and softmax, no "
+    "score of the head exceeds the radius in absolute value. The radius includes the key bias and "
+    "all position terms. It holds at every distance, in exact arithmetic, for normalised inputs."
 )
 COMPARISON = (
     "A comparison, not a bound: ratios to random initialisation, and capacity shares (Corollary "
@@ -25,8 +25,8 @@ COMPARISON = (
 )
 VACUOUS = (
     "Vacuous: a generalization bound for the whole network. Composing layers (Theorem 4.7) "
-    "multiplies Lipschitz constants; no number of this size says anything about error, so none is "
-    "printed."
+    "multiplies Lipschitz constants; a number of this size says nothing about the error, so none "
+    "is printed."
 )
 READINGS = (RIGOROUS, COMPARISON, VACUOUS)
 Progress = Callable[[str, int, int], None]
@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """The audit of one checkpoint. rows: one per head. text: about the text, if one was read."""
+    """The audit of one checkpoint. rows: one per head. text: the findings on a text, if any."""
 
     path: str
     format: str
@@ -108,7 +108,7 @@ def audit(
 
 
 def measured(recognised: Recognised, progress: Progress | None = None) -> Audit:
-    """The part of an audit that needs the weights only."""
+    """The part of an audit that needs only the weights."""
     table = head_table(recognised, None if progress is None else _labelled(progress, "layers"))
     return Audit(
         path=str(recognised.checkpoint.path),

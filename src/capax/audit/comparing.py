@@ -18,7 +18,7 @@ WITH_TEXT = ("effective_tokens", "n95", "n95_exponent", "first_token_share", "me
 
 
 def compare(here: Audit, there: Audit) -> dict[str, Any]:
-    """Summary of every quantity of both, and `rows` of differences where the shapes agree."""
+    """A summary of every quantity; `rows` of differences if both checkpoints have one shape."""
     names = [name for name in (*QUANTITIES, *WITH_TEXT) if _values(here, name)]
     summary = {
         name: _summary(_values(here, name), _values(there, name))
@@ -36,7 +36,7 @@ def compare(here: Audit, there: Audit) -> dict[str, Any]:
 
 
 def against_random(here: Audit) -> dict[str, Any]:
-    """The same against the simulated random initialisation, which is one number per quantity."""
+    """The same comparison with the random initialisation, which has one number per quantity."""
     rows, summary = [], {}
     for row in here.rows:
         base = {name: _base(row, name) for name in QUANTITIES}

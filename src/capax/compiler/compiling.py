@@ -42,7 +42,7 @@ class Compiled(NamedTuple):
             ("function", claims.function),
             ("T", claims.T),
             ("construction", f"{claims.family}, {claims.mlp_units} MLP units"),
-            ("wrong decisions", "none to make" if claims.margin is None else wrong),
+            ("wrong decisions", "not applicable" if claims.margin is None else wrong),
             ("margin", margin),
             ("output", f"within {claims.worst_case_error:.4g} of its target on all inputs"),
             ("Frobenius norms", norms),

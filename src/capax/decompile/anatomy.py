@@ -6,7 +6,7 @@ too many bits       all bits of the target, and others
 wrong bits          some bits of the target, not all, and others
 other bits          no bit of the target
 another function    exactly the bits of the target, another function of them
-constant            the same answer always
+constant            always the same answer
 no short formula    no function of few bits agrees with the model on 95 % of inputs; where its
                     training labels are all right, the sample was memorised
 """

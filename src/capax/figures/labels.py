@@ -62,7 +62,7 @@ def spread(
 
 
 def tick_at(axes: Axes, values: Sequence[int | float], *, gap: float = 0.055) -> None:
-    """Ticks of the x axis at the measured values; ticks that would collide are left out."""
+    """Ticks of the x axis at the measured values; ticks that would overlap are left out."""
     low, high = axes.get_xlim()
     warp = np.log if axes.get_xscale() == "log" else np.asarray
     place = (warp(np.array(values, dtype=float)) - warp(low)) / (warp(high) - warp(low))
@@ -76,7 +76,7 @@ def tick_at(axes: Axes, values: Sequence[int | float], *, gap: float = 0.055) ->
 
 
 def grouped(value: float | int) -> str:
-    """12345 as `12 345`, with thin spaces from five digits on; 0.0003 as it is."""
+    """12345 as `12 345`, with thin spaces from five digits on; 0.0003 unchanged."""
     if 0 < value < 1:
         return f"{value:g}"
     text = f"{value:.0f}"

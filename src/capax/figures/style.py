@@ -1,14 +1,14 @@
-"""One look for every picture: fonts, colours, light and dark, and saving whole files or none.
+"""One style for every picture: fonts, colours, light and dark, and files written atomically.
 
 Draw inside `with styled(dark) as palette:` on a `matplotlib.figure.Figure` (never pyplot: no
 global state, no display), then `save(figure, "x.png")`; the suffix chooses PNG, SVG or PDF.
 
-Names come from files: a dollar sign in them is a dollar sign. Only a figure that asks for formulas
-(`styled(dark, formulas=True)`) reads `$..$` as mathematics, and what cannot be seen is written as
-its code, in every file that is made from a figure (`plain_texts`).
+Names come from files: a dollar sign in them is a dollar sign. Only a figure drawn inside
+`styled(dark, formulas=True)` reads `$..$` as mathematics. Invisible characters are written as their
+codes in every file that is made from a figure (`plain_texts`).
 
-The series colours are told apart by people with the common colour blindnesses (after Okabe and
-Ito), and each has enough contrast with its background to carry text.
+People with common colour blindnesses can tell the series colours apart (after Okabe and Ito), and
+each colour has enough contrast with its background for text.
 """
 
 import logging
@@ -70,9 +70,9 @@ def palette_for(dark: bool) -> Palette:
 
 @contextmanager
 def styled(dark: bool = False, *, formulas: bool = False) -> Iterator[Palette]:
-    """Matplotlib settings of the theme, in force inside the block; gives its palette.
+    """Matplotlib settings of the theme inside the block; yields its palette.
 
-    formulas: the texts of this figure are ours and may hold mathematics (also the ticks of
+    formulas: all texts of this figure are ours and may contain mathematics (also the ticks of
     logarithmic axes, unless they are formatted otherwise).
     """
     palette = palette_for(dark)
@@ -90,7 +90,7 @@ def plain_texts(figure: Figure) -> Figure:
 
 
 def check_destination(path: Path | str) -> str:
-    """The format that the suffix of `path` asks for; `InputError` if it could not be written."""
+    """The format by the suffix of `path`; `InputError` if such a file could not be written."""
     kind = Path(path).suffix.lower().removeprefix(".")
     require(kind in FORMATS, "out", "a file name ending in .png, .svg or .pdf", str(path))
     check_writable(path)
@@ -116,7 +116,7 @@ def save(figure: Figure, path: Path | str) -> Path:
 
 @contextmanager
 def no_glyph_warnings() -> Iterator[None]:
-    """No warnings about characters that our font does not have; they are drawn as boxes."""
+    """No warnings about characters that are missing in our font; they are drawn as boxes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield
@@ -124,7 +124,7 @@ def no_glyph_warnings() -> Iterator[None]:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """No warnings inside the block: Matplotlib's own mathematical fonts have dates of 1904."""
+    """No log warnings inside the block, about the date 1904 in Matplotlib's mathematical fonts."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -52,8 +52,8 @@ def audit_page(found: Audit, comparisons: Comparisons = ()) -> Page:
         "model", "pytorch_model", "state_dict") else Path(found.path).name  # fmt: skip
     return Page(
         title=f"Audit of {name}",
-        lead=f"{found.facts.family}: what each of {len(found.rows)} attention heads can hold"
-        + (", and what it did on a text." if found.text is not None else "."),
+        lead=f"{found.facts.family}: the capacity of each of {len(found.rows)} attention heads"
+        + (", and its behaviour on a text." if found.text is not None else "."),
         findings=tuple(_findings(found)),
         sections=(
             *first,
@@ -70,7 +70,7 @@ def audit_page(found: Audit, comparisons: Comparisons = ()) -> Page:
 
 def _findings(found: Audit) -> list[Finding]:
     this = found.facts
-    findings = [Finding(f"{this.layers} × {this.heads}", "layers and heads, as the file says")]
+    findings = [Finding(f"{this.layers} × {this.heads}", "layers and heads, according to the file")]
     ratios = [row["ratio_to_random"] for row in found.rows if row["ratio_to_random"] is not None]
     if ratios:
         findings.append(Finding(f"{median(ratios):.3g}", "median ratio to random initialisation"))
@@ -95,7 +95,7 @@ def _facts_section(found: Audit) -> Section:
         "norm, folded into the matrices": this.norm,
         "random start": found.random_start,
         "notes": "; ".join(this.notes) or "none",
-        "where these come from": "; ".join(f"{k}: {v}" for k, v in this.sources.items()),
+        "sources of these facts": "; ".join(f"{k}: {v}" for k, v in this.sources.items()),
         "attention tensors not counted": ", ".join(found.not_counted[:20]) or "none",
     }
     html = facts(pairs) + "".join(paragraph(reading) for reading in READINGS)
@@ -107,7 +107,7 @@ def _kinds_section(found: Audit) -> Section:
     rows = [[rule["kind"], rule["rule"], counts[rule["kind"]]] for rule in about["kinds"]]
     html = paragraph(reading_in_words(about)) + table(["kind", "rule", "heads"], "llr", rows)
     html += paragraph("The rules are tried in this order.")
-    return Section("kinds", "Kinds", "What the heads did", html)
+    return Section("kinds", "Kinds", "Kinds of heads on this text", html)
 
 
 def _growth_section(found: Audit) -> Section:
@@ -127,11 +127,11 @@ def _growth_section(found: Audit) -> Section:
     }  # fmt: skip
     every = _every_head(found, curves)
     note = (
-        "The paper says that bounded heads create sparse variables. On a real model the test is "
-        "how the number of tokens that hold 95 % of a row grows with the context: an exponent near "
-        "0 is sparse or local, near 1 is broad. It is a measurement on this text, not a theorem. "
-        "The interval of an exponent is that of the fitted line; two halves of one text differ by "
-        "more than their intervals in about one head of seven."
+        "The paper says that bounded heads create sparse variables. On a real model this can be "
+        "tested: how does the number of tokens that hold 95 % of a row grow with the context? An "
+        "exponent near 0 means sparse or local, near 1 broad. This is a measurement on this text, "
+        "not a theorem. The interval of an exponent belongs to the fitted line: between two halves "
+        "of one text, about one head in seven differs by more than the intervals."
     )
     html = paragraph(note) + chart_frame(chart) + chart_frame(every)
     return Section("growth", "Growth", "How n95 grows with the context", html, (chart, every))
@@ -166,10 +166,10 @@ def _maps_section(found: Audit) -> Section:
 
 def _comparison_section(comparisons: Comparisons) -> Section:
     note = (
-        "Medians over heads, and the share of pairs of heads in which the one here is larger: near "
-        "50 % the quantity does not tell the two checkpoints apart. Norms of weights say how large "
-        "a head's matrices are; they do not say what data a checkpoint was trained on, nor whether "
-        "it learned anything from it."
+        "Medians over heads, and the share of pairs of heads in which the head of this checkpoint "
+        "has the larger value. Near 50 % the quantity does not tell the two checkpoints apart. "
+        "Norms measure the size of a head's matrices. They do not show on which data a checkpoint "
+        "was trained, or whether it learned anything."
     )
     parts = [paragraph(note, "verdict")]
     for comparison in comparisons:
@@ -182,7 +182,7 @@ def _comparison_section(comparisons: Comparisons) -> Section:
         parts.append(table(["median over heads", "here", "there", "larger here"], "lrrr", rows))
         if comparison["rows"]:
             parts.append(folded("Differences head by head", _differences(comparison["rows"])))
-    return Section("against", "Side by side", "Beside other checkpoints", "".join(parts))
+    return Section("against", "Comparison", "Comparison with other checkpoints", "".join(parts))
 
 
 def _differences(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -193,10 +193,11 @@ def _differences(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _table_section(found: Audit) -> Section:
     html = paragraph(
-        "Click a heading to sort. --csv and --json have the same numbers in full. rank: stable "
-        "rank of W_QK. radius: no score is larger. F max, at D: the largest W_QK F over all "
-        "distances, and where. share: of the capacity of all heads. loss, from, to: rise of the "
-        "loss without the head, and its interval. low, high: interval of the fitted exponent."
+        "Click a heading to sort. --csv and --json give the same numbers in full. rank: stable "
+        "rank of W_QK. radius: upper bound for all scores. F max, at D: the largest W_QK F over "
+        "all distances, and its distance. share: of the capacity of all heads. loss, from, to: "
+        "rise of the loss without the head, and its interval. low, high: interval of the fitted "
+        "exponent."
     )
     for title, columns in HEAD_TABLES.items():
         known = [n for n in columns if any(row.get(n) not in (None, "") for row in found.rows)]

@@ -1,4 +1,4 @@
-"""A report from stores: which parts each store has, the findings in short, the runs behind them."""
+"""A report from stores: the parts that each store has data for, short findings, all runs."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ from capax.analysis.reference.threshold_curves import (
     threshold_panels,
 )
 from capax.analysis.tables.formulas import failed_runs
-from capax.errors import require
+from capax.errors import counted, require
 from capax.figures.experiments.parity_transition import ParityTransition
 from capax.figures.experiments.threshold_comparison import NamedCurve
 from capax.figures.experiments.threshold_scaling import ThresholdScaling
@@ -36,14 +36,14 @@ from capax.report.sections import (
 )
 from capax.sweep.storage.store import Store
 
-SMOKE = "smoke"  # the shipped experiment that only tries everything out
+SMOKE = "smoke"  # the shipped experiment that only tests the installation
 TITLE = "What self-attention needs to learn a sparse rule"
 
 
 def report(*stores: str | Path, out: str | Path = "report.html") -> Path:
-    """One self-contained HTML page from stores made by `capax sweep`; the path of the page.
+    """Write one self-contained HTML page from stores made by `capax sweep`; returns its path.
 
-    Raises `InputError` for a store that cannot be read or a place that cannot be written.
+    Raises `InputError` if a store cannot be read or the page cannot be written.
 
     Examples:
         >>> import capax
@@ -64,7 +64,7 @@ def write_report(
     first: Sequence[Section] = (),
     last: Sequence[Section] = (),
 ) -> Page:
-    """Write the report of some stores to `out`; `first` and `last` are parts around theirs."""
+    """Write the report of some stores to `out`; `first` and `last` are parts before and after."""
     page = build_page(stores, first=first, last=last)
     write_atomically(out, lambda file: file.write(render_page(page).encode()))
     return page
@@ -73,7 +73,7 @@ def write_report(
 def build_page(
     stores: Sequence[Path], *, first: Sequence[Section] = (), last: Sequence[Section] = ()
 ) -> Page:
-    """The page of some stores. Raises `InputError` for no store or one that cannot be read."""
+    """The page of some stores. Raises `InputError` without stores or for an unreadable one."""
     require(stores, "stores", "at least one store", list(stores))
     with ExitStack() as stack:
         opened = [stack.enter_context(Store.read(path)) for path in stores]
@@ -104,7 +104,7 @@ class ShownCurve:
 
     @property
     def trace(self) -> dict[str, str]:
-        """Store and panel, by which its runs are found."""
+        """Store and panel of the curve, to find its runs."""
         return {"store": self.curve.store, "panel": self.curve.panel.name}
 
     @property
@@ -160,7 +160,7 @@ def _known_thresholds(curves: list[ShownCurve]) -> dict[int, int]:
 
 
 def _named_apart(records: list[StoreRecord], paths: Sequence[Path]) -> list[StoreRecord]:
-    """Stores with the same file name are told apart by a number."""
+    """Names of stores; a number is added to a name that occurs again."""
     names: list[str] = []
     for path in paths:
         stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(path).stem)
@@ -173,13 +173,13 @@ def _lead(records: Sequence[StoreRecord], *, smoke: bool) -> str:
     runs = sum(record.total for record in records)
     if smoke:
         return (
-            f"A smoke test: {runs} small training runs show that everything works on this machine. "
-            "They are too few and too small to say anything about the paper."
+            f"A smoke test: {counted(runs, 'small training run')} on this machine. The runs test "
+            "the installation; they are too few and too small for conclusions about the paper."
         )
     return (
         "The experiments of “Inductive Biases and Variable Creation in Self-Attention Mechanisms” "
-        f"(Edelman, Goel, Kakade, Zhang), measured anew in {runs} training runs. Every number "
-        "leads to its runs."
+        f"(Edelman, Goel, Kakade, Zhang), repeated in {counted(runs, 'training run')}. Every "
+        "number links to its runs."
     )
 
 
@@ -201,7 +201,7 @@ def _threshold_findings(curves: list[ShownCurve]) -> list[Finding]:
 
 
 def _agreement_finding(name: str, agreement: ReferenceAgreement) -> Finding:
-    """Whether the curve agrees with the results of others, which are never shown as ours."""
+    """Whether the curve agrees with the results of others, labelled as such."""
     compared = (*agreement.rows, *([agreement.published] if agreement.published else []))
     agrees = all(one.agrees for one in compared)
     value = "agrees" if agrees and compared else "not compared" if not compared else "differs"
@@ -209,11 +209,11 @@ def _agreement_finding(name: str, agreement: ReferenceAgreement) -> Finding:
 
 
 def _law_finding(data: ThresholdScaling) -> Finding:
-    """The only law that is not ruled out, or the fact that no law or several remain."""
+    """The only law that is not ruled out, or a note that no law or several laws remain."""
     out = [law.name for law in data.laws if law.ruled_out]
     ruled = f"ruled out: {', '.join(out)}" if out else "no law is ruled out"
     if data.status == "settled":
-        return Finding(data.laws[0].name, f"is the law of m* that is left; {ruled}")
+        return Finding(data.laws[0].name, f"is the only law of m* that is not ruled out; {ruled}")
     if data.status == "none fits":
         return Finding("no law fits", "every law of m* is refuted by the trials")
     named = ", ".join(f"{law.name} {law.weight:.2f}" for law in data.laws if not law.ruled_out)

@@ -1,4 +1,4 @@
-"""The page of a card: thresholds of all learners, a heat map, learning curves, how to reproduce."""
+"""The page of a card: thresholds of all learners, a heat map, learning curves, the command."""
 
 import math
 from importlib.metadata import version
@@ -15,7 +15,7 @@ _DASHES = ("", "6 3", "2 3")
 
 
 def card_page(card: Card, command: str) -> Page:
-    """The page; `command` makes the card again."""
+    """The page; `command` reproduces the card."""
     sections = [_thresholds(card, target) for target in card.target_names]
     if len(card.names) > 1 and card.rows:
         sections.append(_heat_map(card))
@@ -76,7 +76,8 @@ def _thresholds(card: Card, target: str) -> Section:
     text = f"{facts.get('function', target)}: {known}. " if known else ""
     intro = paragraph(
         f"{text}m* is the smallest number of examples at which at least 80 % of the trials reach "
-        "the accuracy; the floor is what the best possible learner needs. Hover for values."
+        "the accuracy. The floor is the number that the best possible learner needs. Hover for "
+        "values."
     )
     body = "".join(
         tag("h3", f"{accuracy:.0%} accuracy") + chart_frame(chart)
@@ -98,7 +99,7 @@ def _threshold_chart(card: Card, target: str, accuracy: float, id: str) -> Chart
             continue
         color, dash = _style(card, name)
         shared: Chart = {"x": [r.T for r in own], "color": color}
-        # the line and the marks are two series of one group: marks with whiskers have no line
+        # two series in one group, because marks with whiskers cannot have a line
         series.append({**shared, "name": name, "group": name, "line": True, "dash": dash,
                        "y": [r.m_star for r in own]})  # fmt: skip
         series.append({**shared, "name": name, "group": name, "marks": True,
@@ -147,23 +148,23 @@ def _laws(card: Card, target: str) -> str:
 
 
 def _troubles(card: Card, target: str) -> str:
-    """Trials that ended for a reason of their own: they count as failed, and may move m*."""
+    """Trials that ended with an error: they count as failed, and may change m*."""
     rows = [
         [t.learner, t.T, t.trials, t.reason]
         for t in card.troubles if t.target == target
     ]  # fmt: skip
     if not rows:
         return ""
-    text = paragraph("They count as failed: m* may be too large where there are many.")
+    text = paragraph("They count as failed. If there are many, m* may be too large.")
     return (
-        tag("h3", "Trials that failed for a reason of their own")
+        tag("h3", "Trials that ended with an error")
         + text
         + table(["learner", "T", "trials", "reason"], "lrrl", rows)
     )
 
 
 def _heat_map(card: Card) -> Section:
-    """Learner x target: m*/floor at the largest T, darker where more is needed."""
+    """Learner x target: m*/floor at the largest T; darker cells need more examples."""
     top, targets = _accuracy(card), card.target_names
     T = max(row.T for row in card.rows)
     head = "".join(tag("th", escaped(t), "number") for t in targets)
@@ -173,9 +174,9 @@ def _heat_map(card: Card) -> Section:
         body += tag("tr", tag("td", escaped(name)) + cells)
     grid = tag("thead", tag("tr", tag("th", "learner") + head)) + tag("tbody", body)
     html = paragraph(
-        f"m* over the floor at T = {T}, {top:.0%} accuracy: 1 is the best that anyone can do."
+        f"m* over the floor at T = {T}, {top:.0%} accuracy: 1 is the best possible."
     ) + tag("div", tag("table", grid, "heat"), "scroll")
-    return Section("heat-map", "All targets", "Who is good at what?", html)
+    return Section("heat-map", "All targets", "Which learner is good at which target?", html)
 
 
 def _cell(card: Card, name: str, target: str, T: int, accuracy: float) -> str:
@@ -199,9 +200,9 @@ def _times(card: Card) -> Section:
     first, bits = card.times[0], sorted({row.s for row in card.times})
     text = paragraph(
         f"The same learners on parities of s hidden bits, trained on {first.batch} fresh examples "
-        f"at each step, for at most {first.limit} steps. Shown is the median number of steps with "
-        "its 95% interval; runs that were stopped count as longer. The rate was chosen on trials "
-        "that do not count."
+        f"at each step, for at most {first.limit} steps. The chart shows the median number of "
+        "steps with its 95% interval. A run that was stopped counts as longer than its limit. The "
+        "learning rate was chosen on separate trials."
     )
     charts = tuple(_time_chart(card, s) for s in bits)
     body = "".join(
@@ -212,7 +213,9 @@ def _times(card: Card) -> Section:
         for r in card.times
     ]
     html = text + body + table(["learner", "T", "s", "steps, solved", "rate"], "lrrlr", rows)
-    return Section("times", "Steps", "Who learns parity, and how fast?", html, charts=charts)
+    return Section(
+        "times", "Steps", "Which learners learn parity, and how fast?", html, charts=charts
+    )
 
 
 def _time_chart(card: Card, s: int) -> Chart:
@@ -239,11 +242,11 @@ def _time_chart(card: Card, s: int) -> Chart:
 
 
 def _mixed(card: Card) -> Section:
-    """Which of two rules that agree on the sample a learner takes."""
+    """Which of two rules a learner prefers when both fit the sample."""
     text = paragraph(
         "The parity of two hidden bits and the parity of all T bits agree on every training "
-        "example: nothing in the sample says which is meant, so the answer is the learner's own. "
-        "On fresh inputs the two disagree half of the time. Shown are the shares of trials in "
+        "example. The sample does not tell them apart, so the choice is the learner's own bias. "
+        "On fresh inputs the two disagree half of the time. The table has the shares of trials in "
         "which at least 95 % of the answers follow the sparse rule, the dense rule, or neither."
     )
     rows = [
@@ -253,7 +256,7 @@ def _mixed(card: Card) -> Section:
     ]  # fmt: skip
     headers = ["learner", "T", "m", "trials", "rate", "sparse", "dense", "neither"]
     html = text + table(headers, "lrrrrrrr", rows)
-    return Section("mixed", "Mixed parity", "Two rules fit: which one is taken?", html)
+    return Section("mixed", "Mixed parity", "Two rules fit: which one is learnt?", html)
 
 
 def _learning(card: Card) -> Section:
@@ -266,7 +269,7 @@ def _learning(card: Card) -> Section:
                            "x": list(curve.step), "y": list(curve.accuracy), "color": color,
                            "dash": dash, "group": curve.learner})  # fmt: skip
         charts.append({
-            "id": f"learning-{k}", "title": f"Validation accuracy on the way, {target}",
+            "id": f"learning-{k}", "title": f"Validation accuracy during training, {target}",
             "x": {"label": "step", "short": "step", "log": False, "from": 0},
             "y": {"label": "validation accuracy", "short": "accuracy", "log": False},
             "series": series, "rules": [], "hover": "nearest",
@@ -286,15 +289,15 @@ def _protocol(card: Card) -> Section:
     ]
     html = (
         paragraph(
-            "The same seeds, supports and examples for every learner; full-batch AdamW for those "
-            "with gradients, at the rate that did best on seeds that are never scored; everyone "
-            "else stops by its own rule. A trial is one fit."
+            "Every learner has the same seeds, supports and examples. Learners with gradients use "
+            "full-batch AdamW, with the learning rate that was best on separate seeds; all others "
+            "stop by their own rule. A trial is one fit."
         )
         + table(["setting", "value"], "ll", rows)
         + tag("h3", "Parameters")
         + table(["learner", "number"], "ll", [row for row in counts if row[1]])
     )
-    return Section("protocol", "Protocol", "What was done", html)
+    return Section("protocol", "Protocol", "How it was measured", html)
 
 
 def _reproduce(card: Card, command: str) -> Section:
@@ -304,14 +307,14 @@ def _reproduce(card: Card, command: str) -> Section:
         f"version = {{{version('capax')}}}}}"
     )
     html = (
-        paragraph(f"Measured here: {names}. Everything else is the package's reference card.")
+        paragraph(f"Measured here: {names}. All other rows are from the package's reference card.")
         + preformatted(command)
         + paragraph(
             Markup(
-                "The question is that of <i>Inductive Biases and Variable Creation in "
+                "The question comes from <i>Inductive Biases and Variable Creation in "
                 "Self-Attention Mechanisms</i> (Edelman, Goel, Kakade, Zhang, ICML 2022)."
             )
         )
         + preformatted(cite)
     )
-    return Section("reproduce", "Reproduce", "Make it again, cite it", html)
+    return Section("reproduce", "Reproduce", "How to reproduce and cite this card", html)

@@ -1,8 +1,8 @@
 """Interactive charts as plain data, drawn in the browser by `assets/chart.js`.
 
 A chart has two axes (`label`, `short` for read-outs, `log`, `toggle`), dotted horizontal `rules`,
-and series: equally long lists `x` and `y`, optional `low`, `high`, `notes` and `traces` (what to
-look up among the runs when a point is clicked; `trace` when all points lead to the same place), a
+and series: lists `x` and `y` of equal length, optional `low`, `high`, `notes` and `traces` (the
+filter of the runs table when a point is clicked; `trace` if it is the same for all points), a
 `color` that names a CSS variable, and flags.
 """
 
@@ -90,7 +90,7 @@ def threshold_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
 
 
 def comparison_chart(curves: list[tuple[str, ThresholdScaling, Chart]], *, id: str) -> Chart:
-    """m*(T) of several curves (name, data, where their runs are), each in its own colour."""
+    """m*(T) of several curves (name, data, filter of their runs), each in its own colour."""
     series = []
     for rank, (name, data, trace) in enumerate(curves):
         color, points = f"series-{rank % _COLORS + 1}", data.points
@@ -137,7 +137,7 @@ def _context(context: Context) -> list[Chart]:
 
 
 def rates_chart(data: ThresholdScaling, *, id: str, trace: Chart) -> Chart:
-    """The success rates behind Figure 2, one series per T."""
+    """The success rates that Figure 2 is computed from, one series per T."""
     series = [
         _series(
             f"T = {rates.T}",
@@ -188,7 +188,7 @@ def learning_chart(data: LearningCurves, *, id: str) -> Chart:
 
 
 def parity_charts(panel: ParityPanel, *, id: str) -> list[Chart]:
-    """Figure 4 at one T: loss, accuracy, and attention on the secret bits where it was measured."""
+    """Figure 4 at one T: loss, accuracy and, if measured, attention on the secret bits."""
     wanted = [
         ("loss", "loss (nats)", {"y": math.log(2), "label": "chance: log 2"}),
         ("validation_accuracy", "validation accuracy", {"y": 0.5, "label": "chance"}),
@@ -263,7 +263,7 @@ def _chart(
 
 
 def _series(name: str, x: Any, y: Any, color: str, **options: Any) -> Chart:
-    """A series without the options that are absent, numbers rounded to six digits."""
+    """A series without empty options, numbers rounded to six digits."""
     values = {"x": _numbers(x), "y": _numbers(y), "color": color, "name": name}
     for key, option in options.items():
         if key in ("low", "high") and option is not None:

@@ -1,37 +1,38 @@
-"""The section about failed runs: which other rules they learnt."""
+"""The section about failed runs: the rules they learnt instead."""
 
 import re
 
 from capax.analysis.tables.formulas import FailedRun, FailedRuns
 from capax.decompile.anatomy import FAITHFUL, Kind
+from capax.errors import counted
 from capax.html import Markup, escaped
 from capax.report.page import Section
 from capax.report.page_tables import folded, paragraph, table
 from capax.report.provenance import trace_link
 
 MEANING: dict[Kind, str] = {
-    "target": "the target's formula, but not on every validation input",
-    "too few bits": "some of the target's bits only",
-    "too many bits": "all of the target's bits, and others that the sample did not rule out",
-    "wrong bits": "some of the target's bits, and others",
+    "target": "the target, but not on every validation input",
+    "too few bits": "only some of the target's bits",
+    "too many bits": "all of the target's bits, and others that the sample does not rule out",
+    "wrong bits": "some of the target's bits, and other bits",
     "other bits": "none of the target's bits",
     "another function": "the target's bits, another function of them",
-    "constant": "the same answer always",
+    "constant": "always the same answer",
     "no short formula": f"no function of few bits agrees on {FAITHFUL:.0%} of inputs",
 }
 
 
 LONGEST = 48
-"""Characters of a formula that is still read at a glance."""
+"""Longest formula that is shown in full, in characters."""
 
 
 def failure_section(found: FailedRuns, *, anchor: str) -> Section:
-    """The kinds of failure with how often they occur, and every run that was read."""
+    """The kinds of failure and their counts, and every run that was decompiled."""
     read = f"{len(found.runs)} of them" if len(found.runs) < found.kept else "all of them"
     text = Markup(
-        f"{found.kept} runs with kept models did not reach a perfect validation score; {read} were "
-        "decompiled: which bits the model uses, and which function of them it computes. "
-        "<code>capax decompile STORE --run RUN</code> says more of one."
+        f"{counted(found.kept, 'run')} with kept models did not reach a perfect validation score. "
+        f"Decompiled: {read}. The tables show which bits a model uses, and which function of them "
+        "it computes. <code>capax decompile STORE --run RUN</code> gives the details of a run."
     )
     kinds = [
         [kind, MEANING[kind], count, found.fitting(kind), _example(found, kind)]
@@ -44,7 +45,7 @@ def failure_section(found: FailedRuns, *, anchor: str) -> Section:
         [_row(run) for run in found.runs],
     )
     html = paragraph(text) + table(headers, "llrrl", kinds) + folded("every run", runs)
-    return Section(anchor, "Failures", "What had failed runs learnt instead?", html)
+    return Section(anchor, "Failures", "What did failed runs learn instead?", html)
 
 
 def _row(run: FailedRun) -> list[object]:
@@ -53,7 +54,7 @@ def _row(run: FailedRun) -> list[object]:
 
 
 def _example(found: FailedRuns, kind: Kind) -> Markup:
-    """The shortest formula of a kind; if no formula is exact, how close the best one is."""
+    """The shortest formula of a kind; without an exact formula, the agreement of the best one."""
     own = [run.anatomy for run in found.runs if run.anatomy.kind == kind]
     if kind == "no short formula":
         return Markup(f"the nearest agrees on {max(a.agreement for a in own):.0%}")

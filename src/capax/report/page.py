@@ -1,4 +1,4 @@
-"""The page: one HTML file with its styles, scripts and data inside; nothing else is loaded."""
+"""The page: one HTML file that contains its styles, scripts and data and loads nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SCRIPTS = ("scale.js", "chart.js", "pointer.js", "heatmap.js", "runs.js", "sort
 
 @dataclass(frozen=True)
 class Finding:
-    """A number that answers a question, and the question."""
+    """A number, and its meaning."""
 
     value: str
     meaning: str
@@ -36,7 +36,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything on the page; `stores` are the tables of runs behind its numbers."""
+    """The content of the page; `stores` are the tables of the runs its numbers come from."""
 
     title: str
     lead: str
@@ -86,7 +86,7 @@ def heatmap_frame(heatmap: Chart) -> str:
 
 
 def charts_side_by_side(charts: Sequence[Chart]) -> str:
-    """Frames in a row where there is room, below each other where not."""
+    """Frames side by side, or below each other on a narrow screen."""
     return tag("div", "".join(chart_frame(chart) for chart in charts), "row")
 
 

@@ -1,4 +1,4 @@
-"""Parts of pages: tables, paragraphs, parts to open; foreign text is escaped."""
+"""Parts of pages: tables, paragraphs, collapsible parts; foreign text is escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ def paragraph(text: object, kind: str = "") -> str:
 
 
 def folded(summary: str, content: str, *, kind: str = "", unfolded: bool = False) -> str:
-    """A part that the reader opens; `content` is HTML."""
+    """A collapsible part; `content` is HTML."""
     attributes = (f' class="{kind}"' if kind else "") + (" open" if unfolded else "")
     return f"<details{attributes}>{tag('summary', escaped(summary))}{content}</details>"
 

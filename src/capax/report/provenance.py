@@ -1,7 +1,7 @@
 """From a number to its runs: links, the table of runs, the settings, the machine.
 
-Runs of one store share most of their spec. The page carries the shared part once, and per run only
-the fields that vary; together they are the full spec again.
+Runs of one store share most of their spec. The page has the shared part once and, for each run,
+only the fields that vary; together they give the full spec.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run as the table shows it; `spec` is the full spec as nested plain data."""
+    """One row of the table of runs; `spec` is the full spec as nested plain data."""
 
     run_id: str
     trial_id: str
@@ -52,7 +52,7 @@ class RunRow:
 class StoreRecord:
     """A store: its name, its settings, machine and versions, and the runs that are shown.
 
-    num_runs: runs of the store; 0: those that are shown are all.
+    num_runs: number of runs of the store; 0 if all of them are shown.
     """
 
     name: str
@@ -115,7 +115,7 @@ def nested_fields(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shared_fields(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[str]]:
-    """The fields all specs agree on, and the names of the others, sorted."""
+    """The fields that are equal in all specs, and the sorted names of the other fields."""
     names = sorted(set().union(*specs))
     missing = object()
     first = specs[0] if specs else {}
@@ -132,8 +132,8 @@ def settings_section(records: Sequence[StoreRecord]) -> Section:
     parts = []
     for record in records:
         parts.append(tag("h3", escaped(record.name)) + facts(record.facts))
-        parts.append(folded("the experiment as it was asked for", preformatted(record.experiment)))
-    return Section("settings", "Settings", "What ran, where, with what", "".join(parts))
+        parts.append(folded("the experiment file", preformatted(record.experiment)))
+    return Section("settings", "Settings", "Experiments, machines, versions", "".join(parts))
 
 
 def runs_section(records: Sequence[StoreRecord]) -> Section:
@@ -160,7 +160,9 @@ def runs_section(records: Sequence[StoreRecord]) -> Section:
     )
     head = "".join(tag("th", escaped(h), k) for h, k in zip(headers, kinds, strict=True))
     html = (
-        paragraph(f"{which} Every threshold and curve above leads here; click a run for its spec.")
+        paragraph(
+            f"{which} Every threshold and curve above links to its runs; click a run for its spec."
+        )
         + f'<div class="filters">{selects}<label>id <input type="search" data-filter="text" '
         + 'placeholder="run or trial" size="12"></label></div>'
         + '<div class="pages"><p class="count"></p>'
@@ -168,7 +170,7 @@ def runs_section(records: Sequence[StoreRecord]) -> Section:
         + "</div>"
         + tag("div", tag("table", tag("thead", tag("tr", head)) + "<tbody></tbody>"), "scroll")
     )
-    return Section("runs", "Runs", "Every run behind the numbers", html)
+    return Section("runs", "Runs", "All runs", html)
 
 
 _BUTTONS = (("all", "all runs"), ("back", "back"), ("next", "next"))

@@ -1,6 +1,6 @@
 """From a store to its record in the report: runs, settings, versions, machine.
 
-A page with a million runs opens in no browser. Of a large store the page has the first trials at
+No browser opens a page with a million runs. For a large store the page has the first trials at
 every T and m.
 """
 
@@ -11,7 +11,7 @@ from capax.report.provenance import RunRow, StoreRecord
 from capax.sweep.storage.store import Store
 
 MOST_RUNS = 15_000
-"""Runs of one store that a page shows, about."""
+"""Approximate limit of the runs of one store on a page."""
 
 
 def store_record(store: Store) -> StoreRecord:
@@ -38,7 +38,7 @@ def store_record(store: Store) -> StoreRecord:
 
 
 def _shown_trials(store: Store, total: int) -> int | None:
-    """The number below which trials are shown, so that about `MOST_RUNS` runs are; None: all."""
+    """Trials with smaller numbers are shown, about `MOST_RUNS` runs in all; None: all trials."""
     if total <= MOST_RUNS:
         return None
     rows = store.select("SELECT number, count(*) AS trials FROM trials GROUP BY number ORDER BY 1")
@@ -69,7 +69,7 @@ def _row(run: StoredRun) -> RunRow:
 
 
 def _versions(store: Store) -> dict[str, str]:
-    """Versions by name; where sessions differ, every value that was used."""
+    """Versions by name; if sessions differ, every version that was used."""
     seen: dict[str, list[str]] = {}
     for row in store.select("SELECT versions FROM sessions ORDER BY session"):
         for name, version in store.plain(row["versions"], "versions").items():

@@ -1,8 +1,8 @@
-"""What `make reproduce` does, stage by stage: sweeps, printed figures, a certificate, a bound.
+"""The stages of `make reproduce`: sweeps, printed figures, a certificate, a bound.
 
-Every stage leaves files in one folder. Sweeps resume from their stores, everything else is quick
-and made again, so the whole may be interrupted and repeated at any time. What a store shows
-is drawn as soon as it is finished, while the others train.
+Every stage writes files to one folder. Sweeps resume from their stores; all other stages are quick
+and run again, so that the command can be interrupted and repeated at any time. The figures of a
+store are drawn as soon as it is finished, while the others train.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -43,7 +43,7 @@ _SUFFIXES = (".png", ".svg")
 
 @dataclass(frozen=True)
 class Showcase:
-    """What needs no store: Figure 1, for the report and its files; a compiled function, its
+    """The parts that need no store: Figure 1 for the report and its files; a compiled function, its
     verification, and the bound on its error from `m` examples."""
 
     diagram: Section
@@ -62,9 +62,9 @@ def sweep_all(
     jobs: int,
     report: Callable[[str], Callable[[Status], None]],
 ) -> Generator[Path]:
-    """Run experiment files at one scale, each into its store in `out`; resumes what is there.
+    """Run experiment files at one scale, each into its store in `out`; resumes existing stores.
 
-    Every store as soon as it is finished, while the others are still being trained.
+    Yields every store as soon as it is finished, while the others are still being trained.
     """
     sweeps = [
         Sweep(load_experiment(file, scale), store_of(out, name, scale), report(name))
@@ -82,13 +82,13 @@ def store_of(out: Path, name: str, scale: str) -> Path:
 def experiment_file(folder: Path | None, name: str) -> Path:
     """The file of an experiment: the shipped one, or the one in the user's folder.
 
-    Raises `InputError` when the folder does not hold it.
+    Raises `InputError` if the folder does not contain it.
     """
     if folder is None:
         return shipped_experiments()[name]
     path = folder / f"{name}.toml"
     if not path.is_file():
-        raise InputError(f"--experiments: wanted a folder with {path.name}, got {folder}")
+        raise InputError(f"--experiments: file not found: {path.name} in {folder}")
     return path
 
 

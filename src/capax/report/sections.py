@@ -30,11 +30,11 @@ from capax.report.provenance import trace_link
 from capax.report.vector import inline_svg
 
 Trace = dict[str, Any]
-"""What to look up in the table of runs."""
+"""A filter of the table of runs."""
 
 
 def comparison_section(curves: Sequence[NamedCurve], traces: Sequence[Trace]) -> Section:
-    """All curves in one picture and one table; each has its own part below."""
+    """All curves in one picture and one table; each also has its own part of the page."""
     chart = comparison_chart(list(_with_traces(curves, traces)), id="comparison-curves")
     rows = [
         [
@@ -50,7 +50,9 @@ def comparison_section(curves: Sequence[NamedCurve], traces: Sequence[Trace]) ->
     ]
     verdicts = [[curve.name, curve.data.verdict] for curve in curves]
     html = (
-        paragraph("One curve each, measured and judged alike. The parts below show each alone.")
+        paragraph(
+            "All curves, measured and judged by the same rules. The parts below show each curve."
+        )
         + chart_frame(chart)
         + table(["curve", "T", "m*", "95% interval", "law", "trials"], "lrrrlr", rows)
         + table(["curve", "verdict"], "ll", verdicts)
@@ -68,7 +70,7 @@ def _with_traces(
 
 
 def known_interval(point: ThresholdPoint) -> str:
-    """The interval, or what is known instead (`> 993`), in words."""
+    """The interval in words, or its known end (`> 993`)."""
     return interval(point.low, point.high) if point.status == "closed" else point.status
 
 
@@ -82,10 +84,10 @@ def law_name(data: ThresholdScaling) -> str:
 def threshold_section(
     data: ThresholdScaling, *, trace: Trace, anchor: str, name: str = ""
 ) -> Section:
-    """Figure 2: the thresholds, the laws, and the table that leads to the trials.
+    """Figure 2: the thresholds, the laws, and the table that links to the trials.
 
-    `trace`: how its runs are found in the table; `name`: what the curve goes by where there are
-    several.
+    `trace`: the filter that finds its runs in the table; `name`: the name of the curve, if there
+    are several.
     """
     thresholds = threshold_chart(data, id=f"{anchor}-thresholds", trace=trace)
     rates = rates_chart(data, id=f"{anchor}-rates", trace=trace)
@@ -100,7 +102,7 @@ def threshold_section(
         + chart_frame(thresholds)
         + _threshold_table(data, trace)
         + (tag("h3", "Which law?") + _law_table(data.laws) if data.laws else "")
-        + tag("h3", "What was measured")
+        + tag("h3", "Measurements")
         + chart_frame(rates)
         + _printed(printed)
     )
@@ -127,7 +129,7 @@ def _threshold_row(point: ThresholdPoint, data: ThresholdScaling, trace: Trace) 
 
 
 def _trials(point: ThresholdPoint, trace: Trace) -> object:
-    """The number of trials, which leads to them; those of a reference have no runs here."""
+    """The number of trials with a link to them; trials of a reference have no runs here."""
     if point.reference:
         return f"{point.trials} (reference)"
     return trace_link(str(point.trials), {**trace, "T": point.T})
@@ -159,7 +161,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def interval(low: float | int | None, high: float | int | None) -> str:
-    """`[41, 52]`; a side that the data leave open says so."""
+    """`[41, 52]`; an unknown end is marked."""
     shown = ["open" if side is None else f"{side:.4g}" for side in (low, high)]
     return f"[{shown[0]}, {shown[1]}]"
 
@@ -196,10 +198,10 @@ def attention_section(maps: tuple[AttentionMap, ...], *, anchor: str) -> Section
     parts = [
         paragraph(
             "Rows are examples, columns positions, the last column is [CLS]; triangles mark the "
-            "relevant positions I. Heads stand in the order in which the output depends on them; "
-            "the number on the right is the rise of the loss without the head. “On I” is the share "
-            "of the attention on I, out of what does not go to [CLS]. Idle heads look everywhere, "
-            "and nothing depends on them."
+            "relevant positions I. Heads are ordered by how much the output depends on them; the "
+            "number on the right is the rise of the loss without the head. “On I” is the share of "
+            "the attention on I, not counting the attention on [CLS]. Idle heads spread their "
+            "attention, and the output does not depend on them."
         )
     ]
     for attention, heatmap in zip(maps, heatmaps, strict=True):
@@ -225,8 +227,8 @@ def parity_section(data: ParityTransition, *, anchor: str) -> Section:
     """Figure 4."""
     columns = [parity_charts(panel, id=f"{anchor}-T{panel.T}") for panel in data.panels]
     html = paragraph(
-        "Fresh examples at every step, one curve per seed. The loss rests at chance and then "
-        "drops; the attention on the secret bits is the progress that the loss does not show."
+        "Fresh examples at every step, one curve per seed. The loss stays at chance and then "
+        "drops; the attention on the secret bits shows progress that the loss does not show."
     )
     for panel, charts in zip(data.panels, columns, strict=True):
         html += tag("h3", f"T = {panel.T}, s = {panel.s}: {panel.summary()}")
@@ -237,7 +239,7 @@ def parity_section(data: ParityTransition, *, anchor: str) -> Section:
 
 
 def _printed(svg: str) -> str:
-    """Shown open without JavaScript; the script closes it: the chart shows the same data."""
+    """The printed figure: open without JavaScript, closed by the script that draws the chart."""
     return folded("the figure as printed", svg, kind="printed", unfolded=True)
 
 

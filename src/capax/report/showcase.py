@@ -10,7 +10,7 @@ from capax.report.vector import inline_pair
 
 
 def diagram_section() -> Section:
-    """Figure 1: the three modules, with weights that were computed, not drawn."""
+    """Figure 1: the three modules, with computed scores and weights."""
     text = (
         "Alignment scores (grey) become normalized attention weights (blue), which mix the inputs. "
         "Left: a head with a general context. Centre: a self-attention layer. Right: a [CLS] token "
@@ -28,10 +28,10 @@ def compiled_section(certificate: Certificate, verification: Verification) -> Se
         "function": certificate.function,
         "T, s, d": f"{certificate.T}, {certificate.s}, {certificate.d}",
         "construction": f"{certificate.family}, {certificate.encoding} encoding",
-        "wrong decisions": "none to make" if wrong is None else f"{wrong} of 2^{certificate.T}",
+        "wrong decisions": "not applicable" if wrong is None else f"{wrong} of 2^{certificate.T}",
         "margin": "none" if certificate.margin is None else f"{certificate.margin:.6g}",
         "output": f"within {certificate.worst_case_error:.6g} of its target on all inputs",
-        "rests on": "; ".join(certificate.statements),
+        "based on": "; ".join(certificate.statements),
         "verified": _verified(verification),
     }
     norms = [
@@ -39,7 +39,7 @@ def compiled_section(certificate: Certificate, verification: Verification) -> Se
         for name, row in certificate.norms.items()
     ]
     html = (
-        paragraph("No training: the weights follow from the formula, and so does the certificate.")
+        paragraph("No training: the weights and the certificate are computed from the formula.")
         + facts(promises)
         + table(["matrix", "Frobenius", "spectral", "(2,1)"], "lrrr", norms)
     )
@@ -57,7 +57,7 @@ def _verified(verification: Verification) -> str:
 def bound_section(certificate: ErrorCertificate, *, m: int, what: str) -> Section:
     """One generalization bound, written out with its numbers."""
     best = certificate.best
-    needed = "" if best.m_needed is None else f" The same route needs m = {best.m_needed:.4g}."
+    needed = "" if best.m_needed is None else f" Its target needs m = {best.m_needed:.4g}."
     verdict = (
         f"With probability {1 - certificate.delta:g} over {m} examples, the error of {what} is at "
         f"most {best.verdict}.{needed}"

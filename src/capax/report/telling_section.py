@@ -29,9 +29,9 @@ def telling_section(found: Audit) -> Section:
     ]  # fmt: skip
     html = paragraph(why_telling(found.rows, about)) + table(HEADINGS, "rrllll", rows)
     html += paragraph(
-        "A share is the mean attention that a word gets from the kept rows, over all places where "
-        "it stands. An example has the words up to the query, the token it looks at most, how far "
-        "that is, and the weight."
+        "A share is the mean attention that a word gets from the kept rows, over all its "
+        "occurrences. An example shows the words up to the query, the token with the largest "
+        "weight, its distance, and the weight."
     )
     number = {10: "Ten", 1: "One"}.get(len(shown), str(len(shown)))
     return Section("telling", "Most telling", f"{number} heads to look at first", html)

@@ -1,7 +1,7 @@
 """Printed figures inside the page: their SVG, with colours that follow light and dark.
 
-A figure is drawn once, in the light palette, on no background; every colour of the palette is then
-replaced by the CSS variable of the same role, which the page defines for both modes.
+A figure is drawn once, in the light palette and without a background. Every colour of the palette
+is then replaced by the CSS variable of the same role, which the page defines for both modes.
 """
 
 import io
@@ -16,7 +16,7 @@ _ROLES = ("background", "ink", "muted", "line", "panel")
 
 
 def css_variables() -> str:
-    """The palettes as CSS variables, dark ones behind `prefers-color-scheme: dark`."""
+    """The palettes as CSS variables, the dark one under `prefers-color-scheme: dark`."""
     return (
         f":root {{ color-scheme: light dark; {_declarations(LIGHT)} }}\n"
         f"@media (prefers-color-scheme: dark) {{ :root {{ {_declarations(DARK)} }} }}\n"
@@ -24,15 +24,15 @@ def css_variables() -> str:
 
 
 def inline_svg(figure: Figure, name: str) -> str:
-    """`figure` as an `<svg>` element; `name` keeps its ids apart from those of other figures."""
+    """`figure` as an `<svg>` element; `name` makes its ids differ from those of other figures."""
     return _recoloured(_plain_svg(figure, name, "none"))
 
 
 def inline_pair(light: Figure, dark: Figure, name: str) -> str:
-    """The same figure drawn for both modes, of which the page shows one.
+    """The same figure drawn for both modes; the page shows one of them.
 
-    For figures with mixed colours, which no variable stands for, or formulas, whose glyphs need
-    their own fonts: letters become outlines.
+    For figures with mixed colours, which are not variables, or with formulas, which need their own
+    fonts and are drawn as outlines.
     """
     shown = _plain_svg(light, f"{name}-light", "path"), _plain_svg(dark, f"{name}-dark", "path")
     return f'<div class="for-light">{shown[0]}</div><div class="for-dark">{shown[1]}</div>'

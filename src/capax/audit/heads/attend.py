@@ -1,6 +1,6 @@
-"""Attention weights of one layer from its folded factors: the plain way, for users and tests.
+"""Attention weights of one layer from its folded factors: a plain version, for users and tests.
 
-X^ holds the rows that reach the layer's norm, already normalised and without gain and offset.
+X^ holds the normalised inputs of the layer, without gain and offset.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ Matrix = Float[np.ndarray, "_ _"]
 def scores(
     attention: Attention, h: int, X: Matrix, Y: Matrix | None = None, *, eps: float = 0.0
 ) -> Matrix:
-    """Scores of head h before masking: queries from X, keys from Y (X where not given).
+    """Scores of head h before masking: queries from X, keys from Y (default: X).
 
     eps: the constant inside the norms of q and k, for families that have them.
     """
@@ -34,7 +34,7 @@ def attention_weights(
     attention: Attention, h: int, X: Matrix, Y: Matrix | None = None, *, eps: float = 0.0,
     bias: Matrix | None = None,
 ) -> Matrix:  # fmt: skip
-    """Softmax of the scores; causal and window masks as the layer has them; `bias` is added."""
+    """Softmax of the scores plus `bias`, with the layer's causal and window masks."""
     S = scores(attention, h, X, Y, eps=eps)
     S = S if bias is None else S + bias
     S = np.where(_visible(attention, *S.shape), S, -np.inf)
@@ -43,16 +43,16 @@ def attention_weights(
 
 
 def head_output(attention: Attention, h: int, A: Matrix, Y: Matrix) -> Matrix:
-    """A Y W_VO: what head h adds for attention weights A; the layer's b_O is not in it."""
+    """A Y W_VO: the output of head h for attention weights A, without the layer's b_O."""
     part = factors(attention, h)
     return A @ (_with_one(Y) @ part.V) @ part.O
 
 
 def turned(Q: Matrix, rotary: Rotary) -> Matrix:
-    """Row t turned by t theta_i in plane i, in a context of len(Q) tokens."""
+    """Row t rotated by t theta_i in plane i, in a context of len(Q) tokens."""
     theta = rotary.frequencies(len(Q))
     known = theta is not None and rotary.factor is not None
-    require(known, "rotary positions", "frequencies that are known in this context", len(Q))
+    require(known, "rotary positions", "known frequencies for a context of this length", len(Q))
     first, second = rotary.coordinates()
     angle = np.arange(len(Q))[:, None] * np.asarray(theta)[None, :]
     cos, sin = np.cos(angle), np.sin(angle)

@@ -1,4 +1,4 @@
-"""The share of every head in one cover of all heads, which stand side by side.
+"""The share of every head in one cover of the sum of all heads.
 
 Corollary 4.5 for a sum of heads: ln N(eps) <= [sum_i (alpha_i^2 C_i)^{1/3}]^3 / eps^2, one term per
 matrix, so a matrix contributes (alpha^2 C)^{1/3} over the sum.
@@ -6,12 +6,12 @@ matrix, so a matrix contributes (alpha^2 C)^{1/3} over the sum.
 Plain heads: W_QK (alpha = ||W_VO||_2 B, C = (||W_QK||_F B^2)^2 ln(2 N + 1)) and W_VO (alpha = 1,
 C = 2 (||W_VO||_{2,1} B)^2 ln(128 d M + 1)).
 
-Grouped queries and rotary positions: a score is no linear function of W_Q W_K^T alone, and one key
-matrix serves several heads. There the four factors are covered one by one, the key and the value of
-a group once:
+Grouped queries and rotary positions: a score is not a linear function of W_Q W_K^T alone, and one
+key matrix serves several heads. There the four factors are covered one by one, the key and the
+value of a group once:
     W_Q: alpha = s ||W_K||_2 B ||W_VO||_2 B   W_K: alpha = sum_h s ||W_Q^h||_2 B ||W_VO^h||_2 B
     W_V: alpha = sum_h ||W_O^h||_2            W_O: alpha = 1, points of length ||W_V||_2 B
-and half a group's key and value belongs to each of two heads, and so on.
+and each of the n heads of a group is charged 1/n of its key and value.
 
 This is a comparison of heads, not a bound for the network: composing the layers (Theorem 4.7)
 multiplies by Lipschitz constants that make the whole number vacuous.
@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from capax.audit.heads.head_sizes import HeadSizes
 
 NUM_SEQUENCES = 10**6  # enters through logarithms only
-UNBOUNDED_CONTEXT = 2048  # where a file says no limit
+UNBOUNDED_CONTEXT = 2048  # if the file gives no limit
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A head for counting: its sizes, its group, and how the layer is built."""
+    """A head as the cover counts it: its sizes, its group, and the structure of its layer."""
 
     sizes: HeadSizes
     group: tuple[str, int, int]  # part, layer, key-value head

@@ -7,7 +7,7 @@ a by e^{i D theta_a}, and the real trace of a composition is twice the real part
     f(D) = 2 Re sum_ab [ e^{iD(theta_a - theta_b)} P^A_ab P^B_ba
                        + e^{iD(theta_a + theta_b)} Q^A_ab conj(Q^B_ba) ].
 
-Coordinates that do not turn are planes of frequency 0. This is a sum of waves c_j e^{i D w_j}. A
+Coordinates without rotation are planes of frequency 0. This is a sum of waves c_j e^{i D w_j}. A
 Fourier transform with unequal frequencies gives all D at once (Greengard and Lee, SIAM Review
 2004): every c_j is spread over a fine grid with a Gaussian, the grid is transformed, and the result
 is divided by the Gaussian's own transform.
@@ -59,7 +59,7 @@ class Waves:
 
 def waves_of(A: Square, B: Square, rotary: Rotary, theta: Float[np.ndarray, "planes"]) -> Waves:
     """The waves for Gram matrices A of W_Q and B of W_K and the frequencies theta."""
-    if len(A) % 2:  # one coordinate without a partner gets one that is always 0
+    if len(A) % 2:  # an unpaired coordinate gets a partner that is always 0
         A, B = (np.pad(gram, (0, 1)) for gram in (A, B))
     first, second = rotary.coordinates()
     rest = np.arange(2 * rotary.planes, len(A))
@@ -80,9 +80,9 @@ def largest_over_distances(
 ) -> tuple[float, int] | None:
     """max_D ||W_Q R_D^T W_K^T||_F over all D < min(limit, window), and that D; or None.
 
-    None: neither is known, or more than 2^20 distances, or contexts up to the limit whose
-    frequencies are not known. The value is the norm at the distance returned, and the largest up to
-    1e-11 of the sum of |c_j|.
+    None if neither limit nor window is known, if there are more than 2^20 distances, or if the
+    frequencies of some context up to the limit are unknown. The value is the norm at the returned
+    distance; it is the maximum up to an error of 1e-11 times the sum of |c_j|.
     """
     longest = math.inf if limit is None else limit
     reach = min(longest, math.inf if window is None else window)

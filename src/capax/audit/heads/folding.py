@@ -1,11 +1,11 @@
-"""Norms folded into the matrices behind them.
+"""LayerNorm and RMSNorm folded into the matrices that follow them.
 
 LayerNorm gives gain * x^ + offset with x^ orthogonal to the all-ones vector and ||x^|| <= sqrt(d);
 RMSNorm gives gain * x^ with ||x^|| <= sqrt(d). So with W' = diag(gain) W (centred for LayerNorm,
 (I - 11^T/d) W') and b' = b + offset W the head reads x^ itself, whose length is known without data.
 
-The key bias adds q . b_K to all scores of a query and cancels in softmax; so does an offset in
-front of W_K. Only rotary positions turn it by a different angle for every key: there it stays.
+The key bias adds q . b_K to all scores of a query and cancels in softmax; so does an offset before
+W_K. It does not cancel with rotary positions, which rotate it by another angle for every key.
 """
 
 from dataclasses import dataclass, replace
@@ -29,14 +29,14 @@ class Factors:
     O: Float[np.ndarray, "k d"]
 
     def stretched(self, rotary: Rotary) -> "Factors":
-        """With the factor that rotary scaling puts on the turned coordinates of q and k."""
+        """The same factors, with rotary scaling applied to the rotated coordinates of q and k."""
         known = replace(rotary, factor=1.0) if rotary.factor is None else rotary
         lengths = known.lengths(self.Q.shape[1])
         return replace(self, Q=self.Q * lengths, K=self.K * lengths)
 
 
 def fold(W: Array, b: Array | None, norm: Norm | None) -> Float[np.ndarray, "rows k"]:
-    """[W; b] behind `norm`, d + 1 rows."""
+    """[W; b] with `norm` folded in, d + 1 rows."""
     whole = np.zeros((W.shape[0] + 1, W.shape[1]))
     whole[:-1] = W
     if b is not None:
@@ -52,7 +52,7 @@ def fold(W: Array, b: Array | None, norm: Norm | None) -> Float[np.ndarray, "row
 
 
 def factors(attention: Attention, h: int) -> Factors:
-    """Head h, folded; the scale of the scores is not yet in it."""
+    """Head h with its norms folded in, without the scale of the scores."""
     g = h // attention.group
     behind = attention.key_norm if attention.key_norm is not None else attention.norm
 
@@ -68,5 +68,5 @@ def factors(attention: Attention, h: int) -> Factors:
 
 
 def softmax_keys(K: Float[np.ndarray, "rows k"], attention: Attention) -> Float[np.ndarray, "r k"]:
-    """The rows of K that softmax can see: without the constant one, unless keys are turned."""
+    """The rows of K that change the softmax: the bias row counts only if keys are rotated."""
     return K if attention.rotary is not None else K[:-1]

@@ -2,7 +2,7 @@
 
 With A = W_Q^T W_Q and B = W_K^T W_K,  ||W_Q W_K^T||_F^2 = tr(A B)  and  ||W_Q W_K^T||_2^2 is the
 largest eigenvalue of A B, which is that of the symmetric S B S^T for any S with S^T S = A. No d x d
-product is formed, and sums of squares lose nothing that a largest eigenvalue or a trace would show.
+product is formed. Sums of squares are accurate enough for a largest eigenvalue or a trace.
 """
 
 import math
@@ -27,7 +27,7 @@ class Grams:
 
 
 def grams(part: Factors, keys: Float[np.ndarray, "r k"]) -> Grams:
-    """Gram matrices; `keys` are the rows of K that softmax sees."""
+    """Gram matrices; `keys` are the rows of K that change the softmax."""
     return Grams(part.Q.T @ part.Q, keys.T @ keys, part.V.T @ part.V, part.O @ part.O.T)
 
 
@@ -37,7 +37,7 @@ def frobenius(A: Square, B: Square) -> float:
 
 
 def spectral(A: Square, B: Square) -> float:
-    """sqrt(lambda_max(A B)) = spectral norm of that product."""
+    """sqrt(lambda_max(A B)) = spectral norm of the same product."""
     values, vectors = np.linalg.eigh(A)
     S = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     return math.sqrt(max(0.0, float(np.linalg.eigvalsh(S @ B @ S.T)[-1])))

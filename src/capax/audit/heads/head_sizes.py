@@ -1,4 +1,4 @@
-"""All numbers of one head from its weights; the score radius has a file of its own."""
+"""All numbers of one head from its weights; `score_radius` has the proof of the radius."""
 
 import math
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ class FactorSizes:
 
 @dataclass(frozen=True)
 class HeadSizes:
-    """One head. W_QK carries the scale of the scores; at distance D = 0 where positions turn it.
+    """One head. W_QK includes the scale of the scores; with rotary positions, at distance D = 0.
 
     W_QK_F_max, D_max: the largest Frobenius norm over all distances that the context and the window
-    allow, and where it is; None without rotary positions and where it is not known.
-    score_radius: no score is larger; None where no norm bounds what the head reads.
+    allow, and its distance; None without rotary positions, or if it is unknown.
+    score_radius: no score is larger; None if no norm bounds the input of the head.
     """
 
     W_QK_F: float
@@ -65,7 +65,7 @@ def head_sizes(attention: Attention, h: int, limit: int | None = None) -> HeadSi
         sound = all(np.isfinite(part).all() for part in (gram.Q, gram.K, gram.V, gram.O))
         sound = sound and math.isfinite(frobenius(gram.Q, gram.K) + frobenius(gram.V, gram.O))
     where = f"layer {attention.layer}, head {h}"
-    require(sound, where, "norms within the range of float64", "weights too large for that")
+    require(sound, where, "norms within the range of float64", "larger weights")
     scale = abs(attention.scale)
     F, top = scale * frobenius(gram.Q, gram.K), scale * spectral(gram.Q, gram.K)
     sizes = _factor_sizes(part, keys, gram)

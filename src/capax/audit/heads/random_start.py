@@ -1,8 +1,9 @@
 """The same numbers at random initialisation, simulated for the shapes of this checkpoint.
 
-Gains 1, offsets and biases 0, matrices drawn as the family's code draws them. The median over a few
-simulated heads stands beside every measured number. For normal entries of size s the expectation is
-in closed form, E ||W_Q W_K^T||_F^2 = s^4 d^2 k, which the tests hold against the simulation.
+Gains are 1, offsets and biases 0, matrices drawn as in the family's code. The median over a few
+simulated heads is printed beside every measured number. For normal entries of size s the expected
+value has a closed form, E ||W_Q W_K^T||_F^2 = s^4 d^2 k, and the tests compare it with the
+simulation.
 """
 
 import math
@@ -31,7 +32,7 @@ class Start:
 
 
 def start_of(recognised: Recognised) -> Start:
-    """From the configuration or --init-std; else the family's usual, and the text says so."""
+    """From the configuration or --init-std; else the usual size of the family, marked as such."""
     kind, key, usual = recognised.layout.init
     settings = recognised.settings
     given = settings.options.init_std
@@ -58,7 +59,7 @@ def random_sizes(
 
 
 def ratio(sizes: HeadSizes, random: dict[str, float | None], name: str) -> float | None:
-    """Measured over simulated; None where either is missing or the latter is 0."""
+    """Measured over simulated; None if one of them is missing or the simulated one is 0."""
     value, base = getattr(sizes, name), random[name]
     return value / base if value is not None and base else None
 

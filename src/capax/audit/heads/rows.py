@@ -36,8 +36,8 @@ def head_table(recognised: Recognised, progress: Progress | None = None) -> Head
     rows: list[Row] = []
     normalised = bare_first = False
     total = recognised.layout.layers_of(facts, recognised.settings)
-    # LAPACK leaves the interpreter free: one head per core, each with one thread. Threads of BLAS
-    # that share a head wait for each other: on a busy machine ten times the work.
+    # LAPACK releases the interpreter lock: one head per core, each with one thread. With several
+    # BLAS threads per head the threads wait for each other, ten times as long on a busy machine.
     with threadpool_limits(1), ThreadPoolExecutor(num_cores()) as pool:
         for done, attention in enumerate(recognised.layers()):
             key = _shape_key(attention)
@@ -102,7 +102,7 @@ def _row(
         "W_QK_F_max": sizes.W_QK_F_max,
         "D_max": sizes.D_max,
     }
-    # where q and k are normalised the scale of W_QK cancels: the radius is what counts
+    # with normalised q and k the scale of W_QK cancels: compare the radius instead
     headline = "W_QK_F" if attention.q_gain is None else "score_radius"
     row["ratio_to_random"] = ratio(sizes, random, headline)
     return row | {f"{name}_to_random": ratio(sizes, random, name) for name in COMPARED}

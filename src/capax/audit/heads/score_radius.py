@@ -3,7 +3,7 @@
 The score is the one that the model computes before masks and softmax: with the key bias (which
 softmax does not see), with the terms for the distance, with the factor of rotary scaling, at every
 distance and in every context. The head reads x^ (queries) and y^ (keys), the inputs of the folded
-matrices, and the norm in front gives ||x^||, ||y^|| <= r = sqrt(d).
+matrices, and the norm before the head gives ||x^||, ||y^|| <= r = sqrt(d).
 
 With W_Q, b_Q and W_K, b_K (folded, b the last row), s = |scale| and operator norms ||.||:
 
@@ -12,14 +12,15 @@ With W_Q, b_Q and W_K, b_K (folded, b the last row), s = |scale| and operator no
   |score| <= s (r ||W_Q|| + ||b_Q||)(r ||W_K|| + ||b_K||);
 * q and k normalised: ||q^||, ||k^|| <= sqrt(k), then gains g, then the rotation, so that
   |score| <= s k max over planes of max|g_Q| max|g_K|. Maxima over a plane, not over a coordinate:
-  turning by 90 degrees brings the first coordinate of q onto the second of k;
-* vectors e_D for the distance: s max_D (r ||W_Q e_D|| + |b_Q . e_D|) more, and the same with W_K
-  where they are added to both; a learned bias per distance: its largest absolute value more;
+  a rotation by 90 degrees maps the first coordinate of q to the second of k;
+* vectors e_D for the distance add s max_D (r ||W_Q e_D|| + |b_Q . e_D|), and the same with W_K if
+  they are added to both q and k; a learned bias per distance adds its largest absolute value;
 * a soft cap c: |score| <= c.
 
 All is computed in float64 and rounded up: sums of n terms are off by gamma_n times the sum of the
 absolute values, and with Gram matrices A, B the largest eigenvalue of A B is off by at most
-gamma_{16 (d + k)} tr(A) tr(B). The rounding of the model's own float32 or bfloat16 is not in it.
+gamma_{16 (d + k)} tr(A) tr(B). The rounding of the model's own float32 or bfloat16 is not
+included.
 """
 
 import math
@@ -36,7 +37,7 @@ Rows = Float[np.ndarray, "rows k"]
 
 
 def score_radius(attention: Attention, h: int, part: Factors) -> float | None:
-    """The radius of head h; None where no norm bounds what it reads, or a factor is not known."""
+    """The radius of head h; None if no norm bounds its input, or if a factor is unknown."""
     radius = _uncapped(attention, h, part)
     cap = attention.soft_cap
     if cap is not None:
@@ -99,7 +100,7 @@ def _size(rows: Rows) -> float:
 
 
 def _largest_gain(attention: Attention) -> float:
-    """max over planes of max|g_Q| max|g_K|; coordinates that do not turn are their own planes."""
+    """max over planes of max|g_Q| max|g_K|; each unrotated coordinate is its own plane."""
     g_Q, g_K = (np.abs(np.asarray(g, np.float64)) for g in (attention.q_gain, attention.k_gain))
     rotary = attention.rotary
     if rotary is None:

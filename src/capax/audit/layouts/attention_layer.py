@@ -20,7 +20,7 @@ Pairs = Literal["halves", "adjacent"]
 
 @dataclass(frozen=True)
 class Norm:
-    """LayerNorm ("layer") or RMSNorm ("rms") in front of a matrix: gain x^ + offset."""
+    """LayerNorm ("layer") or RMSNorm ("rms") before a matrix: gain x^ + offset."""
 
     kind: Literal["layer", "rms"]
     gain: Array
@@ -29,12 +29,12 @@ class Norm:
 
 @dataclass(frozen=True)
 class Rotary:
-    """Rotary positions: plane i of the first 2 `planes` coordinates turns by D theta_i.
+    """Rotary positions: plane i of the first 2 `planes` coordinates is rotated by D theta_i.
 
     pairs: plane i is (i, i + planes) for "halves", (2i, 2i + 1) for "adjacent".
-    factor: multiplies the turned coordinates of q and of k; None where it is not known.
-    contexts: (T, theta): contexts of at most T tokens turn with the frequencies theta; in order
-    of T, and empty where the frequencies are not known.
+    factor: multiplies the rotated coordinates of q and of k; None if unknown.
+    contexts: pairs (T, theta) in the order of T: the frequencies theta hold in contexts of at most
+    T tokens. Empty if the frequencies are unknown.
     """
 
     planes: int
@@ -48,7 +48,7 @@ class Rotary:
         return cls(len(theta), ((math.inf, theta),), pairs)
 
     def frequencies(self, T: int | float) -> Float[np.ndarray, "planes"] | None:
-        """The frequencies in a context of T tokens, where they are known."""
+        """The frequencies in a context of T tokens, or None if they are unknown."""
         return next((theta for longest, theta in self.contexts if longest >= T), None)
 
     def coordinates(self) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +57,7 @@ class Rotary:
         return (i, i + self.planes) if self.pairs == "halves" else (2 * i, 2 * i + 1)
 
     def lengths(self, k: int) -> Float[np.ndarray, "k"]:
-        """`factor` for the coordinates that turn, 1 for the others; NaN where it is not known."""
+        """`factor` for rotated coordinates (NaN if unknown), 1 for the others."""
         values = np.ones(k)
         values[: 2 * self.planes] = math.nan if self.factor is None else self.factor
         return values
@@ -79,11 +79,11 @@ class Attention:
     """Weights of one layer. H query heads, G <= H key-value heads; head h uses h // (H / G).
 
     W_Q [H, d, k], W_K and W_V [G, d, k], W_O [H, k, d]; biases [H, k], [G, k], [G, k], [d].
-    norm: in front of queries, and of keys and values unless `key_norm` is given (cross attention).
+    norm: before queries, and before keys and values unless `key_norm` is given (cross attention).
     part: "" or "encoder", "decoder", "cross". shared_by: how often these weights are composed.
-    bare_first: the first composition reads an input that `norm` did not pass.
-    q_gain, k_gain [k]: gains of the norms of each q and k, both or none. causal, window: what is
-    masked.
+    bare_first: the input of the first composition is not normalised by `norm`.
+    q_gain, k_gain [k]: gains of the norms of each q and k, both or neither. causal, window: the
+    masks.
     distance_vectors, distance_bias [H, n]: learned terms of the scores that depend on i - j.
     """
 
@@ -113,7 +113,7 @@ class Attention:
 
     def __post_init__(self) -> None:
         both = (self.q_gain is None) == (self.k_gain is None)
-        require(both, f"norms of q and k in layer {self.layer}", "both or none", "one of them")
+        require(both, f"norms of q and k in layer {self.layer}", "both or neither", "only one")
 
     @property
     def group(self) -> int:

@@ -14,7 +14,7 @@ LARGEST = 2**24
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the user for facts that a file lacks; None for each that was not given."""
+    """Options of the user for facts that a file lacks; None: option not given."""
 
     family: str | None = None
     heads: int | None = None
@@ -41,7 +41,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts printed above every table. width is d; limit is the longest context, if known."""
+    """The facts above every table. width: d. limit: the longest context, None if unknown."""
 
     family: str
     layers: int
@@ -58,14 +58,16 @@ class Facts:
 
 
 class Settings:
-    """The configuration of a checkpoint and the user's options; remembers where values came from.
+    """The configuration of a checkpoint and the user's options; records the source of each value.
 
-    A number that stands in both must be the same in both.
+    If both give a number, the two must be equal.
     """
 
     def __init__(self, checkpoint: Checkpoint, options: Options) -> None:
         config = checkpoint.config
-        inner = config.get("text_config")  # models with several towers keep the language part there
+        inner = config.get(
+            "text_config"
+        )  # models with several encoders keep the language part there
         self.config = {**config, **inner} if isinstance(inner, dict) else dict(config)
         self.options, self.origin = options, checkpoint.origin
         self.sources: dict[str, str] = {}
@@ -86,14 +88,14 @@ class Settings:
             self.sources[name] = option
             return given
         if default is not None:
-            self.sources[name] = f"follows from the rest ({keys[0]} is absent)"
+            self.sources[name] = f"derived ({keys[0]} is absent)"
             return default
         raise InputError(self._missing(name, keys, option))
 
     def number(
         self, name: str, *keys: str, option: str = "", default: float | None = None
     ) -> float:
-        """A finite number; as `whole`, but no agreement is asked of options that overrule."""
+        """A finite number; as `whole`, but an option may differ from the file and then wins."""
         given = getattr(self.options, option.strip("-").replace("-", "_")) if option else None
         if given is not None:
             self.sources[name] = option
@@ -110,13 +112,13 @@ class Settings:
         raise InputError(self._missing(name, keys, option))
 
     def flag(self, key: str, default: bool) -> bool:
-        """A yes or no of the configuration; `default` is the one in the family's own code."""
+        """A true or false of the configuration; `default` is that of the family's own code."""
         value = self.config.get(key, default)
         require(isinstance(value, bool), f"{self.origin}: {key}", "true or false", value)
         return value
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Whatever stands under `key`."""
+        """The unchecked value of `key`; None if absent."""
         value = self.config.get(key, default)
         return default if value is None else value
 
@@ -126,7 +128,7 @@ class Settings:
     def _missing(self, name: str, keys: tuple[str, ...], option: str) -> str:
         where = f"{self.origin} has no {' or '.join(keys)}" if self.origin else "no config.json"
         advice = f"give {option}" if option else "put the model's config.json beside the weights"
-        return f"{name}: wanted it from the configuration, got none ({where}): {advice}"
+        return f"{name}: not found ({where}): {advice}"
 
 
 def standard_facts(
@@ -143,8 +145,8 @@ def standard_facts(
     scale: float | None = None,
     notes: tuple[str, ...] = (),
 ) -> Facts:
-    """Facts under the usual keys. Without a key for it the width of a head is d / H: the rule of
-    these families' own code, which the shapes of the tensors then have to confirm.
+    """Facts under the usual keys. Without a key for the width of a head it is d / H, as in the
+    code of these families; the shapes of the tensors are then checked against it.
     """
     width = settings.whole("width", *d)
     H = settings.whole("heads", *heads, option="--heads")
@@ -153,7 +155,10 @@ def standard_facts(
     ) if grouped else H  # fmt: skip
     own = grouped or settings.options.kv_heads in (None, H)
     require(
-        own, "--kv-heads", f"{H}, as every head of {family} has its own", settings.options.kv_heads
+        own,
+        "--kv-heads",
+        f"{H}: every head of {family} has its own keys and values",
+        settings.options.kv_heads,
     )
     require(H % G == 0, "kv_heads", f"a divisor of {H} heads", G)
     require(width % H == 0 or "head_dim" in settings.config or settings.options.head_width,

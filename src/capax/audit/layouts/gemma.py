@@ -38,7 +38,7 @@ def _facts(settings: Settings, table: TensorTable) -> Facts:
         "Gemma 3" if third else "Gemma 2",
         grouped=True,
         positions="",
-        norm="RMSNorm in front, gain 1 + w",
+        norm="pre-RMSNorm, gain 1 + w",
         scale=_scale(settings),
         notes=(("every q and k is normalised: their scale cancels",) if third else ())
         + ((f"scores pass through {cap:g} tanh(s / {cap:g})",) if cap else ()),
@@ -51,7 +51,7 @@ def _rotary(settings: Settings, k: int, layer: int) -> tuple[Rotary, str]:
         return rotary(settings, k)
     kinds = settings.get("layer_types")
     pattern = settings.whole("pattern of windows", "sliding_window_pattern", default=6)
-    full = (layer + 1) % pattern == 0  # where no list says it
+    full = (layer + 1) % pattern == 0  # if the configuration has no list
     kind = kinds[layer] if isinstance(kinds, list) else f"{'full' if full else 'sliding'}_attention"
     local = settings.get("rope_local_base_freq") if kind == "sliding_attention" else None
     return rotary(settings, k, kind=kind, theta=local)

@@ -1,4 +1,4 @@
-"""GPT-2: Conv1D [in, out], queries, keys and values side by side; LayerNorm in front."""
+"""GPT-2: Conv1D [in, out], queries, keys and values side by side; pre-LayerNorm."""
 
 import re
 
@@ -22,7 +22,7 @@ def _facts(settings: Settings, table: TensorTable) -> Facts:
         heads=("n_head", "num_attention_heads"),
         limit=("n_positions", "n_ctx"),
         positions="learned",
-        norm="LayerNorm in front",
+        norm="pre-LayerNorm",
         scale=None if plain else 1.0,
         notes=("scores also divided by layer + 1",) if by_layer else (),
     )

@@ -24,7 +24,7 @@ def _facts(settings: Settings, table: TensorTable) -> Facts:
         settings,
         "GPT-NeoX",
         positions=positions,
-        norm="LayerNorm in front",
+        norm="pre-LayerNorm",
         notes=("attention and MLP read the same input (parallel residual)",) if parallel else (),
     )
 

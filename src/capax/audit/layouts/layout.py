@@ -1,4 +1,4 @@
-"""A layout: a family's name, the tensor it is recognised by, and how to read a layer."""
+"""A layout: the name of a family, the tensor that identifies it, and the reader of a layer."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from capax.audit.layouts.tensor_table import TensorTable
 
 @dataclass(frozen=True)
 class AttentionPlace:
-    """The place of a layer: prefix of its names, its number, and all groups of the marker."""
+    """A layer in the file: the prefix of its names, its number, all groups of the marker."""
 
     prefix: str
     layer: int
@@ -22,8 +22,8 @@ class AttentionPlace:
 class Layout:
     """One family. `marker` matches one tensor per attention layer, with groups prefix and layer.
 
-    model_types: values of `model_type` that mean this layout. facts: from the configuration.
-    attention: one layer. init: (how random initialisation draws, key of its size, usual size).
+    model_types: values of `model_type` with this layout. facts: reads the configuration.
+    attention: reads one layer. init: (distribution of random weights, key of its size, usual size).
     """
 
     family: str

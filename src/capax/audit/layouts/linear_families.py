@@ -1,9 +1,9 @@
 """Families whose layers hold four Linear matrices and one norm: a table of facts, and one reader.
 
-A row of the table has the names of the tensors, the keys of the configuration and the words for the
-reader. {layer} is the number of a layer; encoder-decoder families also have {part} (encoder or
-decoder), {kind} (self or cross attention) and, in T5, {half} of a block. Where a family needs more,
-two small functions of it add to the facts and to the layer.
+A row of the table has the names of the tensors, the keys of the configuration and a description.
+{layer} is the number of a layer; encoder-decoder families also have {part} (encoder or decoder),
+{kind} (self or cross attention) and, in T5, {half} of a block. Some families also have two small
+functions that complete the facts and the layer.
 """
 
 import re
@@ -26,10 +26,11 @@ AddedToLayer = Callable[[TensorTable, Settings, Facts, AttentionPlace], dict[str
 class LinearFamily:
     """One family. four: modules of queries, keys, values and output, after the layer's name `at`.
 
-    norm: in the layer; in front of it, unless `first` is given: then the norm stands behind, a
-    layer reads the norm of the one before, and layer 0 the norm `first` ("" for none at all).
+    norm: the norm of a layer. It comes before attention (pre-norm). If `first` is given it comes
+    after (post-norm): a layer then reads the norm of the layer before it, and layer 0 reads the
+    norm `first` ("": no norm).
     kinds, key_norm: names of self and cross attention, and the norm of the encoder's output.
-    keys: arguments of `standard_facts`. facts, more: what is added to the facts and to a layer.
+    keys: arguments of `standard_facts`. facts, more: complete the facts and a layer.
     """
 
     name: str
@@ -65,8 +66,8 @@ class LinearFamily:
         return re.compile(rf"^(?P<prefix>.*?){pattern}\.weight$")
 
     def _facts(self, settings: Settings, table: TensorTable) -> Facts:
-        place = "in front" if self.first is None else "behind"
-        norm = f"{'LayerNorm' if self.norm_kind == 'layer' else 'RMSNorm'} {place}"
+        place = "pre" if self.first is None else "post"
+        norm = f"{place}-{'LayerNorm' if self.norm_kind == 'layer' else 'RMSNorm'}"
         said: dict[str, Any] = {"family": self.name, "positions": self.positions, "norm": norm}
         said |= dict(self.keys)
         return standard_facts(settings, **(said | self.facts(settings, table)))
@@ -107,8 +108,8 @@ class LinearFamily:
 
 ROBERTA = ("roberta", "xlm-roberta", "camembert")
 DISTANCE_KINDS = {
-    "relative_key": "learned vectors of the distance, added to every key",
-    "relative_key_query": "learned vectors of the distance, added to every query and key",
+    "relative_key": "learned vectors for the distance, added to every key",
+    "relative_key_query": "learned vectors for the distance, added to every query and key",
 }
 
 
@@ -153,13 +154,13 @@ def _albert_groups(settings: Settings) -> int:
 def _albert_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     inner = settings.whole("inner groups", "inner_group_num", default=1)
     require(inner == 1, "inner_group_num", "1 (one attention per group)", inner)
-    return {"norm": "LayerNorm behind"}
+    return {"norm": "post-LayerNorm"}
 
 
 def _albert_more(
     table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> dict[str, Any]:
-    """The layer reads its own norm, but for the first composition: that reads the embedding."""
+    """The layer reads its own norm; only its first composition reads the embedding."""
     del table
     return {"shared_by": facts.layers // _albert_groups(settings), "bare_first": place.layer == 0}
 
@@ -172,7 +173,7 @@ def _t5_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
 def _t5_more(
     table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> dict[str, Any]:
-    """The bias [H, buckets] of distances is stored in the first block, and added in all of them."""
+    """The bias [H, buckets] per distance is stored in the first block and used in all blocks."""
     del settings
     if place.groups["kind"] == "EncDecAttention":
         return {}
@@ -183,7 +184,7 @@ def _t5_more(
 
 
 def _vit_facts(settings: Settings, table: TensorTable) -> dict[str, Any]:
-    """The context is the number of patches, and one."""
+    """The context is the number of patches plus one, the [CLS] token."""
     name = next((n for n in table.tensors if n.endswith("embeddings.position_embeddings")), None)
     shape = () if name is None else table.shape(name)
     settings.config["num_patches"] = shape[1] if len(shape) == 3 else None
@@ -193,19 +194,19 @@ def _vit_facts(settings: Settings, table: TensorTable) -> dict[str, Any]:
 def _whisper_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     encoder, decoder = (settings.get(f"{side}_attention_heads") for side in ("encoder", "decoder"))
     same = decoder is None or decoder == encoder
-    require(same, "decoder_attention_heads", f"{encoder} as the encoder's", decoder)
+    require(same, "decoder_attention_heads", f"{encoder}, as in the encoder", decoder)
     return {}
 
 
 def _opt_facts(settings: Settings, _: TensorTable) -> dict[str, Any]:
     front = settings.flag("do_layer_norm_before", True)
-    return {} if front else {"norm": "LayerNorm behind"}
+    return {} if front else {"norm": "post-LayerNorm"}
 
 
 def _opt_more(
     table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> dict[str, Any]:
-    """The 350m model has its norms behind, and feeds layer 0 from the embedding without a norm."""
+    """The 350m model is post-norm, and its layer 0 reads the embedding without a norm."""
     if settings.flag("do_layer_norm_before", True):
         return {}
     before = f"{place.prefix}decoder.layers.{place.layer - 1}.final_layer_norm"
@@ -236,7 +237,7 @@ LINEAR_FAMILIES = (
         _under("attention.", "query key value dense"),
         norm="full_layer_layer_norm", facts=_albert_facts, more=_albert_more,
         layers_of=lambda _, settings: _albert_groups(settings),
-        keys=(("notes", ("the same weights in every layer: composed many times, covered once",
+        keys=(("notes", ("all layers share their weights: one cover counts for all of them",
                          "no score radius in layer 0: no norm bounds the embedding it reads")),),
     ),
     LinearFamily(

@@ -1,4 +1,4 @@
-"""Llama, Mistral, Qwen2, Qwen3, SmolLM2: grouped queries, RMSNorm in front, rotary positions.
+"""Llama, Mistral, Qwen2, Qwen3, SmolLM2: grouped queries, pre-RMSNorm, rotary positions.
 
 Qwen2 has biases on q, k and v; Qwen3 normalises every q and k before the rotation.
 """
@@ -19,7 +19,7 @@ FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "
 def _facts(settings: Settings, table: TensorTable) -> Facts:
     del table
     family = FAMILIES[settings.options.family or settings.get("model_type")]
-    facts = standard_facts(settings, family, grouped=True, positions="", norm="RMSNorm in front")
+    facts = standard_facts(settings, family, grouped=True, positions="", norm="pre-RMSNorm")
     positions = rotary(settings, facts.head_width)[1]
     notes = ("every q and k is normalised: their scale cancels",) if family == "Qwen3" else ()
     window = sliding_window(settings)
@@ -28,7 +28,7 @@ def _facts(settings: Settings, table: TensorTable) -> Facts:
 
 
 def sliding_window(settings: Settings) -> int | None:
-    """The window, where one is switched on."""
+    """The sliding window, or None if it is off."""
     window = settings.get("sliding_window")
     used = settings.flag("use_sliding_window", True)
     return window if type(window) is int and used else None

@@ -15,7 +15,7 @@ from capax.audit.layouts.tensor_table import TensorTable
 
 def _facts(settings: Settings, table: TensorTable) -> Facts:
     del table
-    facts = standard_facts(settings, "Phi-3", grouped=True, positions="", norm="RMSNorm in front")
+    facts = standard_facts(settings, "Phi-3", grouped=True, positions="", norm="pre-RMSNorm")
     return replace(facts, positions=rotary(settings, facts.head_width)[1])
 
 

@@ -1,7 +1,7 @@
 """Rotary frequencies from a configuration, old keys and new, as `transformers` computes them.
 
-Some kinds of scaling also multiply every turned q and k by a factor ("attention factor"), so that
-scores grow by its square. Some change the frequencies with the length of the context.
+Some kinds of scaling also multiply every rotated q and k by a factor ("attention factor"), and the
+scores by its square. Some change the frequencies with the length of the context.
 """
 
 import math
@@ -15,17 +15,17 @@ from capax.audit.layouts.facts import Settings
 from capax.errors import require
 
 Theta = Float[np.ndarray, "planes"]
-FACTORS_IN_A_TENSOR = "rope_freqs.weight"  # llama.cpp stretches frequencies by it, nothing else
+FACTORS_IN_A_TENSOR = "rope_freqs.weight"  # used by llama.cpp alone, to stretch frequencies
 
 
 def rotary(
     settings: Settings, k: int, *, kind: str | None = None, theta: float | None = None,
     part: float = 1.0,
 ) -> tuple[Rotary, str]:  # fmt: skip
-    """The rotation and its description, which says what is not known of it.
+    """The rotation and its description, which names its unknown parts.
 
-    kind: key of `rope_parameters` for models with one set per kind of layer. theta: base that
-    overrules. part: share of the head's coordinates that turn, unless the configuration says.
+    kind: key of `rope_parameters` for models with one set per kind of layer. theta: replaces the
+    base of the configuration. part: default share of the coordinates that are rotated.
     """
     parameters = _parameters(settings, kind, theta)
     base = theta if theta is not None else parameters.get("rope_theta", settings.get("rope_theta"))
@@ -60,7 +60,7 @@ def _parameters(settings: Settings, kind: str | None, theta: float | None) -> di
 def _scaled(
     scaling: Any, theta: Theta, base: float, parameters: dict[str, Any], settings: Settings
 ) -> tuple[tuple[tuple[float, Theta], ...], float | None, str]:
-    """Frequencies by length of the context, the factor of q and k, and words for the reader."""
+    """Frequencies by length of the context, the factor of q and k, and a description."""
     if settings.get("model_type") == "phi3" and scaling in ("su", "yarn"):  # its older names
         scaling = "longrope"
     match scaling:
@@ -84,9 +84,9 @@ def _scaled(
             words = f", stretched in contexts beyond {contexts[0][0]:g} (longrope), q and k times "
             return contexts, factor, f"{words}{factor:.4g}"
         case _ if scaling == FACTORS_IN_A_TENSOR:
-            words = f", stretched by {FACTORS_IN_A_TENSOR}, which is not read: no W_QK_F_max"
+            words = f", stretched by {FACTORS_IN_A_TENSOR}, which is not supported: no W_QK_F_max"
             return (), 1.0, words
-    words = f", scaling of type {str(scaling)[:40]!r} not read: no score radius, no W_QK_F_max"
+    words = f", scaling of type {str(scaling)[:40]!r} not supported: no score radius, no W_QK_F_max"
     return (), None, words
 
 
@@ -99,7 +99,7 @@ def _number(parameters: dict[str, Any], name: str, default: float | None = None)
 
 
 def _original(parameters: dict[str, Any], settings: Settings) -> float:
-    """The context of pretraining: beside the parameters, else among them, else the longest."""
+    """The context of pretraining: from the configuration, the parameters, or the longest one."""
     name = "original_max_position_embeddings"
     inside = parameters.get(name, settings.get("max_position_embeddings"))
     return _number({name: settings.get(name, inside)}, name)
@@ -111,7 +111,7 @@ def _stretch(parameters: dict[str, Any], settings: Settings, original: float) ->
 
 
 def _llama3(theta: Theta, parameters: dict[str, Any], settings: Settings) -> Theta:
-    """Llama 3.1: long waves are stretched by `factor`, short ones kept, between them a blend."""
+    """Llama 3.1: long waves are stretched by `factor`, short ones kept, others interpolated."""
     names = ("factor", "low_freq_factor", "high_freq_factor")
     factor, low, high = (_number(parameters, name) for name in names)
     turns = _original(parameters, settings) * theta / (2 * math.pi)
@@ -122,7 +122,7 @@ def _llama3(theta: Theta, parameters: dict[str, Any], settings: Settings) -> The
 def _yarn(
     theta: Theta, base: float, parameters: dict[str, Any], settings: Settings
 ) -> tuple[Theta, float]:
-    """Planes that turn often in the original context are kept, slow ones stretched by `factor`."""
+    """Planes with many turns in the original context are kept, slow ones stretched."""
     original = _original(parameters, settings)
     factor, width = _stretch(parameters, settings, original), 2 * len(theta)
 
@@ -150,7 +150,7 @@ def _yarn(
 def _longrope(
     theta: Theta, parameters: dict[str, Any], settings: Settings
 ) -> tuple[tuple[tuple[float, Theta], ...], float]:
-    """One set of divisors up to the original context, another one beyond it."""
+    """One set of divisors for contexts up to the original one, another for longer contexts."""
     original = _original(parameters, settings)
     factor = _stretch(parameters, settings, original)
     sets = []
@@ -168,7 +168,7 @@ def _longrope(
 def _proportional(
     base: float, k: int, share: float, parameters: dict[str, Any]
 ) -> tuple[Rotary, str]:
-    """Planes over the whole head; those beyond the share stand still."""
+    """Planes over the whole head; only the first `part` of them are rotated."""
     turning = int(share * k // 2)
     theta = np.zeros(k // 2)
     theta[:turning] = base ** (-np.arange(0, 2 * turning, 2) / k) / _number(

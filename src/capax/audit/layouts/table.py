@@ -1,4 +1,4 @@
-"""All layouts, and which of them a checkpoint has."""
+"""All layouts, and the recognition of the layout of a checkpoint."""
 
 import re
 from collections.abc import Iterator
@@ -36,32 +36,32 @@ class Recognised:
     table: TensorTable
 
     def layers(self) -> Iterator[Attention]:
-        """The attention layers one after the other; each is read when it is asked for."""
+        """The attention layers in order; each is read from disk when the iterator reaches it."""
         for place in self.layout.places(self.table):
             with _sound_configuration(self.settings):
                 attention = self.layout.attention(self.table, self.settings, self.facts, place)
             yield attention
 
     def unplaced(self) -> list[str]:
-        """Attention tensors that no layer took; complete once `layers` has run through."""
+        """Attention tensors that no layer used; complete after `layers` is exhausted."""
         names = (n for n in self.table.tensors if ATTENTION_NAME.search(_inside_layer(n)))
         return sorted(n for n in names if n not in self.table.taken and not NOT_WEIGHTS.search(n))
 
 
 @contextmanager
 def _sound_configuration(settings: Settings) -> Iterator[None]:
-    """Values of the wrong kind (a text for a number, a short list) end in one line."""
+    """Values of the wrong type (a text for a number, a short list) raise a one-line InputError."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         if isinstance(error, InputError):
             raise
         where = settings.origin or "configuration"
-        raise InputError(f"{where}: wanted sound values, got {shown(str(error))}") from None
+        raise InputError(f"{where}: a value of the wrong type ({shown(str(error))})") from None
 
 
 def _inside_layer(name: str) -> str:
-    """What follows the last number in a name: the name inside its layer."""
+    """The name inside its layer: the part after the last number."""
     return re.split(r"\.\d+\.", name)[-1] if re.search(r"\.\d+\.", name) else ""
 
 
@@ -99,8 +99,8 @@ def _layout(table: TensorTable, settings: Settings) -> Layout:
         return fitting[0]
     if fitting:
         types = ", ".join(kind for layout in fitting for kind in layout.model_types)
-        raise InputError(f"family: the names fit several ({types}): give --family")
-    raise InputError(f"checkpoint: no known layout, could not place {_some(table)}")
+        raise InputError(f"family: the tensor names fit several families ({types}): give --family")
+    raise InputError(f"checkpoint: no known layout; its tensors are {_some(table)}")
 
 
 def _some(table: TensorTable, most: int = 6) -> str:

@@ -1,4 +1,4 @@
-"""Tensors by name and shape, and which of them a layout has used."""
+"""Tensors by name and shape, and a record of the ones a layout has used."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from capax.errors import InputError, require
 
 
 class TensorTable:
-    """The tensors of a checkpoint; remembers which were taken."""
+    """The tensors of a checkpoint; records which ones were read."""
 
     def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
         self.tensors = tensors
@@ -22,22 +22,23 @@ class TensorTable:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, without reading it."""
-        require(name in self.tensors, "checkpoint", f"a tensor named {name}", "none")
+        if name not in self.tensors:
+            raise InputError(f"checkpoint: no tensor named {name}")
         return self.tensors[name].shape
 
     def take(self, name: str, *shape: int) -> Array:
-        """The numbers of a tensor, which must have exactly this shape and be finite."""
+        """The numbers of a tensor; InputError unless it has this shape and is finite."""
         found = self.shape(name)
         require(found == shape, name, f"shape {shape} (from heads and widths)", found)
         self.taken.add(name)
         values = self.tensors[name].load()
         if not np.isfinite(values).all():
             bad = int(values.size - np.isfinite(values).sum())
-            raise InputError(f"{name}: wanted finite numbers, got {bad} NaN or infinite")
+            raise InputError(f"{name}: {bad} of its numbers are NaN or infinite")
         return values
 
     def maybe(self, name: str, *shape: int) -> Array | None:
-        """The same, or None where the tensor does not exist."""
+        """As `take`, or None if there is no such tensor."""
         return self.take(name, *shape) if self.has(name) else None
 
     def layer_norm(self, name: str, d: int) -> Norm:

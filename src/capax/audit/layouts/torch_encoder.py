@@ -1,8 +1,8 @@
 """`torch.nn.TransformerEncoder`: in_proj stacks queries, keys and values.
 
-Neither the number of heads nor the place of the norms is in such a file. Heads come from a key
-`nhead` or `num_heads` anywhere in `config.json` (PyTorch's own names for it), or from --heads; the
-place of the norms from `norm_first`, or from --norm.
+Such a file has neither the number of heads nor the place of the norms. The number of heads comes
+from a key `nhead` or `num_heads` anywhere in `config.json` (PyTorch's own names), or from --heads;
+the place of the norms from `norm_first`, or from --norm.
 """
 
 import re
@@ -18,6 +18,7 @@ from capax.audit.layouts.tensor_table import TensorTable
 from capax.errors import require
 
 MARKER = re.compile(r"^(?P<prefix>.*?)layers\.(?P<layer>\d+)\.self_attn\.in_proj_weight$")
+PRE, POST, UNFOLDED = "pre-LayerNorm", "post-LayerNorm", "none"
 
 
 def _facts(settings: Settings, table: TensorTable) -> Facts:
@@ -33,7 +34,7 @@ def _facts(settings: Settings, table: TensorTable) -> Facts:
         settings.config["nhead"] = values.pop()
     facts = standard_facts(
         settings, "torch.nn", heads=("nhead",), positions="outside the encoder",
-        norm=f"LayerNorm {_norm_place(settings)}",
+        norm=_norm_place(settings),
     )  # fmt: skip
     settings.sources |= {"width": "in_proj_weight", "layers": "names of tensors"}
     if nested:
@@ -57,16 +58,16 @@ def _norm_place(settings: Settings) -> str:
         given = "first" if settings.get("norm_first") else "last"
     known = given in ("first", "last", "none")
     require(known, "norm", "--norm first, last or none (the file does not say)", given)
-    return {"first": "in front", "last": "behind", "none": "not folded"}[str(given)]
+    return {"first": PRE, "last": POST, "none": UNFOLDED}[str(given)]
 
 
 def _norm(
     table: TensorTable, settings: Settings, facts: Facts, place: AttentionPlace
 ) -> Norm | None:
     where = _norm_place(settings)
-    if where == "in front":
+    if where == PRE:
         return table.layer_norm(f"{place.prefix}layers.{place.layer}.norm1", facts.width)
-    if where == "not folded" or place.layer == 0:
+    if where == UNFOLDED or place.layer == 0:
         return None
     return table.layer_norm(f"{place.prefix}layers.{place.layer - 1}.norm2", facts.width)
 

@@ -1,4 +1,4 @@
-"""GGUF: the header is read here, quantised blocks are undone by the `gguf` package (NumPy only)."""
+"""GGUF: the header is read here; the `gguf` package dequantises blocks, with NumPy alone."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ PLAIN = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "
 
 
 def read_gguf(path: Path) -> tuple[dict[str, StoredTensor], dict[str, Any]]:
-    """Tensors by name, [out, in] as PyTorch has them, and the metadata."""
+    """Tensors by name, in PyTorch's order [out, in], and the metadata."""
     header = read_header(path)
     tensors = {entry.name: _tensor(path, entry, header.start) for entry in header.entries}
     require(len(tensors) == len(header.entries), str(path), "every tensor once", "a name twice")
@@ -48,7 +48,9 @@ def _quantised(path: Path, entry: GgufEntry, shape: tuple[int, ...], offset: int
         try:
             return quants.dequantize(rows, kind).astype(np.float32, copy=False)
         except NotImplementedError:
-            raise InputError(f"{path}: gguf cannot undo {kind.name} of {entry.name!r}") from None
+            raise InputError(
+                f"{path}: gguf cannot dequantise {kind.name} of {entry.name!r}"
+            ) from None
 
     return StoredTensor(shape, kind.name, num_bytes, load)
 
@@ -58,6 +60,6 @@ def _package() -> tuple[Any, Any]:
         from gguf import constants, quants
     except ImportError:
         raise InputError(
-            "quantised GGUF: needs the package gguf, pip install 'capax[audit]'"
+            "quantised GGUF files need the package gguf: pip install 'capax[audit]'"
         ) from None
     return constants, quants

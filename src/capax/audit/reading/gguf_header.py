@@ -1,8 +1,8 @@
 """The table of contents of a GGUF file: metadata, then name, shape, type and place of each tensor.
 
-Own reader: the one of the `gguf` package walks a vocabulary entry by entry (seconds for 49 152
-words) and believes every length it finds. Here a length that passes the end of the file is an
-error, and long lists of texts are only walked over.
+The reader of the `gguf` package decodes a vocabulary entry by entry (seconds for 49 152 words) and
+does not check lengths. Here a length beyond the end of the file is an error, and long lists of
+texts are skipped.
 """
 
 import mmap
@@ -28,12 +28,12 @@ SCALARS = {
     12: "d",
 }
 STRING, ARRAY = 8, 9
-KEPT_ITEMS = 4096  # longer arrays are vocabularies; the tokenizer reads them, not we
+KEPT_ITEMS = 4096  # longer arrays are vocabularies, which only the tokenizer needs
 
 
 @dataclass(frozen=True)
 class GgufEntry:
-    """One tensor: shape as stored (innermost axis first), type number, place after the header."""
+    """One tensor: shape as stored (innermost axis first), type number, offset after the header."""
 
     name: str
     shape: tuple[int, ...]
@@ -74,7 +74,7 @@ class _Cursor:
 
 def read_header(path: Path) -> Header:
     """Parse the header of a GGUF file (version 2 or 3, little-endian)."""
-    require(path.stat().st_size >= 24, str(path), "a GGUF file", "a file of a few bytes")
+    require(path.stat().st_size >= 24, str(path), "a GGUF file", "less than 24 bytes")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _parse(_Cursor(data))
@@ -118,7 +118,7 @@ def _value(cursor: _Cursor, kind: int) -> Any:
         return [cursor.text() for _ in range(count)]
     source, at, length = cursor.source, cursor.at, struct.Struct("<Q").unpack_from
     end = len(source) - 8
-    for _ in range(count):  # each step passes at least eight bytes, so the file bounds the walk
+    for _ in range(count):  # each step skips at least eight bytes, so the file size bounds the loop
         if at > end:
             break
         at += 8 + length(source, at)[0]

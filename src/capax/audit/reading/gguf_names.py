@@ -1,6 +1,6 @@
 """Names and metadata of GGUF files (llama.cpp's), translated to those of `config.json` and PyTorch.
 
-Two things differ from a file of PyTorch besides the names. Rows of W_Q and W_K of the architecture
+Besides the names, two things differ from a file of PyTorch. Rows of W_Q and W_K of the architecture
 `llama` are permuted inside each head, so that rotary pairs are neighbours (2i, 2i + 1); W_Q W_K^T
 does not change, but the rotation must use these pairs. Norms of Gemma are stored as 1 + w.
 """

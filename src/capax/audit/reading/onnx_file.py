@@ -1,8 +1,8 @@
-"""ONNX: initialisers, under the names the weights had in PyTorch where the graph still tells.
+"""ONNX: initialisers, under their PyTorch names where the graph still has them.
 
-PyTorch's exporter transposes a Linear's weight, folds it into `onnx::MatMul_470` and leaves the
-name of the module to the NODE `/encoder/layer.0/attention/self/query/MatMul`. Such an initialiser
-gets the name `encoder.layer.0.attention.self.query.weight` back, and its transposition undone.
+PyTorch's exporter transposes the weight of a Linear and calls it `onnx::MatMul_470`. Only the NODE
+that uses it still has the name of the module: `/encoder/layer.0/attention/self/query/MatMul`. Such
+an initialiser is transposed back and named `encoder.layer.0.attention.self.query.weight` again.
 Quantised graphs and graphs with fused attention keep no such names: their tensors stay as they are.
 """
 
@@ -41,7 +41,9 @@ def read_onnx(path: Path) -> dict[str, StoredTensor]:
             raise InputError(f"{path}: {error}") from None
         finally:
             view.release()
-    require(tensors, str(path), "an ONNX graph with initialisers inside the file", "none")
+    require(
+        tensors, str(path), "an ONNX graph with initialisers inside the file", "no initialisers"
+    )
     return _renamed(tensors, nodes)
 
 
@@ -84,7 +86,7 @@ def _initialiser(path: Path, data: memoryview, start: int, end: int) -> dict[str
     if elsewhere:
         raise InputError(f"{name[:60]!r} lies in another file: save the model with its data inside")
     if place is None or kind not in KINDS:
-        return {}  # scalars in typed fields, strings: no weights
+        return {}  # scalars in typed fields and strings are not weights
     tensor = stored(path, KINDS[kind], tuple(shape), place[0], name)
     require(tensor.num_bytes == place[1], name, f"{tensor.num_bytes} bytes", place[1])
     return {name: tensor}

@@ -40,10 +40,12 @@ def _in_folder(folder: Path) -> Path:
         found = sorted(p for p in folder.glob(pattern) if p.name not in NOT_WEIGHTS)
         if len(found) > 1:
             names = ", ".join(p.name for p in found[:4])
-            raise InputError(f"{folder}: wanted one checkpoint, got {names}: give the file itself")
+            raise InputError(
+                f"{folder}: holds several checkpoints ({names}): name the file to audit"
+            )
         if found:
             return found[0]
-    raise InputError(f"{folder}: wanted a folder with weights ({FORMATS}), got none in it")
+    raise InputError(f"{folder}: no weights found in this folder (looked for {FORMATS})")
 
 
 def _open(file: Path) -> Checkpoint:

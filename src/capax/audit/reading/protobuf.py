@@ -1,7 +1,7 @@
 """The part of the protocol-buffer wire format that is needed to read an ONNX file.
 
-A message is a row of fields: a number (field << 3 | type), then a varint, 8 bytes, 4 bytes, or a
-length and that many bytes. Only places are kept; no field is copied before it is asked for.
+A message is a sequence of fields: a number (field << 3 | type), then a varint, 8 bytes, 4 bytes, or
+a length and that many bytes. Only offsets are kept; a field is copied when it is needed.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5
 
 @dataclass(frozen=True)
 class Field:
-    """Field number, value of a varint, or the span of the bytes of anything else."""
+    """Field number, and the value of a varint or the byte range of any other field."""
 
     number: int
     value: int = 0

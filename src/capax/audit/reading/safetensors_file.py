@@ -38,12 +38,17 @@ def read_safetensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, str
 
 
 def _check_places(path: Path, header: dict[str, Any], size: int) -> None:
-    """Every byte behind the header belongs to exactly one tensor, as the format demands."""
+    """Raise InputError unless every byte after the header belongs to exactly one tensor."""
     end = 0
     for begin, last, name in sorted((*header[name]["data_offsets"], name) for name in header):
         where = f"{path}: {name[:80]!r}"
-        require(begin >= end, where, f"bytes from {end} on (the ones before are taken)", begin)
-        require(begin == end, where, f"bytes from {end} on (no bytes left out)", begin)
+        require(
+            begin >= end,
+            where,
+            f"bytes from {end} on (earlier bytes belong to another tensor)",
+            begin,
+        )
+        require(begin == end, where, f"bytes from {end} on (no gap between tensors)", begin)
         end = last
     require(end == size, str(path), f"tensors that fill its {size} bytes", f"{end} bytes filled")
 
@@ -53,9 +58,7 @@ def parse_json(text: bytes, path: Path) -> dict[str, Any]:
     try:
         value = json.loads(text, object_pairs_hook=every_key_once)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: wanted a JSON object, got something unreadable ({one_line(str(error))})"
-        ) from None
+        raise InputError(f"{path}: not readable as JSON ({one_line(str(error))})") from None
     require(isinstance(value, dict), str(path), "a JSON object", type(value).__name__)
     return value
 

@@ -16,7 +16,7 @@ def read_shards(index: Path, reader: Reader) -> dict[str, StoredTensor]:
     """All tensors of `*.index.json`; every shard lies in the same folder, by its plain name."""
     places = parse_json(read_limited(index, LONGEST_HEADER), index).get("weight_map")
     if not isinstance(places, dict) or not places:
-        raise InputError(f"{index}: wanted a weight_map from tensor names to files, got none")
+        raise InputError(f"{index}: no weight_map from tensor names to files in it")
     check_number(len(places), index)
     shards = {
         shard: reader(_beside(index, shard)) for shard in sorted(set(map(str, places.values())))

@@ -1,7 +1,7 @@
-"""A tensor that stays on the disk until it is asked for, and the checkpoint it belongs to.
+"""A tensor that is read from disk only when it is used, and the checkpoint it belongs to.
 
-A reader looks only at the table of contents of a file and checks every entry against the size of
-the file; numbers are read one tensor at a time. So memory holds one layer, whatever the file holds.
+A reader parses only the table of contents of a file and checks every entry against the size of the
+file. Numbers are read one tensor at a time, so memory holds one layer, however large the file is.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,9 +46,9 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors by name, and what the file or the `config.json` beside it says about them.
+    """Tensors by name, and their configuration, from the file or the `config.json` beside it.
 
-    config: keys as in `config.json`. origin: where they come from, in words for the reader.
+    config: keys as in `config.json`. origin: a description of where they come from.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Checkpoint:
 
 
 def as_floats(raw: Shaped[np.ndarray, "..."], kind: str) -> Shaped[np.ndarray, "..."]:
-    """Numbers as float32, or float64 where the file has float64."""
+    """Numbers as float32; as float64 if the file stores float64."""
     if kind == BFLOAT16:
         return (raw.astype(np.uint32) << 16).view(np.float32)
     return raw.astype(np.float64 if kind == "float64" else np.float32, copy=False)
@@ -81,7 +81,7 @@ def stored(path: Path, kind: str, shape: tuple[int, ...], offset: int, name: str
 
 
 def checked_size(shape: tuple[int, ...], name: str) -> int:
-    """The number of entries of a shape; raises InputError for what is no shape."""
+    """The number of entries of a shape; raises InputError if it is not a valid shape."""
     whole = all(type(n) is int and 0 <= n < 2**48 for n in shape) and len(shape) <= MOST_AXES
     require(whole, name, f"a shape of at most {MOST_AXES} axes", shape)
     count = 1

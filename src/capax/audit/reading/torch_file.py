@@ -1,7 +1,7 @@
 """PyTorch `.bin`, `.pt`, `.pth`: the zip format, and the older one of five pickles (before 2020).
 
-Both hold a pickle that says which tensor views which part of which storage, and the storages as raw
-bytes. The pickle is read by `torch_pickle`, never by Python's `pickle` nor by `torch.load`.
+Both hold the storages as raw bytes, and a pickle that maps every tensor to a part of a storage. The
+pickle is read by `torch_pickle`, never by Python's `pickle` or by `torch.load`.
 """
 
 import io
@@ -37,13 +37,13 @@ Places = dict[str, tuple[int, int]]  # storage key -> (offset, bytes)
 
 
 def read_torch(path: Path) -> dict[str, StoredTensor]:
-    """Tensors by name from a PyTorch file; raises InputError, and runs nothing, for all else."""
+    """Tensors by name from a PyTorch file. Raises InputError for any other file; runs no code."""
     try:
         root, places = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     tensors = {name: _stored(path, name, view, places) for name, view in _tensors(root)}
-    require(tensors, str(path), "a table of tensors", "none in it")
+    require(tensors, str(path), "a table of tensors", "no tensors")
     return tensors
 
 
@@ -70,11 +70,21 @@ def _read_zip(path: Path) -> tuple[Any, Places]:
 
 
 def _span(path: Path, entry: zipfile.ZipInfo) -> tuple[int, int]:
-    """Where the bytes of an entry lie. PyTorch never compresses, so a compressed one is refused."""
+    """Offset and size of an entry. PyTorch never compresses; compressed entries are refused."""
     plain = entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size
-    require(plain, f"entry {entry.filename[:60]}", "stored, not compressed, as PyTorch writes", "")
+    require(
+        plain,
+        f"entry {entry.filename[:60]}",
+        "an uncompressed entry, as PyTorch writes",
+        "compressed",
+    )
     local = bytes_at(path, entry.header_offset, 30, "entry")
-    require(local[:4] == b"PK\x03\x04", "archive", "entries where its directory says", "none")
+    require(
+        local[:4] == b"PK\x03\x04",
+        "archive",
+        "entries at the offsets in its directory",
+        "other bytes",
+    )
     names, extra = (int.from_bytes(local[i : i + 2], "little") for i in (26, 28))
     offset = entry.header_offset + 30 + names + extra
     check_within(path, offset, entry.file_size, entry.filename)
@@ -97,7 +107,7 @@ def _read_legacy(path: Path) -> tuple[Any, Places]:
         sizes = {view.storage.key: _item(view.storage.kind) for _, view in _tensors(root)}
         places, at = {}, source.tell()
         for key in map(str, keys):
-            require(key in sizes, "storage", "one that a tensor uses", key[:40])
+            require(key in sizes, "storage", "a key that some tensor uses", key[:40])
             num_bytes = int.from_bytes(source[at : at + 8], "little") * sizes[key]
             check_within(path, at + 8, num_bytes, f"storage {key[:40]}")
             places[key], at = (at + 8, num_bytes), at + 8 + num_bytes
@@ -126,7 +136,7 @@ def _tensors(root: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str,
 def _stored(path: Path, name: str, view: TensorView, places: Places) -> StoredTensor:
     kind = view.kind if view.storage.kind == "UntypedStorage" else KINDS.get(view.storage.kind)
     require(kind in NUMBERS, name, f"numbers among {', '.join(NUMBERS)}", view.storage.kind)
-    require(view.storage.key in places, f"{path}: {name}", "a storage in the file", "none")
+    require(view.storage.key in places, f"{path}: {name}", "a storage in the file", "a missing one")
     start, num_bytes = places[view.storage.key]
     dtype = NUMBERS[str(kind)]
     count = checked_size(view.shape, name)

@@ -1,9 +1,9 @@
 """The pickle inside a PyTorch file, read by a restricted unpickler that can only create tensors.
 
-A pickle is a program for a stack machine; Python's own machine calls whatever the program names.
-This one goes through the same opcodes (`pickletools.genops` decodes them and runs nothing) and
-keeps a name as two strings. Seven names may be called, and all of them are functions of this file.
-Any other call, and every opcode that could import or construct, ends in an InputError.
+A pickle is a program for a stack machine, and Python's own unpickler calls any function that the
+program names. This one reads the same opcodes (`pickletools.genops` decodes them and runs nothing)
+and keeps a name as two strings. Only seven names may be called; all are functions of this file. Any
+other call, and every opcode that could import or construct, raises an InputError.
 """
 
 import pickletools
@@ -29,7 +29,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where numbers lie: the key of a storage, its type (a name) and its length in numbers."""
+    """A storage of numbers: its key, its type (a name) and its length in numbers."""
 
     key: str
     kind: str
@@ -115,7 +115,7 @@ MISTAKES = (
 
 
 class Machine:
-    """One run over one pickle; `run` gives the object on top of the stack at STOP."""
+    """A reader of one pickle; `run` returns the object on top of the stack at STOP."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -208,7 +208,7 @@ def _opcodes(source: Any) -> Iterator[Any]:
 
 
 def _length(stack: list[Any]) -> int:
-    """How many items stand above the last mark."""
+    """The number of items above the last mark."""
     for count, item in enumerate(reversed(stack)):
         if item is _StackMark:
             return count
@@ -224,6 +224,6 @@ def _table(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     table = {}
     for key, value in pairs:
         if not isinstance(key, str | int | float | None):
-            raise ValueError("a key that is no text or number")
+            raise ValueError("a key that is neither text nor number")
         table[key] = value
     return table

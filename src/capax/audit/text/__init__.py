@@ -1,1 +1,1 @@
-"""Measurements on a text: attention is computed in strips, and only statistics are kept."""
+"""Measurements on a text: attention is computed in strips of rows; only statistics are kept."""

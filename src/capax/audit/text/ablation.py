@@ -1,10 +1,10 @@
-"""Which heads matter on this text: the loss of the language model without a head, less with it.
+"""Which heads matter on this text: by how much the loss of the model rises without a head.
 
-A head is taken out by putting zeros for its output in front of W_O. Pieces of the text that do not
-overlap are read whole and without the head; the difference of the losses (nats per token) is a
-number per piece, and the interval is the t-interval of its mean over pieces. Of a model with many
-heads only some are taken out. They are chosen by the derivative of the loss with respect to a
-factor on each head's output, on pieces that the measurement does not use. All intervals of one
+A head is taken out by replacing its output (before W_O) by zeros. Disjoint pieces of the text are
+read with and without the head. The difference of the losses (nats per token) is one number per
+piece, and the interval is the t-interval of its mean over pieces. In a model with many heads only
+some are taken out. They are chosen by the derivative of the loss with respect to a factor on each
+head's output, on pieces that the measurement does not use. All intervals of one
 audit hold together at 95 % (each at 1 - 0.05 / number of heads taken out), because the heads are
 compared with each other and the largest ones are shown.
 """
@@ -22,7 +22,7 @@ from capax.audit.text.model import packages
 from capax.audit.text.text_tokens import Tokens
 
 LEVEL = 0.95
-MOST_HEADS = 24  # taken out where there are more than twice as many
+MOST_HEADS = 24  # taken out, if the model has more than twice as many
 PIECE, PIECES, CHOOSING = 64, 16, 6
 SHORTEST_PIECE, FEWEST_PIECES = 16, 8
 MASKED_EVERY = 7  # tokens; bidirectional models predict these
@@ -31,14 +31,14 @@ AT_ONCE = 8  # heads taken out in one forward pass
 
 @dataclass(frozen=True)
 class Ablation:
-    """rows: difference of the loss and its interval by (layer, head). about: what was done."""
+    """rows: rise of the loss and its interval by (layer, head). about: settings and counts."""
 
     rows: dict[tuple[int, int], dict[str, float]]
     about: dict[str, Any]
 
 
 def pieces_of(tokens: Tokens, limit: int | None, lines: bool) -> list[tuple[int, ...]]:
-    """Pieces of the text that do not overlap, with the tokens that stand around a window."""
+    """Disjoint pieces of the text, each with the special tokens around a window."""
     around = (tokens.first is not None) + (tokens.last is not None)
     longest = min(PIECE, limit or PIECE) - around
     if lines:
@@ -58,7 +58,7 @@ def ablation(
     model: Any, pieces: list[tuple[int, ...]], shape: tuple[int, int], *, causal: bool,
     mask_token: int | None, step: Callable[[], None] = lambda: None,
 ) -> Ablation:  # fmt: skip
-    """Losses without heads. `model` has a head for language; `shape` is (layers, heads)."""
+    """Losses without heads. `model` predicts tokens; `shape` is (layers, heads)."""
     total = shape[0] * shape[1]
     some = total > 2 * MOST_HEADS
     first, rest = (pieces[:CHOOSING], pieces[CHOOSING:]) if some else ([], pieces)

@@ -2,7 +2,7 @@
 
 `transformers` lets an attention function be registered by name; this one computes scores, mask and
 softmax as its eager functions do, 256 queries at once, takes statistics of the wanted rows and
-discards the strip. No map of all heads, and no T x T map of one head, is ever held.
+discards the strip. No map of all heads, and no T x T map of one head, is ever in memory.
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ STRIP = 256
 class Watcher:
     """The rows that are wanted, and their statistics for every layer.
 
-    looks: collects words and examples as well, where given. kept: factors [batch, L, H] on the
-    outputs of heads, where given.
+    looks: if given, also collects words and examples. kept: if given, factors [batch, L, H] on the
+    outputs of heads.
     """
 
     causal: bool

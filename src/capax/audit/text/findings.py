@@ -38,7 +38,7 @@ LOSS = ("loss_difference", "loss_difference_low", "loss_difference_high")
 
 @dataclass(frozen=True)
 class Findings:
-    """rows: numbers by (layer, head). about: what was read, the rules, and the curves n95(T)."""
+    """rows: numbers by (layer, head). about: counts of tokens, the rules, the curves n95(T)."""
 
     rows: dict[tuple[int, int], dict[str, Any]]
     about: dict[str, Any]
@@ -80,11 +80,11 @@ def text_findings(
 def _no_ablation(
     model: BuiltModel, tokens: Tokens, causal: bool, pieces: list[tuple[int, ...]]
 ) -> str:
-    """Why no head is taken out, or nothing."""
+    """The reason why no head can be taken out, or an empty text."""
     if model.whole is None:
-        return "the file has no weights of a head that predicts tokens"
+        return "the file has no output layer that predicts tokens"
     if not causal and tokens.mask is None:
-        return "the vocabulary has no token that masks another one"
+        return "the vocabulary has no mask token"
     if len(pieces) < FEWEST_PIECES:
         return f"the text has fewer than {FEWEST_PIECES} pieces of {SHORTEST_PIECE} tokens"
     return ""

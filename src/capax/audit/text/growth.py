@@ -1,9 +1,10 @@
 """How n95 grows with the context: the slope of ln n95 against ln T, with an interval.
 
-Rows are averaged in half octaves of T (rows of one text are alike; a bin counts once), a line is
-fitted through the bins, and the interval is the 95 % t-interval of its slope from the residuals. It
-is the interval of this fit to these rows. It is not one for another text, nor for another part of
-the same text: rows of neighbouring bins come from the same window and go astray together.
+Rows are averaged in half octaves of T (rows of one text are correlated, so each bin counts once). A
+line is fitted through the bins, and the interval is the 95 % t-interval of its slope from the
+residuals. The interval belongs to this fit and these rows. It does not cover another text, or
+another part of the same text: rows of neighbouring bins come from one window, and their errors are
+correlated.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Growth:
 
 
 def growth(T: np.ndarray, n95: Float[np.ndarray, "L H rows"]) -> Growth:
-    """Exponents of n95(T); none where fewer than four half octaves of T were seen."""
+    """Exponents of n95(T); None with fewer than four half octaves of T."""
     bins = np.floor(2 * np.log2(T) + 1e-9).astype(int)
     kinds = np.unique(bins)
     x = np.array([np.log(T[bins == b]).mean() for b in kinds])

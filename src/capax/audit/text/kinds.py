@@ -1,6 +1,6 @@
-"""Kinds of heads by stated rules, tried in this order; every row has the numbers they use.
+"""Kinds of heads by fixed rules, tried in this order; every row has the numbers that they use.
 
-The shares are means over rows of the longer half of the contexts seen.
+The shares are means over rows of the longer half of the contexts.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ RULES = (
     ("local", "at least 80 % of the mass within 8 tokens of the query"),
     ("sparse", "n95 grows slower than sqrt(T): the interval of the fitted exponent lies below 1/2"),
     ("broad", "n95 grows faster than sqrt(T): the interval of the fitted exponent lies above 1/2"),
-    ("mixed", "none of these"),
+    ("mixed", "no rule above holds"),
 )
 
 

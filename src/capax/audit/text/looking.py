@@ -1,9 +1,9 @@
-"""What each head looks at in the text: which words, from which words, and examples.
+"""The words that each head looks at in the text, and examples.
 
-The share of a word is the mean attention that it gets from the kept rows, over all places where it
-stands. The first token of a window is counted by itself: many heads rest on it whatever it is. An
-example is a row whose largest weight lies on one token; the rows with the largest weights are
-shown, each pair of words once, and the first token only where a head looks at nothing else.
+The share of a word is the mean attention that it gets from the kept rows, over all its occurrences.
+The first token of a window is counted by itself, because many heads attend to it whatever the word
+is. The examples of a head are its rows with the largest single weights, each pair of words once.
+The first token is an example only if the head looks at nothing else.
 """
 
 from collections.abc import Mapping
@@ -31,14 +31,14 @@ class Looks:
     rows: int = 0
 
     def begin(self, window: Window) -> None:
-        """A new window is read."""
+        """Start a new window."""
         self.windows.append(window)
         self.rows += len(window.positions)
 
     def add(
         self, layer: int, A: Float[np.ndarray, "H rows keys"], positions: Int[np.ndarray, "rows"]
     ) -> None:
-        """Rows of attention of one layer in the window that was begun last."""
+        """Add rows of attention of one layer in the current window."""
         while len(self.mass) <= layer:
             self.mass.append({})
             self.tops.append([])
@@ -89,7 +89,7 @@ class Looks:
 
 
 def _word(words: Mapping[int, str], token: int) -> str:
-    """The text of a token; blanks around it do not count as another word."""
+    """The text of a token, without blanks around it."""
     if token == -1:
         return FIRST
     text = words.get(token, f"token {token}")

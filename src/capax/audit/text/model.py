@@ -1,7 +1,7 @@
 """The checkpoint as a model of `transformers`, filled from our own reader.
 
 `transformers` builds the architecture from the configuration; the numbers come through `reading`,
-so a pickle is not run here either, and GGUF needs nothing but this. Nothing is downloaded.
+so no pickle is run and GGUF files work too. Nothing is downloaded.
 """
 
 import os
@@ -13,7 +13,7 @@ import numpy as np
 from capax.audit.layouts.table import Recognised
 from capax.errors import InputError, require
 
-# Families that read text with one stack of self-attention.
+# Families that process text with one stack of self-attention.
 TEXT = {"GPT-2", "GPT-NeoX", "BERT", "RoBERTa", "DistilBERT", "ALBERT", "Llama", "Mistral", "Qwen2",
         "Qwen3", "Phi-3", "Gemma 2", "Gemma 3", "OPT"}  # fmt: skip
 EVERYWHERE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm",
@@ -24,7 +24,7 @@ IN_A_BLOCK = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": 
 
 
 def packages() -> tuple[Any, Any]:
-    """torch and transformers, or one line that says how to get them."""
+    """torch and transformers; if missing, an InputError that says how to install them."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
@@ -32,7 +32,7 @@ def packages() -> tuple[Any, Any]:
         import transformers
     except ImportError:
         raise InputError(
-            "--text: needs torch and transformers: pip install 'capax[audit]'"
+            "--text needs torch and transformers: pip install 'capax[audit]'"
         ) from None
     transformers.utils.logging.disable_progress_bar()
     return torch, transformers
@@ -40,7 +40,7 @@ def packages() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """The model without its head, and with its head for language where the file has one."""
+    """The model without its output layer, and with it if the file has one."""
 
     body: Any
     whole: Any = None
@@ -72,7 +72,7 @@ def build_model(recognised: Recognised, *, attention: str, causal: bool) -> Buil
 
 
 def random_model(recognised: Recognised, *, attention: str, seed: int) -> Any:
-    """The same architecture with random weights, without a head."""
+    """The same architecture with random weights, without an output layer."""
     torch, transformers = packages()
     config = _config(recognised, transformers)
     torch.manual_seed(seed)
@@ -94,9 +94,7 @@ def _config(recognised: Recognised, transformers: Any) -> Any:
     try:
         return transformers.AutoConfig.for_model(kind, **fields)
     except (ValueError, TypeError, KeyError) as error:
-        raise InputError(
-            f"--text: transformers does not take the configuration ({error})"
-        ) from None
+        raise InputError(f"--text: transformers rejects the configuration ({error})") from None
 
 
 def _state(recognised: Recognised, torch: Any) -> dict[str, Any]:
@@ -113,7 +111,7 @@ def _state(recognised: Recognised, torch: Any) -> dict[str, Any]:
 
 
 def _as_halves(name: str, values: np.ndarray, recognised: Recognised) -> tuple[str, np.ndarray]:
-    """llama.cpp's rows (pairs as neighbours) back in the order of PyTorch (pairs k/2 apart)."""
+    """Rows from llama.cpp's order (pairs adjacent) to PyTorch's (pairs k/2 apart)."""
     if name.endswith(("self_attn.q_proj.weight", "self_attn.k_proj.weight")):
         heads = values.shape[0] // recognised.facts.head_width
         apart = values.reshape(heads, -1, 2, values.shape[1]).swapaxes(1, 2)

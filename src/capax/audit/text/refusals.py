@@ -1,8 +1,8 @@
 """Checks made before torch and transformers are imported, which takes seconds.
 
-A text that is too short is recognised by its bytes. ASCII gives at most one token a byte, and one
-more for a blank that some tokenizers put in front; other text may be taken apart first, one
-character of three bytes into at most 33 bytes (U+FDFA), so eleven tokens a byte.
+A text that is too short is recognised by its number of bytes. ASCII gives at most one token a byte,
+and one more for a blank that some tokenizers put first. Other text may be decomposed first: one
+character of three bytes becomes at most 33 bytes (U+FDFA), so eleven tokens a byte.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ _VOCABULARIES = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken.json"
 
 
 def check_text(recognised: Recognised, path: Path, *, split: str, lines: bool) -> None:
-    """Raises `InputError` where it is clear at once that the model cannot read this text."""
+    """Raises `InputError` if a quick check shows that the model cannot read this text."""
     facts, config = recognised.facts, recognised.checkpoint.config
     require(
         facts.family in TEXT, "--text", f"a family among {', '.join(sorted(TEXT))}", facts.family
@@ -27,7 +27,7 @@ def check_text(recognised: Recognised, path: Path, *, split: str, lines: bool) -
     kind = config.get("model_type")
     require(isinstance(kind, str), "--text", "a config.json that names the model_type", kind)
     plain = config.get("position_embedding_type") in (None, "absolute")
-    wanted = "absolute positions (transformers 5 has no relative ones for BERT)"
+    wanted = "absolute positions (transformers 5 does not support relative positions in BERT)"
     require(plain, "--text", wanted, config.get("position_embedding_type"))
     long = facts.limit is None or facts.limit >= SHORTEST
     require(long, "--text", f"a context of at least {SHORTEST} tokens", facts.limit)
@@ -55,8 +55,10 @@ def _most_tokens(text: str) -> int:
 
 
 def _check_vocabulary(recognised: Recognised) -> None:
-    """Without a file for it transformers makes a tokenizer that knows no word."""
+    """Require a tokenizer file: without one, transformers makes an empty tokenizer."""
     folder = recognised.checkpoint.path.parent
     inside = recognised.checkpoint.format == "GGUF"
     found = inside or any(any(folder.glob(pattern)) for pattern in _VOCABULARIES)
-    require(found, str(folder), "a tokenizer beside the weights (tokenizer.json)", "no such file")
+    require(
+        found, str(folder), "a tokenizer beside the weights (tokenizer.json)", "no tokenizer file"
+    )

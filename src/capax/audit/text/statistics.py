@@ -2,7 +2,7 @@
 
 effective tokens = exp(entropy): n for a uniform row on n tokens. n95: the smallest number of tokens
 that together hold 95 % of the mass. Distance counts tokens between query and key. far peak: the
-largest weight on one token more than 8 away and not the first, as heads have that look things up.
+largest weight on one token that is more than 8 away and not the first; large for look-up heads.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def row_statistics(
     """Statistics of attention rows A of the queries at `positions`; each row sums to 1.
 
     The context length of a row is the number of tokens it may look at: position + 1 in a causal
-    model, all of them otherwise.
+    model, otherwise all tokens.
     """
     keys = np.arange(A.shape[-1])
     distance = np.abs(positions[:, None] - keys[None, :]).astype(A.dtype)

@@ -1,18 +1,20 @@
 """The ten heads to look at first, in words.
 
-Where heads were taken out, these are the ones whose absence raises the loss most. Elsewhere they
-are the ones with the largest weight on a single token that is neither near nor the first one.
+If heads were taken out, these are the heads whose removal raises the loss most. Otherwise they are
+the heads with the largest weight on a single token that is neither near nor the first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from capax.errors import counted
 
 SHOWN = 10
 Head = Mapping[str, Any]
 
 
 def telling_heads(rows: Iterable[Head], most: int = SHOWN) -> list[Head]:
-    """The most telling rows first; none where no text was read."""
+    """The most telling rows first; an empty list if no text was read."""
     read = [row for row in rows if row.get("looks_at")]
     by = "loss_difference" if _measured(read) else "far_peak"
     known = [row for row in read if row.get(by) is not None]
@@ -20,7 +22,7 @@ def telling_heads(rows: Iterable[Head], most: int = SHOWN) -> list[Head]:
 
 
 def why_telling(rows: Sequence[Head], about: Mapping[str, Any]) -> str:
-    """How the heads were chosen and what stands beside them."""
+    """How the heads were chosen, and the meaning of the numbers beside them."""
     done = about["ablation"]
     if not done["heads"]:
         return (
@@ -58,7 +60,7 @@ def example_in_words(example: Mapping[str, Any]) -> str:
 
 
 def loss_in_words(row: Head) -> str:
-    """`+0.12 (0.05 to 0.19)`, or a dash where the head was not taken out."""
+    """`+0.12 (0.05 to 0.19)`, or a dash if the head was not taken out."""
     if row.get("loss_difference") is None:
         return "-"
     low, high = row["loss_difference_low"], row["loss_difference_high"]
@@ -66,23 +68,19 @@ def loss_in_words(row: Head) -> str:
 
 
 def reading_in_words(about: Mapping[str, Any]) -> str:
-    """How many tokens the text has, and why the model read another number of them."""
+    """The number of tokens of the text, and why the model read another number."""
     if about["every_line_alone"]:
         why = ""
     elif about["attention"] == "causal":
         why = " (one long window from the beginning, and short ones from all over the text)"
     else:
-        why = " (windows of every length, which overlap: a model that looks both ways needs them)"
+        why = " (overlapping windows of every length, which a bidirectional model needs)"
     return (
-        f"The text has {_counted(about['text_tokens'], 'token')}. The model read "
-        f"{_counted(about['tokens_read'], 'token')} in {_counted(about['windows'], 'window')} of "
-        f"up to {about['longest_context']} tokens{why}; {about['rows_per_head']} rows of every "
-        "head were kept. Shares and n95 are means over the longer half of the contexts."
+        f"The text has {counted(about['text_tokens'], 'token')}. The model read "
+        f"{counted(about['tokens_read'], 'token')} in {counted(about['windows'], 'window')} of "
+        f"up to {about['longest_context']} tokens{why}. Rows kept per head: "
+        f"{about['rows_per_head']}. Shares and n95 are means over the longer half of the contexts."
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _measured(rows: Sequence[Head]) -> bool:

@@ -1,4 +1,4 @@
-"""Text as token numbers: by the checkpoint's tokenizer, or already split and looked up."""
+"""Text as token numbers: by the checkpoint's tokenizer, or by pieces split at blanks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ LARGEST_TEXT = 64 * 2**20
 
 @dataclass(frozen=True)
 class Tokens:
-    """Sequences of token numbers; first and last stand around every window, where known.
+    """Sequences of token numbers. first, last: special tokens around every window, if known.
 
-    mask: the token that hides another one. words: texts of the tokens that occur.
+    mask: the mask token. words: texts of the tokens that occur.
     """
 
     sequences: tuple[tuple[int, ...], ...]
@@ -53,15 +53,15 @@ def _tokenizer(recognised: Recognised, folder: Path) -> Any:
     _, transformers = packages()
     gguf = recognised.checkpoint.format == "GGUF"
     named = {"gguf_file": recognised.checkpoint.path.name} if gguf else {}
-    for file in folder.iterdir():  # the library opens whatever has the right name
+    for file in folder.iterdir():  # the library opens any file with the right name
         if file.exists() and not file.is_dir():
             existing(file, "a regular file beside the weights")
     try:
         return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **named)
-    except Exception as error:  # whatever a foreign tokenizer file makes of the library
+    except Exception as error:  # a foreign tokenizer file can cause any error
         reason = (str(error).splitlines() or ["unreadable"])[0][:100]
         raise InputError(
-            f"{folder}: no readable tokenizer ({reason}); see --split spaces"
+            f"{folder}: no readable tokenizer ({reason}); try --split spaces"
         ) from None
 
 

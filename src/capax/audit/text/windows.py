@@ -1,8 +1,9 @@
 """The windows of a text that a model reads, and the rows of attention that are kept.
 
 A causal model has every context length in one window: the row of position T - 1 is its attention
-in a context of T tokens. So one long window gives all lengths, and several short ones are added, or
-short contexts would be seen once. A bidirectional model needs a window for every length.
+in a context of T tokens. So one long window gives all lengths. Several short windows are added,
+because short contexts would otherwise occur once. A bidirectional model needs a window for every
+length.
 """
 
 from dataclasses import dataclass, replace

@@ -43,7 +43,7 @@ def _render_facts(found: "Audit", console: Terminal) -> None:
         f"head width {facts.head_width}, width {facts.width}",
         f"scale {facts.scale:.6g}; positions: {facts.positions}"
         + (f", up to {facts.limit}" if facts.limit else "")
-        + f"; norm: {facts.norm}, folded in",
+        + f"; norm: {facts.norm}{'' if facts.norm == 'none' else ', folded in'}",
         f"heads from {facts.sources.get('heads', '?')}; random start: {found.random_start}",
         *facts.notes,
     ]

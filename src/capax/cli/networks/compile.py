@@ -183,7 +183,7 @@ def _promises(certificate: "Certificate") -> list[tuple[str, str]]:
         ("family", c.family),
         ("encoding", c.encoding),
         ("target", c.target),
-        ("wrong decisions", "none to make" if c.margin is None else f"0 of {c.num_inputs}"),
+        ("wrong decisions", "not applicable" if c.margin is None else f"0 of {c.num_inputs}"),
         ("margin", "none (real-valued)" if c.margin is None else f"{c.margin:.6g}"),
         ("output", f"within {c.worst_case_error:.6g} of its target on all {c.num_inputs} inputs"),
         ("MLP units", str(c.mlp_units)),

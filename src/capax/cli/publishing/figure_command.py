@@ -76,7 +76,7 @@ def figure(
     require(number in FIGURES, "number", f"a figure among {known}", number)
     from capax.reading import existing_store
 
-    require(number != 1 or not store, "store", "nothing: Figure 1 needs no results", store)
+    require(number != 1 or not store, "store", "no store: Figure 1 needs no results", store)
     for path in store or ():
         existing_store(path)
     from capax.figures.style import check_destination, save
@@ -89,7 +89,9 @@ def figure(
     if number == 1:
         picture, numbers = make(**own, dark=dark)
     else:
-        require(not own, next(iter(own), ""), "Figure 1 (this one is drawn from a store)", number)
+        require(
+            not own, next(iter(own), ""), "Figure 1 (other figures are drawn from a store)", number
+        )
         picture, numbers = make(store or [], dark, panel)
     written = save(picture, out)
     payload = {

@@ -117,7 +117,9 @@ def _check_sources(
     model: Path | None, norms: str | None, plot: Path | None, waterfall: Path | None
 ) -> None:
     """One source of norms, and pictures that can be drawn from it."""
-    require((model is None) != (norms is None), "bound", "a model file or --norms", "both or none")
+    require(
+        (model is None) != (norms is None), "bound", "a model file or --norms", "both or neither"
+    )
     require(waterfall is None, "--waterfall", "neither a model nor --norms", "one of them")
     if plot is not None:
         from capax.figures.style import check_destination

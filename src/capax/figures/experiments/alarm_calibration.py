@@ -1,4 +1,4 @@
-"""Calibration of alarms: of the runs said to have a chance of 80 %, how many were solved?"""
+"""Calibration of alarms: of the runs with a predicted chance of 80 %, how many were solved?"""
 
 from matplotlib.figure import Figure
 
@@ -13,7 +13,7 @@ _TITLES = {
 
 
 def draw_calibration(judged: Judged, *, dark: bool = False) -> Figure:
-    """A panel for each alarm: share solved against the chance that was said, with 95% intervals."""
+    """A panel for each alarm: share solved against the predicted chance, with 95% intervals."""
     kinds = [kind for kind in _TITLES if kind in judged.chances]
     with styled(dark) as palette:
         figure = Figure(figsize=(3.0 * len(kinds), 3.2))
@@ -24,7 +24,7 @@ def draw_calibration(judged: Judged, *, dark: bool = False) -> Figure:
                 x = row["chance"]
                 axes.plot([x, x], [row["low"], row["high"]], color=color, lw=1.2, alpha=0.6)
                 axes.plot(x, row["share"], "o", ms=4, color=color)
-            axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="chance that was said")
+            axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="predicted chance")
             axes.set_title(f"{_TITLES[kind]}\nBrier {judged.brier(kind):.3f}", fontsize=9)
         panels[0].set_ylabel("share solved")
         figure.subplots_adjust(left=0.09, right=0.98, bottom=0.16, top=0.84, wspace=0.12)

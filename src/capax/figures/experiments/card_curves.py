@@ -1,7 +1,7 @@
 """A card as a picture: examples needed against T, one panel for each target and accuracy.
 
-The user's own learners are drawn strong, up to `most` names in colour, all others faint and
-without a name. At a single T there are no lines: every learner has a row of its own, ordered by m*.
+The user's own learners have strong lines. Up to `most` learners have colours and names; all others
+are faint and unnamed. At a single T there are no lines: each learner has a row, ordered by m*.
 """
 
 import math
@@ -25,12 +25,12 @@ TICKS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000,
          50_000)  # fmt: skip
 MAX_PANELS = 6
 COLOURS = len(LIGHT.series)
-"""Learners after these have the same colours and broken lines."""
+"""Further learners use the same colours again, with dashed lines."""
 
 
 @dataclass(frozen=True)
 class LineLook:
-    """How a learner is drawn; learners without a name are context."""
+    """How a learner is drawn; unnamed learners are drawn for context."""
 
     colour: str
     mark: str
@@ -59,7 +59,7 @@ def draw_card(
     """The picture of a card.
 
     targets, accuracies: which panels (default: all targets at the highest accuracy; for a single
-    target its highest and lowest accuracy). most: learners that are named and in colour.
+    target its highest and lowest accuracy). most: how many learners have a name and a colour.
     """
     require(bool(card.rows), "card", "at least one row", "an empty card")
     require(most >= 1, "most", "at least 1 learner", most)
@@ -77,7 +77,7 @@ def draw_card(
             draw(axes, card, target, accuracy, looks, palette)
         if not single:
             parts[0].set_ylabel("training examples m*")
-            figure.draw_without_rendering()  # the labels stand where the lines end
+            figure.draw_without_rendering()  # labels are placed at the ends of the lines
             for axes, (target, accuracy) in zip(parts, panels, strict=True):
                 _name_lines(axes, card, target, accuracy, looks, palette)
     return figure
@@ -102,11 +102,11 @@ def _panels(
 
 
 def looks_of(card: Card, most: int, palette: Palette) -> dict[str, LineLook]:
-    """The learners measured now come first, then those that need the fewest examples."""
+    """The user's own learners come first, then the others by the number of examples they need."""
     own = [name for name in card.names if name in card.measured]
     others = sorted((name for name in card.names if name not in own), key=lambda n: _need(card, n))
     named = [*own, *others][:most]
-    context = len(own) < len(card.names)  # the own ones stand out only beside others
+    context = len(own) < len(card.names)  # emphasise the user's learners only beside others
     colours = palette.series
     found = {}
     for place, name in enumerate([*own, *others]):
@@ -117,7 +117,7 @@ def looks_of(card: Card, most: int, palette: Palette) -> dict[str, LineLook]:
 
 
 def _need(card: Card, name: str) -> float:
-    """Mean log m* of a learner at the highest accuracy; unknown ones come last."""
+    """Mean log m* of a learner at the highest accuracy; infinite if unknown, so it sorts last."""
     top = max(row.accuracy for row in card.rows)
     own = [row for row in card.rows if row.learner == name and row.accuracy == top]
     known = [
@@ -170,7 +170,7 @@ def value_ticks(axis: Axis, limits: tuple[float, float]) -> None:
 
 
 def _interval(axes: Axes, row: Row, at: float, look: LineLook, *, vertical: bool) -> None:
-    """The interval of m* as far as it is known; an arrowhead where it has no upper end."""
+    """The interval of m*; an arrowhead if its upper end is unknown."""
     style: dict[str, Any] = {
         "color": look.colour,
         "linewidth": 1.6 if look.own else 1.0,
@@ -218,7 +218,7 @@ def _ladder(
     looks: dict[str, LineLook],
     palette: Palette,
 ) -> None:
-    """One T: a row for every learner, the fewest examples on top; all of them have names."""
+    """One T: a row for every learner with its name, the fewest examples on top."""
     rows = _rows(card, target, accuracy)
     ordered = sorted(rows, key=lambda r: (r.m_star is None, r.m_star or r.low or math.inf))
     axes.set(xscale="log", xlabel=f"training examples m* at T = {rows[0].T}")

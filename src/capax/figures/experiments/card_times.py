@@ -10,10 +10,10 @@ from capax.figures.style import styled
 
 
 def draw_card_times(card: Card, *, dark: bool = False) -> Figure:
-    """Medians with intervals; a triangle at the limit where fewer than half of the runs solved."""
+    """Medians with intervals; a triangle at the limit if fewer than half of the runs solved."""
     rows = [row for row in card.times if row.solved + row.censored]
-    require(bool(rows), "card", "at least one learner with steps", "none")
-    least = min(r.median or r.limit for r in rows) / 3  # an interval that begins at 0 ends here
+    require(bool(rows), "card", "at least one learner with steps to solve", "a card without them")
+    least = min(r.median or r.limit for r in rows) / 3  # lower end of intervals that begin at 0
     bits, names = sorted({r.s for r in rows}), list(dict.fromkeys(r.learner for r in rows))
     with styled(dark) as palette:
         figure = Figure(figsize=(4.2 * len(bits) + 0.4, 4.2), layout="constrained")
@@ -41,7 +41,7 @@ def draw_card_times(card: Card, *, dark: bool = False) -> Figure:
             ends.append(labels)
         parts[0].set_ylabel("steps to solve (median)")
         value_ticks(parts[0].yaxis, parts[0].get_ylim())
-        figure.draw_without_rendering()  # the labels stand where the lines end
+        figure.draw_without_rendering()  # labels are placed at the ends of the lines
         for axes, labels in zip(parts, ends, strict=True):
             label_line_ends(axes, labels)
     return figure

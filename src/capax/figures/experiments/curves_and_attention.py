@@ -1,4 +1,4 @@
-"""Figure 3 whole: learning curves on the left, the attention of trained models on the right."""
+"""The whole Figure 3: learning curves on the left, the attention of trained models on the right."""
 
 from matplotlib.figure import Figure
 

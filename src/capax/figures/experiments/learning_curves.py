@@ -1,4 +1,4 @@
-"""Figure 3, left: training fits both samples, only the larger one generalises.
+"""Figure 3, left: training fits both samples, but only the larger one generalises.
 
 Validation accuracy (solid) and training accuracy (dashed) against the step, for sample sizes above
 and below the threshold m*(T) on the same problem.
@@ -32,7 +32,7 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class LearningCurves:
-    """Runs on one task with different m; `threshold` is m*(T) where it is known."""
+    """Runs on one task with different m; `threshold` is m*(T), None if unknown."""
 
     task: str
     T: int
@@ -59,7 +59,7 @@ def draw_learning_curves(data: LearningCurves, *, dark: bool = False) -> Figure:
 def fill_learning_curves(
     figure: Figure | SubFigure, data: LearningCurves, palette: Palette
 ) -> None:
-    """Draw into an empty figure, or a part of one."""
+    """Draw into an empty figure or subfigure."""
     axes = figure.subplots()
     figure.subplots_adjust(left=0.1, right=0.73, bottom=0.15, top=0.88)
     draw_accuracies(axes, data, palette)

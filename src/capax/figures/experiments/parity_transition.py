@@ -1,7 +1,7 @@
-"""Figure 4: sparse parities are learnt suddenly, and the attention knows before the loss.
+"""Figure 4: sparse parities are learnt suddenly, and the attention changes before the loss.
 
 One column per T and s; rows: loss, validation accuracy, and the share of the attention on the
-secret bits (averaged over heads and examples), which may move while the loss still rests at chance.
+secret bits (averaged over heads and examples), which may move while the loss is still at chance.
 """
 
 import math

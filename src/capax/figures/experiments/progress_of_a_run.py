@@ -1,7 +1,7 @@
-"""One run: the loss rests at chance while other measures of the same network move.
+"""One run: the loss stays at chance while other measures of the same network change.
 
-Each measure has a row of its own under the loss, on the same steps. Measures that use the support
-are drawn in another colour and marked: a user who does not know the rule does not have them.
+Each measure has a row under the loss, with the same axis of steps. Measures that use the support
+have another colour and a mark: they are not available to a user who does not know the rule.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ def draw_progress(
     *,
     dark: bool = False,
 ) -> Figure:
-    """The curves of one run, those that it has. Raises `InputError` if no progress was recorded."""
+    """All recorded curves of one run. Raises `InputError` if no progress was recorded."""
     if "weight_movement" not in curves:
-        raise InputError("run: wanted one with recorded progress (`progress = true`), got none")
+        raise InputError("run: no progress was recorded: train it with `progress = true`")
     rows = {name: [s for s in some if s in curves] for name, some in ROWS.items()}
     rows = {name: some for name, some in rows.items() if some}
     step = np.asarray(curves["step"], float)

@@ -1,6 +1,6 @@
-"""Somebody else's results behind one's own: a reference's band and the paper's published points.
+"""Results of others in the background: a reference's band and the paper's published points.
 
-They are drawn in a colour of their own, behind everything, and named as what they are.
+They have their own colour, lie below all other lines, and are labelled as results of others.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from capax.analysis.reference.published import PublishedPoint, published
 from capax.figures.labels import EndLabel
 from capax.figures.style import Palette
 
-COLOR = 5  # among the palette's series: no other curve of Figure 2 has it
+COLOR = 5  # index in the palette's series; no other curve of Figure 2 uses it
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ReferenceBand:
 
 @dataclass(frozen=True)
 class Context:
-    """What stands behind the points of a figure, and whether they agree with it."""
+    """The results in the background of a figure, and whether the user's points agree with them."""
 
     band: ReferenceBand | None
     published: tuple[PublishedPoint, ...]
@@ -41,7 +41,7 @@ class Context:
 
 
 def context_of(agreement: ReferenceAgreement | None) -> Context | None:
-    """What to draw of a comparison; `None` where nothing compares."""
+    """The background for a comparison; `None` if there is nothing to compare with."""
     if agreement is None:
         return None
     points = published().figure2 if agreement.published else ()
@@ -78,7 +78,7 @@ def draw_context(axes: Axes, context: Context, palette: Palette) -> list[EndLabe
 
 
 def draw_published(axes: Axes, points: tuple[PublishedPoint, ...], palette: Palette) -> None:
-    """Points and bars of one deviation, as the paper draws them."""
+    """Points with bars of one standard deviation, as in the paper."""
     T, m = [q.T for q in points], [q.m_star for q in points]
     axes.errorbar(
         T,
@@ -101,6 +101,6 @@ def draw_published(axes: Axes, points: tuple[PublishedPoint, ...], palette: Pale
         ha="center",
         fontsize="x-small",
         color=palette.ink,
-        zorder=6,  # legible also on the lines of laws
+        zorder=6,  # above the lines of laws, to stay legible
         path_effects=[withStroke(linewidth=2.5, foreground=palette.background)],
     )

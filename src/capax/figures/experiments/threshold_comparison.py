@@ -1,4 +1,4 @@
-"""Several curves in one picture: m*(T) of every variant, learner or store, each by its name."""
+"""Several curves in one picture: m*(T) of every variant, learner or store, with its name."""
 
 import math
 import textwrap
@@ -24,7 +24,7 @@ _DASHES = (0, (4, 2.5))
 
 @dataclass(frozen=True)
 class NamedCurve:
-    """A curve and the name it goes by."""
+    """A curve and its name."""
 
     name: str
     data: ThresholdScaling
@@ -33,9 +33,9 @@ class NamedCurve:
 def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = False) -> Figure:
     """All curves over one axis of T, each with its law and intervals; the verdicts below.
 
-    A law is a line with its 95% band where it is settled, dashes where it is not, and it ends at
-    the largest m that was tried. Where a curve compares with the paper's Figure 2, its published
-    points are drawn once.
+    A settled law is a line with its 95% band, any other law is dashed. Laws end at the largest m
+    that was tried. If a curve is comparable with the paper's Figure 2, the published points are
+    drawn, once for all curves.
     """
     require(curves, "curves", "at least one curve", curves)
     with styled(dark) as palette:
@@ -68,7 +68,7 @@ def draw_threshold_comparison(curves: Sequence[NamedCurve], *, dark: bool = Fals
 
 
 def ratio_lines(curves: Sequence[NamedCurve]) -> list[str]:
-    """m* of every curve over that of the first one, with a 95% interval, over the T of both.
+    """The ratio of m* to that of the first curve, with a 95% interval, over the common T.
 
     The mean of the logarithms, each weighted by the inverse square of its error.
     """
@@ -93,13 +93,13 @@ def ratio_lines(curves: Sequence[NamedCurve]) -> list[str]:
 
 
 def _log_error(point: ThresholdPoint) -> float:
-    """Standard error of log m*; an interval of one m counts as one example wide."""
+    """Standard error of log m*; an interval of a single m counts as one example wide."""
     low, high = point.low or 1, point.high or 1
     return math.log(max(high, low + 1) / low) / (2 * 1.96)
 
 
 def trial_lines(curves: Sequence[NamedCurve]) -> list[str]:
-    """For curves whose law is not settled: the T at which m* is known least."""
+    """For curves whose law is not settled: the T with the widest interval of m*."""
     found = []
     for curve in curves:
         data = curve.data
@@ -109,16 +109,16 @@ def trial_lines(curves: Sequence[NamedCurve]) -> list[str]:
         widest = max(data.points, key=_log_error).T
         where = ", ".join(map(str, open_at)) if open_at else str(widest)
         found.append(
-            f"{curve.name} is not settled; m* is known least at T = {where}: more trials there "
-            "would tell most."
+            f"{curve.name} is not settled; m* is least certain at T = {where}: add trials there "
+            "first."
         )
     return found
 
 
 def _draw_curve(axes: Axes, curve: NamedCurve, rank: int, of: int, palette: Palette) -> EndLabel:
-    """Points with intervals, the law through them; the label of its end.
+    """Points with intervals and the fitted law; returns the label of its end.
 
-    Curves share their T: neighbours stand a little apart, so that no interval hides another.
+    Curves are shifted a little in T, so that no interval hides another.
     """
     color = palette.series[rank % len(palette.series)]
     marker = _MARKERS[(rank // len(palette.series)) % len(_MARKERS)]
@@ -129,7 +129,7 @@ def _draw_curve(axes: Axes, curve: NamedCurve, rank: int, of: int, palette: Pale
         if low is not None and high is not None:
             axes.plot([point.T * aside] * 2, [low, high], color=color, linewidth=1.4, alpha=0.6)
             continue
-        for side, sign in ((low, "^"), (high, "v")):  # one side open: an arrow from the one known
+        for side, sign in ((low, "^"), (high, "v")):  # one end unknown: an arrow from the known end
             if side is not None:
                 axes.plot(point.T * aside, side, sign, color=color, markersize=6, fillstyle="none")
     known = [(q.T * aside, q.m_star) for q in data.points if q.m_star is not None]
@@ -143,7 +143,7 @@ def _draw_curve(axes: Axes, curve: NamedCurve, rank: int, of: int, palette: Pale
 
 
 def _draw_law(axes: Axes, data: ThresholdScaling, color: str) -> float:
-    """The preferred law as far as m was tried; its height at the end."""
+    """The preferred law up to the largest m tried; returns its height at the end."""
     law = data.laws[0]
     largest = max(m for rates in data.rates for m in rates.m)
     tried = law.m <= largest
@@ -159,7 +159,7 @@ def _draw_law(axes: Axes, data: ThresholdScaling, color: str) -> float:
 
 
 def _explain(axes: Axes, curves: Sequence[NamedCurve], palette: Palette) -> None:
-    """A legend for the marks that stand for something other than a number."""
+    """A legend for the marks that do not stand for a number."""
     points = [q for curve in curves for q in curve.data.points]
     laws = [curve.data.status for curve in curves if curve.data.laws]
     entries: list[Line2D] = []

@@ -1,8 +1,8 @@
 """Figure 2: the sample size a learner needs, against the context length T.
 
-Left, what was measured: the share of trials that succeed against m, one curve per T. Right, what
-follows: m*(T), the smallest m with success probability at least 0.8, with its 95% interval, the
-fitted laws, and below them what the best possible learner needs on the same task.
+Left, the measurements: the share of trials that succeed against m, one curve per T. Right, the
+estimate: m*(T), the smallest m with success probability at least 0.8, with its 95% interval and
+the fitted laws, and below them the examples that the best possible learner needs on the same task.
 """
 
 import textwrap
@@ -24,20 +24,20 @@ from capax.figures.labels import EndLabel, label_line_ends, tick_at
 from capax.figures.style import Palette, styled
 
 TARGET = 0.8
-# An adaptive search spends few trials on each m: a line through their shares would only zigzag, so
-# dots show them, as large as their trials are many.
+# An adaptive search spends few trials on each m, and a line through their shares would zigzag. They
+# are shown as dots whose area is the number of trials.
 ENOUGH_FOR_A_LINE = 5
 LEGEND_DOT = 24.0
-WIDE = 20  # largest over smallest m, from where on an axis of m is logarithmic
+WIDE = 20  # from this ratio of largest to smallest m on, the axis of m is logarithmic
 LINE = 0.175  # inches from one line of the verdict to the next
 
 
 @dataclass(frozen=True)
 class ThresholdPoint:
-    """m*(T) with its interval; `None` where the data leave it open, `status` says what is known.
+    """m*(T) with its interval; unknown values are `None`, and `status` gives the reason.
 
-    `ratio` is m* over what the best learner needs, where both are known. `reference`: these are
-    trials of a reference.
+    `ratio`: m* over the examples that the best learner needs, if both are known. `reference`: the
+    trials belong to a reference.
     """
 
     T: int
@@ -52,7 +52,7 @@ class ThresholdPoint:
 
 @dataclass(frozen=True)
 class SuccessRates:
-    """Of `total[i]` trials with `m[i]` examples, `solved[i]` succeeded."""
+    """`solved[i]` of the `total[i]` trials with `m[i]` examples succeeded."""
 
     T: int
     m: tuple[int, ...]
@@ -79,7 +79,7 @@ class FittedLaw:
 
 @dataclass(frozen=True)
 class ReferenceCurve:
-    """What a learner without computational limits needs; the name says under which protocol."""
+    """The examples that a learner without computational limits needs; the name has the protocol."""
 
     name: str
     T: Float[ndarray, " n"]
@@ -88,7 +88,7 @@ class ReferenceCurve:
 
 @dataclass(frozen=True)
 class ThresholdScaling:
-    """Everything Figure 2 shows; the laws in order of preference, `p` where there are bits.
+    """The data of Figure 2; laws in order of preference; `p` only if the inputs are random bits.
 
     `protocol`: how the trials were trained, in a sentence.
     """
@@ -142,12 +142,12 @@ def _draw_rates(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
     axes.yaxis.set_major_formatter("{x:.0%}")
     axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     _stretch(axes, [m for rates in data.rates for m in rates.m])
-    if not one:  # a legend of one dot would pass for a trial
+    if not one:  # a legend with one dot would look like a trial
         _explain_lengths(axes)
 
 
 def _stretch(axes: Axes, tried: Sequence[int]) -> None:
-    """A logarithmic axis where the m tried go far apart: most trials are at the small ones."""
+    """A logarithmic axis if the m tried cover a wide range: most trials have a small m."""
     if is_wide(tried):
         axes.set_xscale("log")
         steps = [k * 10**e for e in range(10) for k in (1, 2, 5)]
@@ -161,12 +161,12 @@ def is_wide(tried: Sequence[int]) -> bool:
 
 
 def deserves_line(rates: SuccessRates) -> bool:
-    """Whether the shares of one T rest on enough trials to be joined by a line."""
+    """Whether the shares of one T have enough trials to be joined by a line."""
     return bool(np.median(rates.total) >= ENOUGH_FOR_A_LINE)
 
 
 def strengths(number: int) -> list[float]:
-    """Opacity of the curves of so many T: pale for small ones; one alone is not."""
+    """Opacity of the curves, paler for smaller T; a single curve is opaque."""
     return np.linspace(1, 0.3, number)[::-1].tolist()
 
 
@@ -199,9 +199,9 @@ def _draw_thresholds(axes: Axes, data: ThresholdScaling, palette: Palette) -> No
 
 
 def _draw_points(axes: Axes, data: ThresholdScaling, palette: Palette) -> None:
-    """Points with intervals; a side that the data leave open ends in an arrow head.
+    """Points with intervals; an unknown end of an interval is an arrow head.
 
-    A T without a number has its bar and arrow only; where no m tried suffices, words stand there.
+    A T without an m* has only its bar and arrow, and a text if no m tried was sufficient.
     """
     own, others = palette.series[0], palette.series[REFERENCE_COLOR]
     top = axes.get_ylim()[1]
@@ -254,7 +254,7 @@ def _draw_laws(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[End
 def _draw_references(axes: Axes, data: ThresholdScaling, palette: Palette) -> list[EndLabel]:
     labels = []
     for reference, color in zip(data.references, palette.series[1:], strict=False):
-        alone = "_" if len(reference.T) == 1 else ""  # a line of one point would not be seen
+        alone = "_" if len(reference.T) == 1 else ""  # a line of one point would be invisible
         axes.plot(reference.T, reference.m, color=color, linewidth=1.3, marker=alone, markersize=22)
         labels.append(EndLabel(float(reference.m[-1]), textwrap.fill(reference.name, 24), color))
     return labels
@@ -266,12 +266,12 @@ def _write_verdict(
     trials = sum(point.trials for point in data.points if not point.reference)
     how = "Dots: area by trials. Bars and band: 95% intervals."
     if data.context is not None:
-        how += " Squares, dotted, diamonds: not from these trials."
+        how += " Squares, diamonds and dotted lines: not from these trials."
     setting = f"{describe_setting(data)}; {trials} trials. {how}"
     figure.text(0.012, top, "\n".join(words), va="top", linespacing=1.35)
     figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)
 
 
 def describe_setting(data: ThresholdScaling) -> str:
-    """The task and, where the inputs are random bits, their p."""
+    """The task and, for random bits, their p."""
     return data.task if data.p is None else f"{data.task}; every bit is 1 with p = {data.p:.4g}"

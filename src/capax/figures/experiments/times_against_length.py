@@ -23,7 +23,7 @@ def draw_times(
 ) -> Figure:
     """One line for each setting. A triangle: the interval of the median is open.
 
-    Over m: rings around the frontier, where no smaller sample is as fast.
+    Over m, rings mark the frontier: settings for which no smaller sample is as fast.
     """
     rows = [row for row in rows if row.at(over) is not None]
     require(len(rows) > 0, "rows", f"at least one setting with a value of {over}", 0)
@@ -53,7 +53,7 @@ def draw_times(
 
 
 def _name(key: LineKey, groups: Collection[LineKey]) -> str:
-    """What tells a line from the others: s, and panel, T and m where they differ."""
+    """The label of a line: s, and those of panel, T and m that differ between lines."""
     panel, T, m, s = key
     panels, lengths, sizes, bits = ({k[i] for k in groups} for i in range(4))
     parts = [f"s = {s}"] if s is not None else []

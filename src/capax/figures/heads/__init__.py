@@ -1,1 +1,1 @@
-"""Pictures of attention: what it is, what was compiled, what a trained head looks at."""
+"""Pictures of attention: its definition, compiled functions, and trained or audited heads."""

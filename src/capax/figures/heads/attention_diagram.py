@@ -1,8 +1,8 @@
-"""Figure 1: three attention modules as diagrams, drawn from what the modules computed.
+"""Figure 1: three attention modules as diagrams, drawn from computed scores and weights.
 
-Read upwards: contexts (orange) meet the tokens through alignment scores (grey edges, darker =
-higher); the scores become attention weights (blue edges, darker and wider = larger), by which the
-outputs mix the tokens.
+Read upwards: alignment scores (grey edges, darker = higher) connect the contexts (orange) to the
+tokens. The scores become attention weights (blue edges, darker and wider = larger), and each output
+is the sum of the tokens with these weights.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def draw_panel(ax: Axes, panel: AttentionPanel, palette: Palette) -> None:
 
 
 def edge_color(strength: Number, color: str, background: str) -> str:
-    """`color` faded into the background: strength 0 is nearly invisible, 1 is the full colour."""
+    """`color` mixed with the background: strength 0 is nearly invisible, 1 is the full colour."""
     share = 0.08 + 0.92 * min(max(float(strength), 0.0), 1.0)
     ends = zip(to_rgb(color), to_rgb(background), strict=True)
     red, green, blue = (share * near + (1 - share) * far for near, far in ends)
@@ -150,7 +150,7 @@ def _node(ax: Axes, at: Point, name: str, rim: str, face: str, text: str | None 
 
 
 def _write_weight(ax: Axes, t: int, weight: float, offset: float, palette: Palette) -> None:
-    """The weight as a number above its token, beside the edge where that is steep."""
+    """The weight as a number above its token, beside the edge if the edge is steep."""
     shown = f"{weight:.2f}".removeprefix("0") if weight >= 0.005 else "0"
     shift = 0.0 if abs(offset) > 1 else 0.24 if offset >= 0 else -0.24
     halo = [withStroke(linewidth=2.2, foreground=palette.background)]
@@ -159,7 +159,7 @@ def _write_weight(ax: Axes, t: int, weight: float, offset: float, palette: Palet
 
 
 def _mark_same(ax: Axes, token: int, x: float, palette: Palette) -> None:
-    """A dotted bow between a token and the context that is this same token."""
+    """A dotted arc between a token and the context that is the same token."""
     bow = FancyArrowPatch(
         (token, TOKEN - RADIUS),
         (x + RADIUS, CONTEXT),
@@ -194,7 +194,7 @@ def _write_value(ax: Axes, value: str, x: float, palette: Palette) -> None:
 
 
 def _name_rows(ax: Axes, palette: Palette) -> None:
-    """What the rows and the edges between them are, once, left of the first panel."""
+    """Names of the rows and of the edges between them, left of the first panel."""
     names = (
         (OUTPUT, "outputs", palette.series[0]),
         ((TOKEN + OUTPUT) / 2 + 0.1, "attention\nweights", palette.series[0]),
@@ -209,7 +209,7 @@ def _name_rows(ax: Axes, palette: Palette) -> None:
 
 
 def _draw_key(ax: Axes, palette: Palette) -> None:
-    """The scales: edges at five strengths, and what a filled token means."""
+    """The key: edges at five strengths, and filled and hollow tokens."""
     ax.set(xlim=(0, 100), ylim=(0, 1))
     ax.set_axis_off()
     _key_edges(ax, 16.0, "attention weight", ("0", "1"), palette.series[0], palette, True)

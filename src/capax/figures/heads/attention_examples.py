@@ -1,10 +1,10 @@
 """The three attention modules of Figure 1, run on actual bits: their scores and weights.
 
-All three use orthonormal positions, tokens x_t = E_{b_t} + P_t, so that what a head looks for can
-be read off its W_QK: an entry between two basis vectors is what their meeting adds to the score.
-Positions are counted from 0, and an output above its threshold means "true", as everywhere. The
-[CLS] scalar is the compiler's: it computes the user's own function. Each module is one program:
-operation by operation there would be a hundred to compile.
+All three use orthonormal positions, tokens x_t = E_{b_t} + P_t, so that W_QK shows directly what a
+head looks for: an entry between two basis vectors is added to the score of tokens with these
+vectors. Positions are counted from 0, and an output above its threshold means "true", as everywhere
+in the package. The [CLS] scalar comes from the compiler and computes the user's function. Each
+module is one jitted program, which avoids a hundred small compilations.
 """
 
 from dataclasses import dataclass, replace
@@ -30,18 +30,18 @@ from capax.errors import InputError, require
 
 BITS = (1, 0, 1, 1, 0, 1)
 FUNCTION = "x1 & x3"
-MOST_TOKENS = 8  # more would not be readable: the rest is drawn as one token that stands for many
+MOST_TOKENS = 8  # more would be unreadable: one token represents all the others
 
 
 @dataclass(frozen=True)
 class AttentionPanel:
-    """What one panel shows: contexts look at tokens (scores), outputs mix tokens (weights)."""
+    """The data of one panel: scores between contexts and tokens, weights of tokens in outputs."""
 
     name: str
     title: str
     formula: str
     remark: str
-    value: str  # what is read from the output, empty if the output is the end
+    value: str  # the number read from the output; empty if the output itself is the result
     tokens: tuple[str, ...]
     bits: tuple[int | None, ...]
     contexts: tuple[str, ...]
@@ -61,8 +61,8 @@ def attention_panels(
 ) -> tuple[AttentionPanel, ...]:
     """The panels of Figure 1: general head, self-attention layer, [CLS] scalar of `function`.
 
-    The first two show the first six of the bits; the third shows them all (beyond eight, the
-    relevant ones and a token that stands for the others).
+    The first two show the first six bits. The third shows all bits; beyond eight, only the
+    relevant bits and one token that represents the others.
     """
     require(len(bits) >= 3, "bits", "at least 3 bits", bits)
     first = bits[: len(BITS)]
@@ -77,7 +77,7 @@ def bits_from(text: str | None, T: int | None) -> tuple[int, ...]:
         return tuple(BITS[t % len(BITS)] for t in range(length))
     if set(text) - {"0", "1"}:
         raise InputError(f"bits: wanted zeros and ones such as 101101, got {text!r}")
-    require(T in (None, len(text)), "bits", f"T = {T} of them", len(text))
+    require(T in (None, len(text)), "bits", f"T = {T} bits", len(text))
     return tuple(int(bit) for bit in text)
 
 
@@ -172,9 +172,10 @@ def cls_scalar(bits: tuple[int, ...], function: str | SparseFunction = FUNCTION)
 
 
 def _elided(panel: AttentionPanel, support: tuple[int, ...]) -> AttentionPanel:
-    """The same panel with its heaviest irrelevant tokens; one token stands for all others.
+    """The same panel with its heaviest irrelevant tokens; one token represents all others.
 
-    Its weight is the sum of theirs and its score is their highest, so the picture still adds up.
+    Its weight is the sum of their weights, so the weights still add up to 1; its score is their
+    highest score.
     """
     T = len(panel.tokens) - 1
     others = np.setdiff1d(np.arange(T), support)

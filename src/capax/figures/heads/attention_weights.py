@@ -1,13 +1,13 @@
 """Figure 3, right: where a trained model looks, head by head and example by example.
 
-Each band is a head, each row in it an example, each column a position ([CLS] stands apart, last).
+Each band is a head, each row in it an example, each column a position ([CLS] is last, after a gap).
 The heads are ordered by how much the output depends on them: the rise of the loss when the head's
 output is replaced by its mean. The number beside a band is the share of the head's attention on the
-relevant positions I, out of what does not go to [CLS]:
+relevant positions I, out of the attention that does not go to [CLS]:
 
     share_h = mean over examples of  sum_{t in I} α_t / sum_{t <= T} α_t .
 
-Idle heads are shown too: they look everywhere, and nothing depends on them.
+Idle heads are shown too: their attention is spread out, and the output does not depend on them.
 """
 
 from dataclasses import dataclass

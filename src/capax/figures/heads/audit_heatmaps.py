@@ -33,7 +33,7 @@ def available(rows: Rows) -> list[str]:
 
 
 def grid_of(rows: Rows, name: str) -> np.ndarray:
-    """[layers, heads]; parts of a model (encoder, decoder, cross) stand below each other."""
+    """[layers, heads]; parts of a model (encoder, decoder, cross) are stacked."""
     places = list(dict.fromkeys((row["part"], row["layer"]) for row in rows))
     heads = 1 + max(row["head"] for row in rows)
     grid = np.full((len(places), heads), np.nan)
@@ -43,9 +43,9 @@ def grid_of(rows: Rows, name: str) -> np.ndarray:
 
 
 def draw_head_maps(rows: Rows, names: Sequence[str] | None = None, *, dark: bool = False) -> Figure:
-    """One map per quantity; `names` defaults to all that are there."""
+    """One map per quantity; `names` defaults to all quantities in the rows."""
     chosen = list(names or available(rows))
-    require(chosen, "rows", f"a quantity among {', '.join(TITLES)}", "none")
+    require(chosen, "rows", f"a quantity among {', '.join(TITLES)}", "rows without one")
     grids = [grid_of(rows, name) for name in chosen]
     columns = min(3, len(chosen))
     lines = -(-len(chosen) // columns)

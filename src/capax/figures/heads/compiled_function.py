@@ -1,8 +1,9 @@
 """A compiled function in one picture: its attention, its outputs, its norms.
 
-Left: attention of the [CLS] query on a few inputs (the s relevant tokens, [CLS], and everything
-else together). Middle: the truth table, the network's output at the two extremes of the irrelevant
-bits. Right: the norms of the same construction from T = 10 to 10^6; only W_QK grows, like log T.
+Left: attention of the [CLS] query on a few inputs (the s relevant tokens, [CLS], and all other
+tokens together). Middle: the truth table, the network's output at the two extremes of the
+irrelevant bits. Right: the norms of the same construction from T = 10 to 10^6; only W_QK grows,
+like log T.
 """
 
 from pathlib import Path
@@ -121,7 +122,7 @@ def _norms(axes: Axes, compiled: Compiled, palette: Palette) -> None:
         norms = compile(moved, T, encoding=c.encoding, family=c.family, eps=c.eps).certificate.norms
         for name, row in norms.items():
             found.setdefault(name, []).append(row["frobenius"])
-    # ||W_QK|| = ||W_Q|| ||W_K||, and a bias that is zero has nothing to show
+    # ||W_QK|| = ||W_Q|| ||W_K||; zero biases are left out
     kept = [name for name, values in found.items() if name != "W_Q" and any(values)]
     for name, colour in zip(kept, palette.series * 2, strict=False):
         axes.plot(lengths, found[name], "o-", color=colour, label=name)

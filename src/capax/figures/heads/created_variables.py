@@ -1,12 +1,12 @@
-"""Heads of a trained Transformer: where they look, and what their outputs carry.
+"""Heads of a trained Transformer: where they look, and which bits their outputs encode.
 
 Three panels for each layer, a row for each head. Attention: mean weight of the [CLS] query on every
 position. Carried: for each bit of the formula, how much of the head's output the bit explains,
 
     R^2 = |E[c | x_i = 1] - E[c | x_i = 0]|^2 P[1] P[0] / E|c - E c|^2,   c = head_h(x) W_O^h,
 
-and the same for the value of the whole formula. Cut: the accuracy (against the formula) that is
-left when the head always writes its mean (`head_dependence`). All of it is measured on random
+and the same for the value of the whole formula. Cut: the accuracy (against the formula) when the
+output of the head is replaced by its mean (`head_dependence`). All numbers are measured on random
 inputs from Bernoulli(p).
 """
 
@@ -29,9 +29,9 @@ from capax.figures.style import Palette, styled
 INPUTS = 1024
 CAPTION = (
     "Attention: where each head looks, on average. Carried: the share of a head's output that a "
-    "bit, or the formula f, explains (R² on\nrandom inputs); 0 % means that the head says nothing "
-    "about it. Accuracy when cut: what is left when the head always writes its\nmean; the line is "
-    "the accuracy of the whole model."
+    "bit, or the formula f, explains (R² on\nrandom inputs); 0 % means that the head does not "
+    "encode it. Accuracy when cut: the accuracy with the head's output\nreplaced by its mean; the "
+    "line is the accuracy of the whole model."
 )
 
 
@@ -49,7 +49,7 @@ class HeadReport:
 def measure_heads(
     model: Transformer, f: SparseFunction, *, p: float, n: int = INPUTS, seed: int = 0
 ) -> HeadReport:
-    """Look at every head of every layer on n random inputs."""
+    """Measure every head of every layer on n random inputs."""
     require(f.T == model.spec.T, "function", f"T = {model.spec.T}", f.T)
     X = (np.random.default_rng(seed).random((n, model.spec.T)) < p).astype(np.int32)
     labels = (f(X) > 0.5).astype(np.int32)
@@ -141,7 +141,7 @@ def _draw_carried(
 
 
 def _add_bar(axes: Axes, shown: AxesImage, ticks: dict[float, str]) -> None:
-    """A thin bar beside `axes` that says which colour stands for which value."""
+    """A thin colour bar beside `axes`, with the values of its colours."""
     figure = axes.get_figure()
     assert figure is not None
     bar = figure.colorbar(shown, ax=axes, fraction=0.05, pad=0.02, aspect=18)

@@ -1,10 +1,10 @@
 """Where the heads of a trained model look, and how much its output depends on each of them.
 
-Attention α of the [CLS] query, per layer, head and example. A head's share on I leaves out what
-goes to [CLS]:  sum_{t in I} α_t / sum_{t <= T} α_t, averaged over examples.
+Attention α of the [CLS] query, per layer, head and example. A head's share on I does not count the
+attention on [CLS]:  sum_{t in I} α_t / sum_{t <= T} α_t, averaged over examples.
 
-Its effect is the rise of the cross-entropy when what it writes, c_h(x) = head_h(x) W_O^h in every
-row that is read later, is replaced by the mean over examples of that row.
+Its effect is the rise of the cross-entropy when its output, c_h(x) = head_h(x) W_O^h in every row
+that is read later, is replaced by the mean over examples of the same row.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from capax.attention.transformer import Transformer
 @dataclass(frozen=True)
 class HeadDependence:
     """Per head, layer after layer: weights on the examples, share on I, effect on the loss, and
-    the accuracy that is left without it; `heads`: (layer, head), 0-based; accuracy of the model."""
+    the accuracy without it. `heads`: (layer, head), 0-based. `accuracy`: of the whole model."""
 
     heads: tuple[tuple[int, int], ...]
     weights: Float[ndarray, "LH n columns"]
@@ -74,7 +74,7 @@ def head_writes(model: Transformer, bits: Int[Array, "n T"]) -> list[Float[Array
 def logits_without(
     model: Transformer, bits: Int[Array, "n T"], means: list[Array], head: tuple[int, int]
 ) -> Float[Array, " n"]:
-    """Logits when one (layer, head) always writes its mean."""
+    """Logits when the output of one (layer, head) is replaced by its mean."""
     layers = [jnp.full(len(m), i == head[0]) for i, m in enumerate(means)]
     cut = [at & (jnp.arange(len(at)) == head[1]) for at in layers]
     return _cut_logits(model, bits, means, cut)
@@ -104,7 +104,7 @@ def _writes(
 def _after(
     block: Block, rows: Float[Array, "Q d"], writes: Float[Array, "H Q d"]
 ) -> Float[Array, "Q d"]:
-    """The rows after the block whose heads wrote `writes`."""
+    """The rows after a block, from the outputs `writes` of its heads."""
     rows = rows + jnp.sum(writes, axis=0) + block.b_O[None, :]
     return rows + block.mlp(rows)
 
@@ -112,7 +112,7 @@ def _after(
 def share_on(
     weights: Float[ndarray, "H n columns"], support: tuple[int, ...]
 ) -> Float[ndarray, " H"]:
-    """Mean share of the attention on `support`, out of what does not go to [CLS] (last column)."""
+    """Mean share of the attention on `support`, without that on [CLS] (the last column)."""
     on_positions = weights[..., :-1]
     return (on_positions[..., list(support)].sum(-1) / on_positions.sum(-1)).mean(axis=1)
 

@@ -17,7 +17,7 @@ def figure(
     panel: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Figure 1 (attention modules, for a function of yours) or Figures 2 to 4 from stores.
+    """Figure 1 (attention modules, for your function) or Figures 2 to 4 from stores.
 
     function, bits, T: Figure 1 only. stores: made by `capax sweep`; several give several curves in
     Figure 2. The result shows itself in a notebook; `capax.figures.style.save` writes it to a file.
@@ -35,10 +35,10 @@ def figure(
     if number == 1:
         from capax.figures.heads.attention_diagram import figure_1
 
-        require(not stores, "stores", "nothing: Figure 1 needs no results", stores)
+        require(not stores, "stores", "no store: Figure 1 needs no results", stores)
         return figure_1(**own, dark=dark)[0]
     from capax.figures.paper import from_stores
 
-    require(not own, next(iter(own), ""), "Figure 1 (this one is drawn from a store)", number)
+    require(not own, next(iter(own), ""), "Figure 1 (other figures are drawn from a store)", number)
     make = {2: from_stores.figure_2, 3: from_stores.figure_3, 4: from_stores.figure_4}[number]
     return make([Path(store) for store in stores], dark, panel)[0]

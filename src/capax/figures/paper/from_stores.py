@@ -25,13 +25,13 @@ from capax.sweep.storage.store import Store
 Numbers = dict[str, Any]
 Stores = Sequence[Path]
 DEFAULTS = {2: Path("paper"), 3: Path("figure3"), 4: Path("figure4")}
-"""The reference that a figure is drawn from where no store is given."""
+"""The reference from which a figure is drawn if no store is given."""
 
 
 def figure_2(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figure, Numbers]:
-    """Thresholds against T; several stores or panels are several named curves in one picture.
+    """Thresholds against T; several stores or panels become named curves in one picture.
 
-    Without a store the results that come with the package are drawn.
+    Without a store the results in the package are drawn.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(_opened((store,))) for store in stores or (DEFAULTS[2],)]
@@ -44,7 +44,7 @@ def figure_2(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figu
 
 
 def figure_3(stores: Stores, dark: bool, panel: str | None = None) -> tuple[Figure, Numbers]:
-    """Learning curves and attention weights; one of the two where the store has only one."""
+    """Learning curves and attention weights, or the one of them that the store has."""
     del panel
     with _opened(stores or (DEFAULTS[3],)) as opened:
         maps = attention_maps(opened) if panels_of(opened, "attention") else ()
@@ -71,5 +71,5 @@ def _attention_numbers(maps: tuple[AttentionMap, ...]) -> Numbers:
 
 def _opened(stores: Stores) -> Store:
     if len(stores) > 1:
-        raise InputError(f"--store: wanted one store for this figure, got {len(stores)}")
+        raise InputError(f"--store: this figure takes one store, got {len(stores)}")
     return Store.read(stores[0])

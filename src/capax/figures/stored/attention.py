@@ -1,7 +1,7 @@
 """From a store to Figure 3, right: the attention of models whose parameters were kept.
 
-The examples are the first of the validation set, not chosen ones; shares and effects are measured
-on more of them.
+The examples are the first ones of the validation set, without selection; shares and effects are
+measured on more of them.
 """
 
 import tempfile
@@ -27,13 +27,13 @@ _MOST_EXAMPLES = 100
 def attention_maps(store: Store) -> tuple[AttentionMap, ...]:
     """One map for every panel that kept parameters, models with more heads first.
 
-    Shows the first solved run of a panel, or the first run when none was solved. Raises
-    `InputError` when no parameters were kept.
+    Shows the first solved run of a panel, or the first run if no run was solved. Raises
+    `InputError` if no parameters were kept.
     """
     chosen = [_first(store, panel.name) for panel in panels_of(store, "attention")]
     maps = [_map(store, run) for run in chosen if run is not None]
     if not maps:
-        raise InputError(f"{store.path}: wanted runs with kept parameters (Figure 3), got none")
+        raise InputError(f"{store.path}: no run kept its parameters, which Figure 3 needs")
     return tuple(sorted(maps, key=lambda attention: -len(attention.heads)))
 
 
@@ -66,13 +66,13 @@ def _map(store: Store, run: StoredRun) -> AttentionMap:
 
 
 def head_name(head: tuple[int, int], layers: int = 1) -> str:
-    """How a (layer, head) is called in a picture; the layer only where there are several."""
+    """The name of a (layer, head) in a picture; without the layer if there is only one."""
     layer, h = head
     return f"head {h}" if layers == 1 else f"layer {layer + 1}, head {h}"
 
 
 def stored_model(store: Store, run_id: str) -> Transformer:
-    """The model a run ended with. Raises `InputError` when its parameters were not kept."""
+    """The final model of a run. Raises `InputError` if its parameters were not kept."""
     tensors = store.parameters(run_id)
     if tensors is None:
         raise InputError(f"{store.path}: the parameters of run {run_id[:12]} were not kept")

@@ -21,12 +21,12 @@ _ACCURACIES = ("train_accuracy", "validation_accuracy")
 def learning_curves(store: Store, *, thresholds: dict[int, int] | None = None) -> LearningCurves:
     """Figure 3, left: the best run of every trial at the largest T of the store's curve panels.
 
-    `thresholds` maps T to m* where another store knows it. Raises `InputError` without curves.
+    `thresholds` maps T to m* from another store, if known. Raises `InputError` without curves.
     """
     panels = panels_of(store, "curves")
     runs = [run for panel in panels for run in stored_runs(store, panel.name) if _complete(run)]
     if not runs:
-        raise InputError(f"{store.path}: wanted runs at a few fixed m (Figure 3), got none")
+        raise InputError(f"{store.path}: no runs at a few fixed m, which Figure 3 needs")
     T = max(run.T for run in runs)
     chosen = _best_of_each_trial([run for run in runs if run.T == T])
     curves = tuple(_learning_curve(run) for run in chosen)
@@ -38,7 +38,7 @@ def _complete(run: StoredRun) -> bool:
 
 
 def _best_of_each_trial(runs: list[StoredRun]) -> list[StoredRun]:
-    """Of every trial the run that solved it, or else came closest."""
+    """The run of every trial that solved it, or else came closest."""
     trials: dict[str, list[StoredRun]] = defaultdict(list)
     for run in runs:
         trials[run.trial_id].append(run)
@@ -64,7 +64,7 @@ def parity_transition(store: Store) -> ParityTransition:
             if run.curves.get("loss"):
                 settings[_sparsity(run.spec), run.T].append(run)
     if not settings:
-        raise InputError(f"{store.path}: wanted runs with mode = 'online' (Figure 4), got none")
+        raise InputError(f"{store.path}: no runs with mode = 'online', which Figure 4 needs")
     return ParityTransition(
         tuple(
             ParityPanel(T, s, tuple(_parity_run(run) for run in settings[s, T]))

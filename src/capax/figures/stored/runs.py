@@ -1,7 +1,7 @@
-"""The runs of a store as plain data, and what each of its panels is for.
+"""The runs of a store as plain data, and the purpose of each of its panels.
 
-What a panel is for can be read off its settings: fresh samples at every step make a phase
-transition, kept parameters an attention map, a search over m a threshold, and a few fixed m are
+The settings of a panel show its purpose: fresh samples at every step are for a phase transition,
+kept parameters for an attention map, a search over m for a threshold, and a few fixed m for
 learning curves.
 """
 
@@ -15,7 +15,7 @@ from capax.sweep.storage.store import Store
 
 PanelKind = Literal["thresholds", "curves", "attention", "transition"]
 _LEAST_VALUES = 4
-"""A grid with fewer values of m shows curves; it does not search for a threshold."""
+"""A grid with fewer values of m is for learning curves, not for a threshold."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,18 @@ class StoredRun:
 
     @property
     def final_accuracy(self) -> float | None:
-        """Validation accuracy at the last evaluation; `None` for a learner that has none."""
+        """Validation accuracy at the last evaluation; `None` if the learner has no evaluations."""
         accuracies = self.curves.get("validation_accuracy")
         return accuracies[-1] if accuracies else None
 
 
 def panel_kind(panel: Panel) -> PanelKind:
-    """What a panel is for, by its settings."""
+    """The purpose of a panel, from its settings."""
     if panel.training.get("mode") == "online":
         return "transition"
-    if panel.keep_parameters and "data" not in panel.task:  # a file says nothing of a support
+    if (
+        panel.keep_parameters and "data" not in panel.task
+    ):  # the support is unknown for data of a file
         return "attention"
     search = panel.search
     few = isinstance(search, GridSearch) and len(set(search.m)) < _LEAST_VALUES
@@ -64,7 +66,7 @@ def stored_runs(
 ) -> list[StoredRun]:
     """All runs of a store, or of one of its panels, ordered by T, m, trial and restart.
 
-    below: only trials whose number at their T and m is smaller than this.
+    below: only trials with a smaller number than this (numbered from 0 at each T and m).
     """
     rows = store.select(
         "SELECT r.run_id, r.trial_id, t.panel, t.T, t.m, t.number, r.restart, r.outcome, "
@@ -85,7 +87,7 @@ def _run(store: Store, fields: dict[str, Any]) -> StoredRun:
 
 
 def describe_task(spec: dict[str, Any]) -> str:
-    """The target in words: `and3` is a 3-bit AND; a formula speaks for itself."""
+    """The target in words: `and3` is a 3-bit AND; a formula is shown unchanged."""
     if "content" in spec.get("task", {}):
         return "examples of a file"
     function = spec.get("task", {}).get("function")

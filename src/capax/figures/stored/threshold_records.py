@@ -1,4 +1,4 @@
-"""From a store to Figure 2: thresholds, laws with their bands, and what a best learner needs."""
+"""From a store to Figure 2: thresholds, laws with their bands, and the best learner's m."""
 
 import math
 
@@ -38,9 +38,9 @@ _LAW_NAMES = {
 
 
 def threshold_scaling(store: Store, panel: str | None = None) -> ThresholdScaling:
-    """Figure 2 of the panel called `panel`, or of the first that searches for a threshold.
+    """Figure 2 of the panel called `panel`, or of the first panel with a threshold search.
 
-    Raises `InputError` when the store has no such panel or no finished trial of it.
+    Raises `InputError` if the store has no such panel, or no finished trial of it.
     """
     chosen = threshold_panel(store.experiment, panel)
     return curve_scaling(threshold_curves([store], chosen.name)[0])
@@ -102,7 +102,7 @@ def _law(fit: Fit, grid: Float[ndarray, " n"], scaling: Scaling, *, banded: bool
 
 
 def _references(panel: Panel, found: tuple[Threshold, ...]) -> tuple[ReferenceCurve, ...]:
-    """The best learner, the sample that leaves one rule, and its union bound; at the measured T."""
+    """Samples for the best learner, for one rule left, and its union bound; at the measured T."""
     tasks = [panel_task(panel, threshold.T) for threshold in found]
     known = [(t.T, t.floor, task) for t, task in zip(found, tasks, strict=True) if task and t.floor]
     if not known:
@@ -112,7 +112,7 @@ def _references(panel: Panel, found: tuple[Threshold, ...]) -> tuple[ReferenceCu
     one_left = np.array([_one_rule_left(task) for _, _, task in known])
     references = [ReferenceCurve(known[0][1].label, T, best)]
     if any(task.support != "random" or task.noise for _, _, task in known):
-        return tuple(references)  # the other two are for clean labels and all supports
+        return tuple(references)  # the other two need clean labels and all supports
     if np.all(np.isfinite(one_left)):
         references.append(ReferenceCurve("one rule left in 80%", T, one_left))
     union = np.array([float(_union(task)) for _, _, task in known])

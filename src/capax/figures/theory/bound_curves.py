@@ -1,14 +1,14 @@
 """Samples needed against context length T: this bound, other bounds, and the information floor.
 
-The task is AND of s of T bits. All curves answer one question: how many samples m does this
-argument need for error <= target with probability 1 - delta?
+The task is AND of s of T bits. All curves answer one question: how many samples m does an argument
+need to prove error <= target with probability 1 - delta?
 
 - this bound: Corollary 4.5 with our constants, for the selection head that computes the function
   (its norm grows like ln T, so the curve is a power of ln T);
 - paper-style (36): the same head with Zhang's constant, C_Norm = 2 and (2,1) norms;
 - parameter counting and VC dimension: linear in T, since tokens live in T + 3 dimensions;
 - Occam: the bits of an explicit integer model;
-- information floor: no learner whatsoever can do with less (Fano).
+- information floor: the number of samples that every learner needs (Fano).
 """
 
 import math
@@ -42,7 +42,7 @@ CONTEXTS = (10, 30, 100, 300, 1000, 3000, 10**4, 10**5, 10**6, 10**7, 10**8, 10*
 
 @dataclass(frozen=True)
 class Curve:
-    """A named curve: samples needed at each T (None where there is no answer)."""
+    """A named curve: samples needed at each T (None if no number suffices)."""
 
     name: str
     T: tuple[int, ...]
@@ -142,11 +142,11 @@ def _needed(log_cover: Callable[[int], float], target: float, delta: float) -> f
 
 
 def own_curve(path: Path | str) -> Curve:
-    """A curve of the user's: a table of two columns, T and m, named as its file."""
+    """A curve of the user: a table with two columns, T and m, named after its file."""
     table = read_table(path)
     require(table.shape[1] == 2, str(path), "two columns, T and m", table.shape[1])
     good = np.isfinite(table).all() and (table[:, 0] >= 1).all() and (table[:, 1] > 0).all()
-    require(good, str(path), "lengths T >= 1 and numbers of samples > 0", "others")
+    require(good, str(path), "lengths T >= 1 and numbers of samples > 0", "other values")
     T, m = table[np.argsort(table[:, 0], kind="stable")].T
     return Curve(Path(path).stem, tuple(int(x) for x in T), tuple(map(float, m)), "o-")
 
@@ -161,7 +161,7 @@ def draw_conjunction_curves(
 ) -> tuple[Figure, dict[str, object]]:
     """The picture, and the numbers in it; `own` curves are added."""
     curves = (*conjunction_curves(s, target, delta), *own)
-    title = f"How many samples does each argument ask for? AND of {s} of T bits"
+    title = f"How many samples does each argument need? AND of {s} of T bits"
     figure = draw_curves(curves, title, f"samples for error ≤ {target:g}", dark=dark)
     return figure, {curve.name: {"T": curve.T, "m": curve.m} for curve in curves}
 
@@ -178,7 +178,7 @@ def draw_norm_curves(
     own: Sequence[Curve] = (),
     dark: bool = False,
 ) -> Figure:
-    """Samples needed against T for norms held fixed: ours beside paper-style and parameters.
+    """Samples needed against T at fixed norms: our bound, paper-style, and parameter counting.
 
     own: more curves.
     """
@@ -200,7 +200,7 @@ def draw_norm_curves(
     line = _needed(lambda _: counted, target, delta)
     curves.append(Curve(f"parameter counting, d = {d}", CONTEXTS, (line,) * len(CONTEXTS), "--"))
     return draw_curves(
-        (*curves, *own), "Norms held fixed: the bound grows with log T only",
+        (*curves, *own), "At fixed norms the bound grows only with log T",
         f"samples for error ≤ {target:g}", dark=dark,
     )  # fmt: skip
 
@@ -231,7 +231,7 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str) -> None:
 
 
 def _name_ends(axes: Axes, curves: Sequence[Curve], palette: Palette) -> None:
-    """Names beside the last points, pushed apart where they would overlap."""
+    """Names beside the last points, moved apart if they would overlap."""
     ends = [
         (next(m for m in reversed(curve.m) if m is not None), index)
         for index, curve in enumerate(curves)

@@ -18,7 +18,7 @@ from capax.figures.style import Palette, styled
 
 WARM_UP_POINTS = ((0.5, 0.7), (0.2, 0.3), (0.6, 0.65))
 WARM_UP_RADII = (0.05, 0.45, 0.5)
-MOST_JOINED = 200  # beyond this many points the joining lines would hide the balls
+MOST_JOINED = 200  # with more points the joining lines would hide the balls
 
 
 def draw_cover(space: FiniteSpace, cover: Cover, *, dark: bool = False) -> Figure:
@@ -112,7 +112,7 @@ def _ball(metric: str, centre: np.ndarray, eps: float) -> Patch:
 
 
 def _set_limits(axes: Axes, points: np.ndarray, centres: np.ndarray, eps: float) -> None:
-    """Every point and every ball whole: a ball that runs out of the picture would look smaller."""
+    """Limits that show every point and every whole ball: a clipped ball would look smaller."""
     low = np.minimum(points.min(axis=0), centres.min(axis=0) - eps)
     high = np.maximum(points.max(axis=0), centres.max(axis=0) + eps)
     margin = 0.04 * (float((high - low).max()) or 1.0)
@@ -148,6 +148,6 @@ def _name_points(axes: Axes, palette: Palette) -> None:
 
 
 def _mark_tie(axes: Axes, palette: Palette) -> None:
-    """Say why one centre suffices: the farthest point lies exactly on the rim."""
-    text = "√(0.3² + 0.4²) = 0.5: exactly on the rim"
+    """A note why one centre suffices: the farthest point lies exactly on the boundary."""
+    text = "√(0.3² + 0.4²) = 0.5: exactly on the boundary"
     axes.annotate(text, (0.42, 0.06), ha="center", fontsize=8, color=palette.ink)

@@ -1,4 +1,4 @@
-"""The curve eps -> N(S, eps): a falling staircase between the two sides of one quick bracket."""
+"""The curve eps -> N(S, eps): a decreasing step function inside a quickly computed bracket."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,11 +15,12 @@ MOST_LABELS = 6
 def draw_curve(
     space: FiniteSpace, curve: CoverCurve, *, eps: float | int | None = None, dark: bool = False
 ) -> Figure:
-    """N(S, eps) against eps on a logarithmic height, with the bracket known without any search.
+    """N(S, eps) against eps on a logarithmic axis, with a bracket that needs no search.
 
-    The shaded band comes from one farthest-first traversal: as many centres as it needs to reach
-    eps from above, as many of its points as are pairwise more than 2 eps apart from below.
-    `eps` marks one radius. Where the curve is not known exactly both its ends are drawn.
+    The shaded band comes from one farthest-first traversal. Its upper end is the number of centres
+    that the traversal needs to reach eps; its lower end is the number of its points that are
+    pairwise more than 2 eps apart. `eps` marks one radius. If the curve is not known exactly, both
+    its proved ends are drawn.
     """
     with styled(dark) as palette:
         figure = Figure(figsize=(6.6, 4.0), layout="constrained")
@@ -63,7 +64,7 @@ def _draw_band(axes: Axes, bracket: CoverCurve, right: float, palette: Palette) 
 
 def _draw_staircase(axes: Axes, curve: CoverCurve, right: float, palette: Palette) -> None:
     x, upper = _steps(curve.eps, curve.upper, right)
-    name = "N(S, ε), exact" if curve.exact else "N(S, ε), cover in hand"
+    name = "N(S, ε), exact" if curve.exact else "N(S, ε), best cover found"
     axes.step(x, upper, where="post", color=palette.series[0], linewidth=2, label=name)
     if not curve.exact:
         _, lower = _steps(curve.eps, curve.lower, right)
@@ -74,7 +75,7 @@ def _draw_staircase(axes: Axes, curve: CoverCurve, right: float, palette: Palett
             color=palette.series[0],
             lw=1,
             ls=(0, (3, 2)),
-            label="proved lower end",
+            label="proved lower bound",
         )
 
 

@@ -1,8 +1,8 @@
 """Where the slack is: from a packing, the lower bound, to the bound that the paper starts from.
 
-For the linear class {x -> w.x : ||w|| <= a} on N points of norm b: a packing (nobody needs less),
-our covers, their clean C/eps^2 form, and Zhang's theorem. Each dot says how much larger it is than
-the one above it.
+For the linear class {x -> w.x : ||w|| <= a} on N points of norm b: a packing (a lower bound for
+every cover), our covers, their simple C/eps^2 form, and Zhang's theorem. The number at each dot is
+the ratio to the dot above it.
 """
 
 from dataclasses import dataclass

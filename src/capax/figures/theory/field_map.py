@@ -1,10 +1,10 @@
 """Which bound is smallest where: the field's bounds over T and over the norm of W_QK.
 
 Left: samples needed against T for the head that computes AND of three bits on one-hot positions,
-d = T + 3, so that bounds in ln d grow with T too; beside it an MLP on the same bits. Middle and
-right: the smallest bound at every T and ||W_QK||_F, W_QK with one entry (all its norms agree), for
-one-hot positions and for tokens of a fixed width. Smallest: at the number of samples that our bound
-needs for the wanted error.
+d = T + 3, so that bounds in ln d grow with T too; and for an MLP on the same bits. Middle and
+right: the smallest bound at every T and ||W_QK||_F, W_QK with one entry (all its norms are equal),
+for one-hot positions and for tokens of a fixed width. Bounds are compared at the number of samples
+that our bound needs for the wanted error.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Hahn's limit in one picture: the influence of one token against T, and the scores it needs.
 
-Left: at constant scores the influence falls as 1/T (bound and a head that attains it), and so does
-that of a compiled head whose W_QK is kept at the norm of the first length; at scores of
-(1/2) ln T, and at its own norm, it stays. Right: half the range of the scores of the compiled head,
-above the smallest one that its margin allows.
+Left: at constant scores the influence falls as 1/T (the bound, and a head that attains it). So does
+the influence of a compiled head whose W_QK keeps the norm of the first length. With scores of
+(1/2) ln T, or with its own norm, the influence stays constant. Right: half the range of the scores
+of the compiled head, and the smallest range that its margin allows.
 """
 
 from collections.abc import Sequence

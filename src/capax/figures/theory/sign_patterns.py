@@ -1,8 +1,8 @@
-"""Proposition 4.4 in one picture: all sign patterns, the margin that a norm buys, what it costs.
+"""Proposition 4.4 in one picture: all sign patterns, and the margin and the bound at each norm.
 
 Top: the T sign patterns of log2 T inputs, one column for each head. Below, against the norm of the
-key vectors: the margin of the worst output, and ln N of Corollary 4.5 at that norm and margin. The
-patterns need ln T; every norm has them, and only a margin asks for more.
+key vectors: the margin of the worst output, and ln N of Corollary 4.5 at that norm and margin. All
+patterns exist at every norm, so that ln N is at least ln T; a margin needs a larger norm.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ from capax.statements.forms.head_shattering import (
 )
 
 COLUMNS = 1024
-"""A picture is about this many pixels wide: beyond it a column is the mean of several heads."""
+"""About the width of a picture in pixels; with more heads a column is the mean of several."""
 CURVE_POINTS = 24
 
 
 def draw_sign_patterns(found: Shattering, smallest: float, *, dark: bool = False) -> Figure:
-    """The picture for one T; `smallest` = the norm of the wanted margin."""
+    """The picture for one T; `smallest`: the smallest norm with the wanted margin."""
     norms = np.geomspace(0.01 * found.T**2, max(found.norm, smallest), CURVE_POINTS)
     curve = [shatter(found.T, float(norm)) for norm in norms]
     proved = [s for s in curve if s.margin > 0]

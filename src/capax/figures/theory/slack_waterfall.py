@@ -1,8 +1,8 @@
 """Where the slack of a bound is: from the size that every cover must have to the paper's style.
 
 For the class of selection heads that compute AND of s of T bits, at scale eps = margin / 2: the
-packing formed by the C(T, s) heads themselves, then our cover and each simplification after it. The
-number beside a bar says how many times larger it is than the one above.
+packing formed by the C(T, s) heads themselves, then our cover and each further simplification. The
+number beside a bar is the ratio to the bar above it.
 """
 
 import math
