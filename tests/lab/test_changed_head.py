@@ -91,7 +91,7 @@ def test_break_it_shows_a_real_counterexample():
     output = float(compiled.model(bits))
     assert (output > 0) != bool(compiled.construction.function(bits) > 0.5)
     assert answer["output"][0] <= output + 1e-9 and output - 1e-9 <= answer["output"][1]
-    with pytest.raises(InputError, match="download: wanted a head that is right on all inputs"):
+    with pytest.raises(InputError, match="download: this head is not proved right on all inputs"):
         weights_file(question)
 
 

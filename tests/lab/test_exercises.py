@@ -151,7 +151,7 @@ PROGRAMS = {
     "no function": ("def other(x): return 1", "has no 'answer'"),
     "no program": ("def answer(x:", "p.py, line 1: SyntaxError"),
     "no answer": ("def answer(x): return 'x'", "answer: wanted 512 labels"),
-    "by chance": ("import random\ndef answer(x): return random.random()", "the same answer"),
+    "by chance": ("import random\ndef answer(x): return random.random()", "two different answers"),
     "it ends": ("import os\nos._exit(0)", "its process ended without an answer"),
     "it prints": ("print('{}')\ndef answer(x): return x[1]", ""),
     "it exits": ("def answer(x): raise SystemExit", "SystemExit"),

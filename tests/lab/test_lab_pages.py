@@ -128,7 +128,7 @@ def test_numbers_that_make_no_sense_are_mended_and_an_old_answer_is_no_certifica
     page.keyboard.press("Enter")
     page.wait_for_selector(".message[data-kind=error]:has-text('formula: ')")
     assert page.locator(f"main {COMPUTED}").count() == 0
-    assert "here are still those of maj(x1, x5, x9), T = 12." in said(page)
+    assert "still belong to maj(x1, x5, x9), T = 12." in said(page)
     assert "Right on all" not in said(page)
 
 

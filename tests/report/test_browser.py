@@ -136,7 +136,7 @@ def test_thresholds_and_curves_lead_to_their_runs_and_a_run_to_its_spec(open_pag
     assert runs[0].run_id in detail and f'"T": {T}' in detail and '"heads": 16' in detail
     run_id = cases.learning_curves().curves[0].run_id
     page.locator("#figure-3-left a[data-trace]").first.click()
-    assert "1 runs of 1 trials" in count.inner_text()
+    assert "1 run of 1 trial" in count.inner_text()
     assert page.locator("#runs .run-id").first.inner_text() == run_id[:12]
     page.locator("#runs [data-page=all]").click()
     total = len(report_cases.threshold_store().runs) + len(report_cases.curve_store().runs)

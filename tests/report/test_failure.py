@@ -82,7 +82,7 @@ def test_the_section_in_a_browser(built, width, scheme, tmp_path, open_file):
     assert link.bounding_box()["height"] < 30  # one line
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     link.click()
-    assert "1 runs of 1 trials" in page.locator("#runs .count").inner_text()
+    assert "1 run of 1 trial" in page.locator("#runs .count").inner_text()
     assert page.locator("#runs .run-id").first.inner_text().startswith(link.inner_text())
 
 

@@ -138,5 +138,5 @@ def test_heads_with_too_many_kinds_are_refused():
     T = 30
     logits = np.arange(2.0 * T).reshape(T, 2)
     tables = HeadTables.exact(logits, np.zeros((T, 2, 1)), 0.0, np.zeros(1))
-    with pytest.raises(InputError, match="head: wanted at most"):
+    with pytest.raises(InputError, match="head: too many kinds of tokens"):
         head_influence(tables, np.ones(1))

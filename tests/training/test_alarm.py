@@ -43,7 +43,7 @@ def test_a_blind_alarm_reads_nothing_that_knows_the_support():
     np.testing.assert_array_equal(features(plain, 9, "blind"), features(changed, 9, "blind"))
     without = {name: x for name, x in plain.items() if name not in KNOWING}
     assert has_series(without, "blind") and not has_series(without, "knowing")
-    with pytest.raises(InputError, match="a knowing alarm reads position_relevant, which was not"):
+    with pytest.raises(InputError, match="a knowing alarm needs position_relevant, which was not"):
         features(without, 9, "knowing")
 
 
@@ -64,7 +64,7 @@ def test_a_forecast_is_the_law_that_the_coefficients_say():
     assert said.median == pytest.approx(400 + 100 / math.sqrt(0.6), abs=1)
     assert constant(ceiling=0.4).forecast(curves(), 17, 1000).median is None
     assert from_json(json.loads(json.dumps(alarm.to_json()))) == alarm
-    with pytest.raises(InputError, match="alarm: wanted the coefficients of an alarm"):
+    with pytest.raises(InputError, match="alarm: not the coefficients of an alarm"):
         from_json({"kind": "blind"})
 
 
@@ -122,6 +122,6 @@ def test_the_live_file_of_a_run_that_is_being_written(trial_of, tmp_path):
     assert b.run_id == second.run_id and not b.is_over and b.curves["step"] == [30]
     live.close()
     path.write_text("something else\n")
-    with pytest.raises(InputError, match="wanted a file of runs in work, got another one"):
+    with pytest.raises(InputError, match="not a file of runs in training"):
         live_runs(path)
     LiveFile(tmp_path / "no" / "folder").look(first, (10.0,), False)  # training goes on

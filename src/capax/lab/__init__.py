@@ -1,11 +1,12 @@
 """The lab: pages that show a head, a training run, laws and bounds while their numbers are changed.
 
 `capax lab` serves four views on this machine (`app`, `guard`, `server`). Each view is a question
-with a specification and an answer (`views`). Answers come from the functions behind the commands: a
-number on a page is the number of its `--json`. The browser draws numbers between two answers and
-marks them as drawn. Training runs in a process of its own (`running`). The same views stand in
-notebooks (`widgets`: `head`, `create`, `laws`, `bounds`) and in single files (`frozen_page`).
-`exercises` are those of the course; `mark(2, "answer.toml")` is `capax exercise 2 answer.toml`.
+with a specification and an answer (`views`). Answers come from the functions of the commands: a
+number on a page equals the number in `--json`. Between two answers the browser draws its own
+numbers and marks them as drawn. Training runs in a separate process (`running`). The same views
+exist in notebooks (`widgets`: `head`, `create`, `laws`, `bounds`) and as single files
+(`frozen_page`). `exercises` has the exercises of the course; `mark(2, "answer.toml")` is
+`capax exercise 2 answer.toml`.
 """
 
 import importlib
@@ -23,7 +24,7 @@ _PLACES["mark"] = "exercises.marking"
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded on first use: the widgets need `anywidget`, the server and the marks do not."""
+    """Import on first use: only the widgets need `anywidget`."""
     if name not in _PLACES:
         raise AttributeError(f"module 'capax.lab' has no attribute {name!r}")
     return getattr(importlib.import_module(f"capax.lab.{_PLACES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The web application: pages, answers, runs, uploads. `Guard` stands before all of it."""
+"""The web application: pages, answers, runs, uploads. `Guard` checks every request first."""
 
 import asyncio
 import json
@@ -23,17 +23,17 @@ from capax.plain_json import json_text
 MAX_QUESTION = 64 * 1024
 MAX_UPLOAD = 64 * 2**20
 BUSY = 16
-"""Questions that are worked on or wait at once; more are refused."""
-POLL = 0.05  # seconds between two looks for new events of a run
+"""Most questions in work or waiting; further ones are refused."""
+POLL = 0.05  # seconds between two checks for new events of a run
 FEW = 3
-"""Streams that stay open. A browser opens six connections to a server for all its tabs together:
-where more streams are open, each ends after `TURN` seconds and its page asks again."""
+"""Streams that stay open. A browser opens six connections to a server for all its tabs together.
+If more streams are open, each ends after `TURN` seconds and its page connects again."""
 TURN = 1.0
-MOMENT = 0.25  # seconds in which the next file of a page is asked for
+MOMENT = 0.25  # seconds within which a page requests its next file
 
 
 class Lab:
-    """The routes and what they share: the queue of runs and the number of open questions."""
+    """The routes and their shared state: the queue of runs and the number of open questions."""
 
     def __init__(self, queue: TrainingQueue) -> None:
         self._queue, self._open, self._streams, self.closing = queue, 0, 0, False
@@ -41,7 +41,7 @@ class Lab:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no file of a page was sent a moment ago."""
+        """Whether no file of a page was sent in the last moment."""
         return time.monotonic() > self._sent + MOMENT
 
     def application(self) -> Starlette:
@@ -129,7 +129,7 @@ class Lab:
         return StreamingResponse(self._stream(run, first), media_type="text/event-stream")
 
     async def _stream(self, run: str, at: int) -> AsyncIterator[str]:
-        """Server-sent events from number `at` on, until the run has ended or others wait."""
+        """Server-sent events from number `at` on, until the run ends or other streams wait."""
         loop = asyncio.get_running_loop()
         began = told = loop.time()
         self._streams += 1
@@ -145,7 +145,7 @@ class Lab:
                     yield "event: turn\ndata:\n\n"
                     return
                 await asyncio.sleep(POLL)
-                if loop.time() > told + 10:  # tells the page, and us, that somebody is still there
+                if loop.time() > told + 10:  # keeps the connection alive and detects a closed page
                     told = loop.time()
                     yield ": waiting\n\n"
         finally:
@@ -154,7 +154,9 @@ class Lab:
     async def _work(self, function: Any, *arguments: Any) -> Any:
         """`function` in a thread; too many at once are refused."""
         if self._open >= BUSY:
-            raise InputError(f"lab: {BUSY} questions are being answered; ask again in a moment")
+            raise InputError(
+                f"lab: the server is busy with {BUSY} questions; try again in a moment"
+            )
         self._open += 1
         try:
             return await run_in_threadpool(function, *arguments)
@@ -206,7 +208,7 @@ async def _fields(request: Request) -> dict[str, Any]:
     try:
         text = (await _body(request, MAX_QUESTION)).decode()
     except UnicodeDecodeError:
-        raise InputError("request: wanted JSON in UTF-8, got other bytes") from None
+        raise InputError("request: not valid JSON in UTF-8") from None
     fields = parse_json(text, "request")
     require(isinstance(fields, dict), "request", "a JSON object", fields)
     return fields
@@ -233,5 +235,5 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _broken(request: Request, error: Exception) -> Response:
     del request
     text = " ".join(str(error).split())[:120]
-    said = f"this is a mistake in Capax, not yours ({type(error).__name__}: {text})"
+    said = f"an error in Capax, not in your input ({type(error).__name__}: {text})"
     return _json({"error": said}, 500)

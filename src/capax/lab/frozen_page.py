@@ -1,7 +1,8 @@
 """One view with its data as one file that works from the disk: no server, no network.
 
-The page holds the answers to the questions of its state and the numbers between which it draws. Its
-security policy names the hashes of its one script and its one style sheet; nothing else runs.
+The page contains the answers to the questions of its state, and the numbers between which it
+interpolates. Its security policy has the hashes of its only script and its only style sheet, so
+that no other code runs.
 """
 
 import base64
@@ -46,7 +47,7 @@ def frozen_page(view: str, state: Mapping[str, str], runs: Sequence[Mapping[str,
 
 
 def recorded_runs(state: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Train the runs of a state of the view Create, and give what a page replays."""
+    """Train the runs of a state of the view Create; returns the records that a page replays."""
     from capax.lab.running.training_queue import TrainingQueue
 
     question = question_of("create", state)
@@ -66,7 +67,7 @@ def _answers(view: str, state: Mapping[str, str]) -> list[dict[str, Any]]:
     if view != "laws":
         names = ("compile", "ladder", "break") if view == "compile" else ("bounds",)
         found = [_answered(name, asked) for name in names]
-        if view == "compile":  # the ladder does not depend on T, nor on what is changed
+        if view == "compile":  # the ladder depends neither on T nor on the changes
             found[1]["question"] = {k: asked[k] for k in ("formula", "encoding")}
         return found
     first = _answered("laws", asked)
@@ -82,7 +83,7 @@ def _answered(name: str, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(data: Any) -> Any:
-    """`data` of numbers and texts that JSON has."""
+    """`data` with JSON's numbers and texts only."""
     if isinstance(data, dict):
         return {str(key): _plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

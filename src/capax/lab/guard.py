@@ -1,10 +1,10 @@
-"""Who may ask the server: this browser, with its token, from the server's own pages.
+"""Access to the server: only this browser, with its token, from the server's own pages.
 
-A page of another site can make a browser send requests to 127.0.0.1, and a name that is bound to
-127.0.0.1 can make the answers readable for it. So every request must name this host and port in its
-Host header, come from the server's own pages (Origin, Sec-Fetch-Site), and carry the token that was
-printed at the start, in a cookie. The address with the token sets the cookie once. Answers may load
-scripts, styles and data from this server alone, run no inline script and stand in no frame.
+A page of another site can make a browser send requests to 127.0.0.1, and with a domain name that
+resolves to 127.0.0.1 it could read the answers. So every request must name this host and port in
+its Host header, come from the server's own pages (Origin, Sec-Fetch-Site), and have the token that
+was printed at the start in a cookie. The address with the token sets the cookie once. Answers may
+load scripts, styles and data only from this server, run no inline script, and cannot be framed.
 """
 
 import hmac
@@ -29,11 +29,11 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-NO_TOKEN = "Open the address that capax lab printed: it holds the token of this session.\n"
+NO_TOKEN = "Open the address that capax lab printed: it contains the token of this server.\n"
 
 
 class Guard:
-    """The application behind the checks."""
+    """The application with checks before every request."""
 
     def __init__(self, application: Application, *, port: int, token: str) -> None:
         self._application, self._token = application, token
@@ -60,14 +60,14 @@ class Guard:
             await _plain(send, 403, NO_TOKEN)
 
     def _foreign(self, scope: Scope, headers: dict[str, str]) -> str:
-        """Why the request is refused whatever token it has; empty if it is not."""
+        """The reason to refuse the request, whatever its token; empty if it may pass."""
         if headers.get("host", "") not in self._hosts:
-            return "This server answers to its own name only.\n"
+            return "The Host header must be the address of this server.\n"
         if headers.get("origin") not in (None, *self._origins):
             return "Requests of other sites are refused.\n"
         reads = scope["method"] in ("GET", "HEAD")
         if not reads and headers.get("origin") is None:
-            return "A request that changes something must name its origin.\n"
+            return "A request that changes something needs an Origin header.\n"
         link = headers.get("sec-fetch-mode") == "navigate"
         page = reads and link and not scope["path"].startswith("/api/")
         site = headers.get("sec-fetch-site")
@@ -79,10 +79,10 @@ class Guard:
         return hmac.compare_digest(given.encode(), self._token.encode())
 
     async def _admit(self, scope: Scope, send: Send) -> None:
-        """Set the cookie and lead to the same address without the token."""
+        """Set the cookie and redirect to the same address without the token."""
         rest = urlencode([(name, text) for name, text in _query(scope) if name != "token"])
         place = scope["raw_path"].decode("latin-1").split("?")[0]
-        place = "/" + place.lstrip("/")  # `//name` would lead to another host
+        place = "/" + place.lstrip("/")  # `//name` would be another host
         cookie = f"{self._cookie}={self._token}; HttpOnly; SameSite=Lax; Path=/"
         more = {"location": f"{place}?{rest}" if rest else place, "set-cookie": cookie}
         await _plain(send, 303, "", more)

@@ -1,8 +1,8 @@
-"""What answers need is loaded while the page opens, by one thread at a time.
+"""Imports that answers need, made while the page opens, by one thread at a time.
 
-Python may hand out a half-loaded module where two threads load a package and a module of it at
-once: the lock keeps them apart. Nobody loads ahead of time while a page is being sent, which
-would take the processor from it.
+Python may return a half-loaded module when two threads import a package and a module of it at the
+same time; a lock prevents this. While a page is being sent nothing is imported ahead of time,
+because that would slow the page down.
 """
 
 import importlib
@@ -24,15 +24,15 @@ PARTS: dict[str, tuple[str, ...]] = {
     "upload": (*_LAWS, "capax.lab.uploads"),
     "freeze": (*_COMPILE, *_LAWS, "capax.training.one_model", "capax.lab.frozen_page"),
 }
-"""What a question needs besides the questions themselves."""
+"""Modules that a question needs besides its own."""
 _FIRST = ("numpy", "pydantic", "jax", "equinox", "capax.lab.views.questions")
-_GLANCE = 0.02  # seconds between two looks whether a page is being sent
+_GLANCE = 0.02  # seconds between two checks whether a page is being sent
 _LOCK = threading.RLock()
 _WANTED = threading.Event()
 
 
 def load(part: str) -> None:
-    """Load what a question needs; at once where it is loaded already."""
+    """Import the modules that a question needs; returns at once if they are loaded."""
     _WANTED.set()
     with _LOCK:
         for name in (_FIRST[-1], *PARTS.get(part, ())):
@@ -40,7 +40,7 @@ def load(part: str) -> None:
 
 
 def load_meanwhile(is_quiet: Callable[[], bool]) -> None:
-    """Load everything in order of its use, while no page is sent or as soon as a question waits."""
+    """Import all modules in the order of use, when no page is being sent or a question waits."""
     for name in dict.fromkeys([*_FIRST, *(name for names in PARTS.values() for name in names)]):
         while not (is_quiet() or _WANTED.is_set()):
             time.sleep(_GLANCE)

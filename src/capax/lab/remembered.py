@@ -1,4 +1,4 @@
-"""Port and token of the last server: a page that is still open goes on when the server returns."""
+"""Port and token of the last server, so that open pages continue when the server restarts."""
 
 import json
 import os
@@ -12,21 +12,21 @@ from capax.reading import parse_json, read_text
 
 
 class Remembered(NamedTuple):
-    """Where the last server listened (0: nowhere), and the token that its pages have."""
+    """The port of the last server (0: none), and the token of its pages."""
 
     port: int
     token: str
 
 
 def state_file() -> Path:
-    """The file of this user."""
+    """The file in which this user's port and token are kept."""
     from platformdirs import user_state_path
 
     return user_state_path("capax", appauthor=False) / "lab.json"
 
 
 def remembered(path: Path | None = None) -> Remembered:
-    """What the last server left; a free port and a new token where nothing usable is found."""
+    """Port and token of the last server; without them, a free port and a new token."""
     with suppress(InputError, OSError, RuntimeError):
         data = parse_json(read_text(path or state_file(), 4096), "lab.json")
         port, token = (data.get("port"), data.get("token")) if isinstance(data, dict) else (0, "")
@@ -37,7 +37,7 @@ def remembered(path: Path | None = None) -> Remembered:
 
 
 def remember(port: int, token: str, path: Path | None = None) -> None:
-    """Keep both for the next server, readable for this user alone; nothing without a home."""
+    """Keep both for the next server, readable only by this user; without a home do nothing."""
     with suppress(OSError, RuntimeError):
         file = path or state_file()
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`capax lab`: the server on this machine, from its socket to its end."""
+"""`capax lab`: the server on this machine."""
 
 import asyncio
 import signal
@@ -19,19 +19,19 @@ from capax.lab.remembered import remember, remembered
 from capax.lab.running.training_queue import TrainingQueue
 
 ADDRESS = "127.0.0.1"
-FAREWELL = 2  # seconds that open connections get at the end
+FAREWELL = 2  # seconds before open connections are closed at the end
 
 
 class _Server(uvicorn.Server):
-    """Signals are the command's affair: `serve` below handles them."""
+    """A server that leaves signals to `serve` below."""
 
     def capture_signals(self) -> Any:
         return nullcontext()
 
 
 def listening(port: int) -> socket.socket:
-    """A socket on the loopback address; port 0 is a free one."""
-    require(0 <= port < 65536, "port", "a number from 0 (a free one) to 65535", port)
+    """A socket on the loopback address; port 0 stands for any free port."""
+    require(0 <= port < 65536, "port", "a number from 0 (any free port) to 65535", port)
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if sys.platform != "win32":
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -41,7 +41,7 @@ def listening(port: int) -> socket.socket:
         made.close()
         reason = error.strerror or str(error)
         raise InputError(
-            f"port: wanted a free one, got {port} ({reason}); leave --port out"
+            f"port: {port} is not available ({reason}); leave --port out to get a free port"
         ) from None
     return made
 
@@ -58,7 +58,7 @@ def _chosen(port: int | None, last: int) -> socket.socket:
 def serve(place: str, *, port: int | None = None, ready: Callable[[str], None] = print) -> None:
     """Serve until a signal arrives; `ready` gets the address, with the token, of the view `place`.
 
-    port: by default that of the last server, or a free one where somebody else listens there.
+    port: by default that of the last server, or a free port if it is taken.
     """
     last = remembered()
     token = last.token
@@ -92,12 +92,12 @@ async def _until_signal(
     for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         with suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
             loop.add_signal_handler(number, end)
-    opened.listen(128)  # connections wait from now on: the address works as soon as it is told
+    opened.listen(128)  # connections queue from now on, so the printed address works at once
     threading.Thread(target=_load, args=(lab,), daemon=True, name="imports").start()
     ready()
     await server.serve(sockets=[opened])
 
 
 def _load(lab: Lab) -> None:
-    with suppress(ImportError):  # the first question says what is missing
+    with suppress(ImportError):  # the first question reports the missing package
         load_meanwhile(lambda: lab.is_quiet)

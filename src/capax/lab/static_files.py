@@ -1,10 +1,10 @@
 """The files of the pages: modules as they are served, and as one script for a page or a notebook.
 
-The modules are plain ES modules; the page names all of them at once, so that none waits until
-another one asks for it. Two forms of import and export are used in them, one to a line:
+The modules are plain ES modules. The page lists all of them, so that the browser requests them at
+the same time. They use two forms of import and export, one to a line:
 `import { a, b } from "./name.js";`, and `export` before `function`, `async function`, `const` or
-`class`. One script is made of them by turning each module into a function that returns its
-exports. The charts are those of the reports: scripts without exports, which get them here.
+`class`. To make one script, each module becomes a function that returns its exports. The charts are
+those of the reports: scripts without exports, which are added here.
 """
 
 import re
@@ -38,9 +38,9 @@ _CHART_SCRIPTS = ("scale.js", "chart.js", "pointer.js")
 
 
 def one_script(entry: str) -> str:
-    """The module `entry` with all that it imports, as the body of one script.
+    """The module `entry` and its imports as one script.
 
-    The exports of `entry` are left in the constant `lab`.
+    The exports of `entry` are in the constant `lab`.
     """
     texts = {name: text for name, (_, text) in static_files().items()}
     parts = [_function_of(name) for name in _modules(entry, texts)]
@@ -48,7 +48,7 @@ def one_script(entry: str) -> str:
 
 
 def _modules(entry: str, texts: dict[str, str]) -> list[str]:
-    """The module `entry` and all that it imports, each after those that it needs."""
+    """The module `entry` and all its imports, each module after its own imports."""
     order: list[str] = []
 
     def visit(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that are dropped on a page: read by the readers of the commands, within their limits."""
+"""Uploaded files, read by the same readers and with the same limits as in the commands."""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +10,7 @@ from capax.sweep.storage.file import SQLITE
 
 
 def read_upload(kind: str, content: bytes, name: str) -> dict[str, Any]:
-    """The content of a file for the view that asked: a card or a store, or an audit."""
+    """The content of a file for its view: a card or a store, or an audit."""
     label = one_line(name, 80)
     if kind == "audit":
         from capax.lab.views.bounds_view import audited_norms
@@ -43,8 +43,8 @@ def _card(content: bytes, label: str) -> dict[str, Any]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        wanted = "a card (capax card --json) or a store (capax sweep)"
-        raise InputError(f"{label}: wanted {wanted}, got other bytes") from None
+        readable = "a card (capax card --json) nor a store (capax sweep)"
+        raise InputError(f"{label}: neither {readable}") from None
     parse_json(text, label)  # its limits on depth and length
     card = from_json(text, label)
     for row in card.rows:

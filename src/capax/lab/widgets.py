@@ -1,7 +1,7 @@
 """The views in a notebook: `capax.lab.head("maj(x1,x5,x9)", T=50)` and three more.
 
-A widget asks the kernel what a page asks the server, and gets the same answers. Its style stands in
-a shadow root, so it changes nothing of the notebook around it.
+A widget sends its questions to the kernel instead of the server and gets the same answers. Its
+styles are in a shadow root and do not change the notebook.
 """
 
 import base64
@@ -24,15 +24,14 @@ try:
     import traitlets
 except ImportError as missing:
     raise InputError(
-        f"capax.lab: wanted the packages of capax[lab], got no {missing.name}; "
-        "pip install 'capax[lab]'"
+        f"capax.lab: the package {missing.name} is not installed: pip install 'capax[lab]'"
     ) from None
 
-POLL = 0.1  # seconds between two looks for new events of a run
+POLL = 0.1  # seconds between two checks for new events of a run
 
 
 class View(anywidget.AnyWidget):
-    """One view. `state` is what stands behind the `?` in the address of the same page."""
+    """One view. `state` is the part after the `?` in the address of the same page."""
 
     _esm = f"{one_script('widget.js')}\nexport default {{ render: lab.render }};\n"
     view = traitlets.Unicode().tag(sync=True)
@@ -41,7 +40,7 @@ class View(anywidget.AnyWidget):
 
     def __init__(self, view: str, **state: Any) -> None:
         texts = {name: str(value) for name, value in state.items() if value is not None}
-        question_of(view, texts)  # a mistake is told in the cell
+        question_of(view, texts)  # an error appears in the notebook cell
         super().__init__(view=view, state=texts, css=_style())
         self.on_msg(self._asked)
 
@@ -73,7 +72,7 @@ class View(anywidget.AnyWidget):
         try:
             content = base64.b64decode(message["content"], validate=True)
         except binascii.Error:
-            raise InputError("upload: wanted a file, got other characters") from None
+            raise InputError("upload: the content is not base64") from None
         return read_upload(message["kind"], content, message["name"])
 
     def _follow(self, run: str) -> None:

@@ -16,8 +16,7 @@ CHECKS = {**CAPACITY_CHECKS, **APPENDIX_A_CHECKS, **REPRESENTATION_CHECKS}
 
 @dataclass(frozen=True)
 class CheckedStatement:
-    """One statement: whether it holds on its instance, and whether its printed forms fail on
-    theirs."""
+    """One statement: whether it holds on its instance, and the results of its printed forms."""
 
     number: str
     instance: SmallInstance
@@ -26,7 +25,7 @@ class CheckedStatement:
 
     @property
     def holds(self) -> bool:
-        """The statement holds (corrected where it has errata), and every printed form fails."""
+        """The statement holds (in its corrected form), and every printed form fails."""
         return self.instance.holds and not any(printed.holds for _, printed in self.errata)
 
     def to_json(self) -> dict[str, Any]:

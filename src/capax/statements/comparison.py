@@ -1,7 +1,7 @@
-"""The paper's number beside ours, for given norms: what `capax theorems A.17 --explain` prints.
+"""The paper's number and ours, for given norms, as in `capax theorems A.17 --explain`.
 
-`paper` is the printed form, without the constant that "<~" hides; `corrected` the repaired one
-where the print fails; `ours` the number that the library proves or builds.
+`paper` is the printed form, without the constant that "<~" hides; `corrected` its correction, if
+the printed form fails; `ours` the number that the library proves or attains.
 """
 
 import math
@@ -29,7 +29,7 @@ Number = Callable[..., float | int]
 
 @dataclass(frozen=True)
 class Comparison:
-    """`quantity` as a function of `defaults`, in the paper's form, corrected, and in ours."""
+    """`quantity` as a function of the parameters in `defaults`: paper's form, corrected, ours."""
 
     quantity: str
     defaults: dict[str, float | int]
@@ -38,7 +38,7 @@ class Comparison:
     corrected: Number | None = None
 
     def evaluate(self, given: dict[str, float | int]) -> dict[str, Any]:
-        """Parameters and numbers; unknown names are refused."""
+        """Parameters and numbers. Raises `InputError` for unknown parameters."""
         known = ", ".join(self.defaults)
         for name in given:
             require(name in self.defaults, "norms", f"names among {known}", name)
@@ -60,13 +60,13 @@ class Comparison:
 
 WHOLE = {"d", "k", "m", "T", "N", "d_1", "H", "layers", "s"}
 MOST = {"layers": 1000, "s": 1000, "H": 1000}
-"""Sums over these are written out; other counts are below 10^15."""
+"""Limits of the counts with explicit sums over them; other counts are below 10^15."""
 SHARES = {"delta", "alpha"}
 MAY_BE_ZERO = {"Delta", "S", "R", "B_P", "scores", "values", "distance"}
 
 
 def _check_parameter(name: str, value: float | int) -> None:
-    """Counts are integers, shares lie in (0, 1), gamma in (0, 1], all else is finite and > 0."""
+    """Counts are integers, shares in (0, 1), gamma in (0, 1], all others finite and > 0."""
     if name in WHOLE:
         most = MOST.get(name, 10**15)
         whole = math.isfinite(value) and value == int(value)
@@ -82,14 +82,14 @@ def _check_parameter(name: str, value: float | int) -> None:
 
 
 def _number(form: Number, values: dict[str, Any]) -> float:
-    """One number; `InputError` where float64 does not hold it or the statement does not apply."""
+    """One number; `InputError` if it overflows float64 or the statement does not apply."""
     try:
         found = float(form(**values))
     except CapaxError:
         raise
     except (ArithmeticError, ValueError):
         found = math.nan
-    wanted = "parameters at which the statement has a finite number"
+    wanted = "parameters for which the statement gives a finite number"
     require(
         math.isfinite(found), "norms", wanted, ", ".join(f"{k}={v:g}" for k, v in values.items())
     )
@@ -157,7 +157,7 @@ DEPTH: dict[str, float | int] = {
     "layers": 3, "C_2": 1.0, "C_21": 4.0, "B_w": 10.0, "eps": 0.5, "d": 64, "k": 16, "m": 1000,
     "T": 100,
 }  # fmt: skip
-"""B_w is not 1: there the printed form, which lacks B_w in its sum, has the corrected number."""
+"""B_w is not 1, because at 1 the printed form, which lacks B_w in its sum, is not wrong."""
 GENERALIZATION: dict[str, float | int] = {"C": 1.0, "m": 10_000, "delta": 0.05}
 SELECTION: dict[str, float | int] = {"T": 1000, "s": 3, "gamma": 0.5, "Delta": 0.05}
 
@@ -298,6 +298,6 @@ COMPARISONS["A.5"] = COMPARISONS["2.2"]
 
 
 def compare(number: str, given: dict[str, float | int]) -> dict[str, Any] | None:
-    """Both numbers of a statement for these parameters; None for one without a number."""
+    """All numbers of a statement for these parameters; None if the statement has no number."""
     made = COMPARISONS.get(number)
     return None if made is None else made.evaluate(given)

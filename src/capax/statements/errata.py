@@ -1,4 +1,4 @@
-"""Errata of the paper: the printed form, the right one, and an instance on which the print fails.
+"""Errata of the paper: printed form, corrected form, and an instance where the print fails.
 
 `capax theorems --check` runs every counterexample; docs/errata.md is `markdown_list()`.
 """
@@ -13,7 +13,7 @@ from capax.statements.instances.small_instance import SmallInstance
 
 @dataclass(frozen=True)
 class Erratum:
-    """One mistake of the print: the statements it touches, and a counterexample to the print."""
+    """One error of the printed paper: its statements, and a counterexample to the printed form."""
 
     name: str
     numbers: tuple[str, ...]
@@ -215,7 +215,7 @@ ERRATA: tuple[Erratum, ...] = (
         representation.mlp_shapes,
     ),
 )
-"""P1 to P26, in the order of their weight within each part."""
+"""P1 to P26, the most important first within each part."""
 
 SLIPS = (
     "Theorem A.17 reads the output from g^(L) where g^(L+1) is meant, and cuts its sentence at"
@@ -231,7 +231,7 @@ SLIPS = (
 
 
 def errata_of(number: str) -> tuple[Erratum, ...]:
-    """The errata that touch a statement."""
+    """The errata of a statement."""
     return tuple(erratum for erratum in ERRATA if number in erratum.numbers)
 
 

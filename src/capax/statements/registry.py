@@ -1,7 +1,7 @@
 """Every statement of the paper, its meaning, the functions that compute it and its tests.
 
-Only strings: the list is printed by `capax theorems` and by docs/theory.md without importing the
-layers it names. A test resolves every function and every test.
+The list has only strings: `capax theorems` and docs/theory.md print it without importing the layers
+it names. A test checks that every function and every test exists.
 """
 
 from capax.statements.rows.appendix_a_rows import APPENDIX_A_ROWS
@@ -20,7 +20,7 @@ STATEMENTS: tuple[Statement, ...] = (
 
 
 def find(number: str | None) -> list[Statement]:
-    """The statement with exactly this number, or else all whose label contains the text."""
+    """The statement with exactly this number, else all statements whose label has the text."""
     if number is None:
         return list(STATEMENTS)
     wanted = number.strip().lower()

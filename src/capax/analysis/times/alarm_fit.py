@@ -1,13 +1,13 @@
 """Fit an alarm to finished runs, and judge it on runs of settings that it has not seen.
 
-A run gives one row per moment at which it is asked about: steps limit / 64, / 32, ..., / 2, as far
-as it is unsolved then. What counts is the number of steps that were left; of a run that ended
-unsolved only that there were more. Rows of a run weigh together as much as one row. Coefficients
-are those of largest likelihood, with a small penalty on their squares.
+A run gives one row per moment (steps limit / 64, / 32, ..., / 2) at which it is still unsolved. The
+outcome of a row is the number of remaining steps; for a run that ended unsolved, only that there
+were more. All rows of a run together have weight one. The coefficients maximise the likelihood,
+with a small penalty on their squares.
 
-**Judged** by whether the run was solved within its limit: the Brier score is the mean of
-(chance - outcome)^2, each row by its weight. Held out is a whole setting, all runs of one T or of
-one s; `constant` is the share of solved rows among the others.
+**Judged** by whether the run was solved within its limit: the Brier score is the weighted mean of
+(chance - outcome)^2 over the rows. A whole setting is held out: all runs of one T, or of one s.
+`constant` predicts the share of solved rows among the other settings.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,12 +27,12 @@ from capax.training.alarm.alarm import Alarm, log_odds, logistic
 from capax.training.alarm.features import FEATURES, KINDS, Kind, features, has_series
 from capax.training.alarm.giving_up import MOMENTS
 
-_RIDGE = 0.02  # per row of weight one: pulls coefficients together where features say the same
+_RIDGE = 0.02  # per row of weight one: shares coefficients among correlated features
 
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """A finished run: what it recorded, and the step at which it was solved (or not)."""
+    """A finished run: its recorded series, and the step at which it was solved (or None)."""
 
     T: int
     s: int | None
@@ -44,7 +44,7 @@ class WatchedRun:
 
 @dataclass(frozen=True)
 class Moments:
-    """Rows of one kind: features, steps left until solved (interval), and which run."""
+    """Rows of one kind: features, remaining steps until solved (an interval), number of the run."""
 
     x: Float[ndarray, "n k"]
     low: Float[ndarray, " n"]  # the run was unsolved after so many more steps,
@@ -80,7 +80,9 @@ def watched_runs(store: Store) -> list[WatchedRun]:
             about = (spec["steps"], spec["eval_every"], row["solved_step"])
             found.append(WatchedRun(row["T"], s, *about, curves))
     if not found:
-        raise InputError(f"{store.path}: wanted runs with recorded progress, got none")
+        raise InputError(
+            f"{store.path}: no run recorded its progress: train with `progress = true`"
+        )
     return found
 
 
@@ -101,7 +103,7 @@ def moments(runs: Sequence[WatchedRun], kind: Kind, at_least: int = 1) -> Moment
         low = np.where(np.isfinite(high), np.maximum(high - run.every, 0.0), steps[-1] - now)
         parts.append((x, low, high, run.limit - now, np.full(len(at), 1 / len(at)),
                       np.full(len(at), float(number))))  # fmt: skip
-    wanted = f"at least {at_least} unsolved at its first moments"
+    wanted = f"at least {at_least} runs that are unsolved at their first moments"
     require(len(parts) > at_least, "runs", wanted, len(parts) - 1)
     return Moments(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -145,7 +147,7 @@ def fit_alarm(runs: Sequence[WatchedRun], kind: Kind, about: dict[str, Any] | No
 
 
 def _correction(rows: Moments, chance: ndarray) -> tuple[float, float]:
-    """Shift and slope of the log odds that suit best whether runs were solved."""
+    """Shift and slope of the log odds that best predict whether runs were solved."""
     odds = log_odds(chance)
 
     def loss(theta: ndarray) -> float:
@@ -183,7 +185,7 @@ class Judged:
         return float(np.average((self.chances[kind] - self.outcomes) ** 2, weights=self.weight))
 
     def difference(self, kind: str, other: str) -> tuple[float, float]:
-        """Brier score of `kind` less that of `other`, and its standard error over runs."""
+        """Brier score of `kind` minus that of `other`, and its standard error over runs."""
         gap = (self.chances[kind] - self.outcomes) ** 2 - (self.chances[other] - self.outcomes) ** 2
         runs, place = np.unique(self.run, return_inverse=True)
         weight = np.bincount(place, self.weight)
@@ -215,7 +217,7 @@ class Judged:
 
 
 def held_out(runs: Sequence[WatchedRun], by: Callable[[WatchedRun], Any]) -> Judged:
-    """Every setting in turn is held out, the alarms are fitted to the others and asked about it."""
+    """Hold out each setting in turn, fit the alarms to the others, and predict the one held out."""
     settings = sorted({by(run) for run in runs})
     require(len(settings) > 1, "runs", "runs of at least two settings", len(settings))
     kinds = [kind for kind in KINDS if all(has_series(run.curves, kind) for run in runs)]
@@ -237,7 +239,7 @@ def held_out(runs: Sequence[WatchedRun], by: Callable[[WatchedRun], Any]) -> Jud
 
 
 def describe(runs: Sequence[WatchedRun], **more: Any) -> dict[str, Any]:
-    """What an alarm was fitted on, for its provenance."""
+    """A description of the runs an alarm was fitted on, for its provenance."""
     return {
         "runs": len(runs),
         "solved": sum(run.solved_step is not None for run in runs),

@@ -1,9 +1,9 @@
 """t*: the number of steps after which a run has solved its task, with intervals.
 
-A run is looked at every few steps, so its time is known to lie between two looks. A run that ended
-unsolved has a time beyond every step it made. Its time counts as infinite here, whatever ended it:
-the limit of steps, a divergence, or a rule that gave it up. A quantile needs no more than the order
-of the times, so this costs nothing as long as the quantile lies below the limit.
+A run is evaluated every few steps (a look), so its time lies between two looks. A run that ended
+unsolved has a time beyond its last step. It counts as infinite here, whatever ended the run: the
+limit of steps, a divergence, or a rule that gave it up. A quantile depends only on the order of the
+times, so this does not change a quantile below the limit.
 
 **Interval of a quantile.** Let t be the q-quantile of the times and K the number of runs of n with
 a time of at most t. With X_(1) <= ... <= X_(n) the sorted times,
@@ -13,9 +13,9 @@ a time of at most t. With X_(1) <= ... <= X_(n) the sorted times,
 
 The largest l and the smallest u for which each chance is at most 2.5 % give an interval that covers
 with at least 95 %, for every distribution of times. `low` is the last look before X_(l), `high` the
-look at which X_(u) was seen solved. Where no u <= n will do, or X_(u) is infinite, it is open.
+first look at or after X_(u). If no u <= n exists, or X_(u) is infinite, the interval is open above.
 
-Only the first run of each trial counts: a restart is made where the run before it failed.
+Only the first run of each trial counts, because a restart is made only if the run before it failed.
 """
 
 import math
@@ -43,8 +43,8 @@ QUARTILES = (0.25, 0.5, 0.75)
 class RunTimes:
     """The times of the runs of one setting: unsolved at `after`, solved at `by` (or infinite).
 
-    m: examples, or the batch size where every step draws fresh ones. s: bits that the task reads,
-    and its leap, if it is a formula of bits. limit: steps that a run may take.
+    m: examples, or the batch size if every step draws fresh examples. s, leap: the number of
+    relevant bits of the task and its leap, if it is a formula of bits. limit: steps of a run.
     """
 
     panel: str
@@ -61,12 +61,12 @@ class RunTimes:
         require(bool((self.after < self.by).all()), "by", "later than after", "an earlier time")
 
     def at(self, axis: str) -> float | None:
-        """Where it lies on an axis: T, m, or a number in the panel's name (`threshold/heads=4`)."""
+        """The value on an axis: T, m, or a number in the panel's name (`threshold/heads=4`)."""
         return position(self.panel, self.T, self.m, axis)
 
 
 def position(panel: str, T: int, m: int, axis: str) -> float | None:
-    """`None` where a panel's name does not say a number of this axis."""
+    """The number of this axis in a panel's name; `None` if there is none."""
     if axis in ("T", "m"):
         return float(T if axis == "T" else m)
     values = (part.partition("=")[2] for part in panel.split("/") if part.startswith(f"{axis}="))
@@ -83,7 +83,7 @@ def without(panel: str, axis: str) -> str:
 
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile of the times with its 95% interval; `None` where it lies beyond the limit."""
+    """A quantile of the times with its 95% interval; `None` if it lies beyond the limit."""
 
     value: int | None
     low: int
@@ -110,7 +110,7 @@ class SolveTimes:
     leap: int | None = None
 
     def at(self, axis: str) -> float | None:
-        """Where it lies on an axis, as `RunTimes.at`."""
+        """The value on an axis, as `RunTimes.at`."""
         return position(self.panel, self.T, self.m, axis)
 
     @property
@@ -118,7 +118,7 @@ class SolveTimes:
         return self.quartiles[1]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; `median`, `low` and `high` are `null` where they lie beyond the limit."""
+        """Plain data; `median`, `low` and `high` are `null` if they lie beyond the limit."""
         lower, median, upper = self.quartiles
         return {
             "panel": self.panel,
@@ -177,10 +177,10 @@ _QUERY = """
 
 
 def run_times(store: Store, panel: str | None = None, first: int = 0) -> tuple[RunTimes, ...]:
-    """The times of a store by panel, T and m; of one panel where it is named.
+    """The times of a store by panel, T and m, or those of one panel.
 
     first: number of the first trial that counts. Learners that are not trained in steps have no
-    times. Raises `InputError` where nothing is left.
+    times. Raises `InputError` if there are no times.
     """
     groups: dict[tuple[str, int, int], list[Any]] = defaultdict(list)
     for row in store.select(_QUERY, first):
@@ -188,11 +188,11 @@ def run_times(store: Store, panel: str | None = None, first: int = 0) -> tuple[R
             groups[row["panel"], row["T"], row["m"]].append(row)
     if not groups:
         asked = "" if panel is None else f" of panel {panel!r}"
-        raise InputError(f"{store.path}: wanted runs{asked}, got none")
+        raise InputError(f"{store.path}: no finished runs{asked}")
     found = [_times_of(store, *key, rows) for key, rows in groups.items()]
     times = tuple(one for one in found if one is not None)
     if not times:
-        raise InputError(f"{store.path}: wanted a learner that is trained in steps, got none")
+        raise InputError(f"{store.path}: no learner in it is trained in steps")
     return times
 
 
@@ -213,7 +213,7 @@ def _times_of(store: Store, panel: str, T: int, m: int, rows: Sequence[Any]) -> 
 
 
 def _size(task: dict[str, Any], T: int) -> tuple[int | None, int | None]:
-    """The number of bits that a task reads and its leap, where they are known."""
+    """The number of relevant bits of a task and its leap; `None` if unknown."""
     function, alphabet = task.get("function"), task.get("alphabet", 2)
     if function is None:
         return None, None

@@ -1,19 +1,19 @@
-"""Times that grow with x, seen between looks or cut off: likelihood, best fit, interval.
+"""Times that grow with x, known up to an interval or censored: likelihood, best fit, interval.
 
-**Model.** A share p of the runs never gets there. The time t of the others has
+**Model.** A share p of the runs is never solved. The time t of the others has
 
     ln t = k + a x + sigma e
 
 with noise e of one of three shapes: times that are log-normal, log-logistic or Weibull. sigma and p
 may differ between groups of runs. A run that was unsolved at one look and solved at the next one
-contributes the chance of that span. A run that was stopped contributes the chance of a longer time,
-p included.
+contributes the probability of that interval. A run that was stopped contributes the probability of
+a longer time, p included.
 
 **Interval of a.** All a whose likelihood, maximised over the rest, is close to the largest one:
 twice the difference of logarithms is at most the 95% quantile of chi-square with one degree of
-freedom. Where the line does not fit (the deviance from free positions is larger than its degrees
-of freedom), this limit grows with the lack of fit. `benchmarks/times_coverage.py` simulates how
-often the interval covers.
+freedom. If the line does not fit (the deviance from free positions is larger than its degrees of
+freedom), this limit grows with the lack of fit. `benchmarks/times_coverage.py` simulates the
+coverage of the interval.
 """
 
 import math
@@ -34,11 +34,11 @@ SHAPES: dict[str, tuple[Callable[[ndarray], ndarray], float]] = {
     "log-logistic": (lambda e: expit(-e), 0.0),
     "Weibull": (lambda e: np.exp(-np.exp(np.minimum(e, 700.0))), math.log(math.log(2.0))),
 }
-"""Chance that the noise exceeds e, and the median of the noise."""
+"""Probability that the noise exceeds e, and the median of the noise."""
 
 _LEAST = 1e-300
 _LIMIT = float(chi2.ppf(0.95, 1))
-_STEEPEST = 40.0  # exponents beyond this end are not told apart from an open interval
+_STEEPEST = 40.0  # an interval that ends beyond this exponent counts as open
 _CLOSE = 2e-4
 _SPREADS = (math.log(0.01), math.log(10.0))
 _NEVERS = (-9.0, 9.0)  # logits of p
@@ -46,7 +46,7 @@ _NEVERS = (-9.0, 9.0)  # logits of p
 
 @dataclass(frozen=True)
 class TimeSample:
-    """All runs of a fit: spans of their log times, their x, the numbers of cell and group."""
+    """All runs of a fit: intervals of their log times, their x, the numbers of cell and group."""
 
     after: Float[ndarray, " n"]
     by: Float[ndarray, " n"]
@@ -92,7 +92,7 @@ class TimeSample:
 
 @dataclass(frozen=True)
 class Line:
-    """The likeliest line: ln t = start + exponent x for the median run that gets there."""
+    """The likeliest line: ln t = start + exponent x for the median of the solved runs."""
 
     shape: str
     loss: float
@@ -106,7 +106,7 @@ class Line:
 
 
 def fitted_line(sample: TimeSample) -> Line:
-    """The likeliest line, with the shape of noise that is likeliest where positions are free."""
+    """The likeliest line, with the shape of noise that is likeliest for free positions."""
     free, shape = min((_free_loss(sample, shape), shape) for shape in SHAPES)
     best = _LineFit(sample, shape)
     loss, found = best.at_best()
@@ -180,9 +180,9 @@ class _LineFit:
         return float(found.fun), np.insert(found.x, 1, exponent)
 
     def end(self, best: ndarray, loss: float, side: int, limit: float) -> float | None:
-        """Where twice the lost likelihood reaches `limit`, on one side of the best exponent.
+        """The exponent at which twice the lost log-likelihood reaches `limit`, on one side.
 
-        `None` where it never does. Found to within `_CLOSE`, on the outer side.
+        `None` if it never does. Accurate to `_CLOSE`, on the outer side.
         """
         inner, step, point = float(best[1]), 0.05, best
         while True:
@@ -210,7 +210,7 @@ def _smallest(
     bounds: list[tuple[float, float]],
     sample: TimeSample,
 ) -> tuple[float, ndarray]:
-    """The smaller of two searches: runs that were stopped get there later, or never."""
+    """The better of two searches: stopped runs are solved later, or never."""
     unsolved = float(np.clip(1 - sample.solved.mean(), 0.01, 0.95))
     found = []
     for never in (0.001, 0.9 * unsolved):

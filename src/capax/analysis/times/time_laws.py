@@ -1,9 +1,9 @@
 """Laws of time: t* = c T^a for each number s of relevant bits, and t* = c T^(a s) for all of them.
 
-c T^a is the median time of the runs that get there; the share that never does is a number of its
-own. In place of T a law may run over m, or over any axis of the sweep whose values are numbers: the
-batch size, the width, the heads, the learning rate. The fits, their intervals and their p-values
-are those of `time_fits`.
+c T^a is the median time of the runs that are ever solved; the share of the others is a separate
+parameter. Instead of T a law may use m, or any axis of the sweep with numeric values: the batch
+size, the width, the heads, the learning rate. The fits, their intervals and their p-values are
+those of `time_fits`.
 
 A learner by statistical queries needs about T^s steps for a parity, T^leap for other functions
 (`capax.capacity.complexity.statistical_queries`): a = s in the first law, a = 1 in the second.
@@ -25,9 +25,9 @@ from capax.analysis.times.time_fits import TimeSample, fitted_line
 class TimeLaw:
     """A fitted law over T, m or another axis; `p_fit` is `None` with two values or fewer.
 
-    T, m, s: what the runs share; `None` where the law runs over it (s: where it joins all s).
-    low, high: 95% interval of the exponent, `None` where it is open. never: share of runs that
-    never get there (the largest over s). noise: the shape of the times around the law.
+    T, m, s: the common values of the runs; `None` for the axis of the law (s: if it joins all s).
+    low, high: 95% interval of the exponent, `None` for an open end. never: share of runs that are
+    never solved (the largest over s). noise: the shape of the times around the law.
     """
 
     panel: str
@@ -55,13 +55,13 @@ class TimeLaw:
 
     @property
     def of_queries(self) -> int | None:
-        """The exponent of statistical queries in the terms of this law; `None` over other axes."""
+        """The exponent of statistical queries for this law; `None` for axes other than T."""
         if self.over != "T":
             return None
         return 1 if self.joins_s else self.leap
 
     def median(self, x: int | float, s: int = 1) -> float:
-        """Median steps, at x, of the runs that get there; s: of a law that joins all s."""
+        """Median steps, at x, of the runs that are solved; s: for a law that joins all s."""
         return self.c * x ** (self.exponent * (s if self.joins_s else 1))
 
     def to_json(self) -> dict[str, Any]:
@@ -86,20 +86,20 @@ class TimeLaw:
 
 
 LineKey = tuple[str, int | None, int | None, int | None]
-"""Panel, T, m and s that the points of a line share; `None` for what it runs over."""
+"""Panel, T, m and s that the points of a line share; `None` for its axis."""
 
 
 def line_of(cell: RunTimes | SolveTimes, over: str) -> LineKey:
-    """The line to which a setting belongs when an axis is followed."""
+    """The line to which a setting belongs for a given axis."""
     T, m = (None if over == name else x for name, x in (("T", cell.T), ("m", cell.m)))
     return without(cell.panel, over), T, None if over == "batch_size" else m, cell.s
 
 
 def time_laws(times: Sequence[RunTimes], over: str = "T") -> tuple[TimeLaw, ...]:
-    """The law of each line with solved runs at two values of the axis.
+    """The law of each line with solved runs at two or more values of the axis.
 
-    Then laws over T that join the parities of several s: panels that differ in their function alone
-    share one.
+    Then laws over T that join the parities of several s: panels that differ only in their function
+    share a law.
     """
     single: dict[LineKey, list[RunTimes]] = defaultdict(list)
     joint: dict[LineKey, list[RunTimes]] = defaultdict(list)
@@ -118,7 +118,7 @@ def time_laws(times: Sequence[RunTimes], over: str = "T") -> tuple[TimeLaw, ...]
 
 
 def _law(key: LineKey, over: str, cells: Sequence[RunTimes]) -> TimeLaw | None:
-    """`None` where fewer than two values of the axis have solved runs."""
+    """The law of some settings; `None` if fewer than two values of the axis have solved runs."""
     panel, T, m, s = key
     values = [cell.at(over) or 0.0 for cell in cells]
     solved = {x for x, cell in zip(values, cells, strict=True) if np.isfinite(cell.by).any()}
@@ -137,9 +137,10 @@ def _law(key: LineKey, over: str, cells: Sequence[RunTimes]) -> TimeLaw | None:
 
 
 def frontier(rows: Sequence[SolveTimes]) -> tuple[SolveTimes, ...]:
-    """Settings of which no other with as few examples is as fast: m against the median t*.
+    """The settings that are faster than every setting with fewer examples (m against median t*).
 
-    Of each panel, T and s, in the order of m; those whose median lies beyond the limit have none.
+    For each panel, T and s, in the order of m; settings with a median beyond the limit are left
+    out.
     """
     best: dict[LineKey, float] = {}
     found = []

@@ -1,4 +1,4 @@
-"""The five exercises, one to a lesson: the question, the input length, and what is accepted."""
+"""The five exercises, one for each lesson: the question, the input length, the file formats."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ COVER_SIZE = 16
 class Exercise:
     """One question about T bits.
 
-    formula: what the answer must compute (empty: the answer is a cover). forms: the endings of
-    files that are accepted. margin, norm, value: the least margin, the largest Frobenius norm of
-    W_QK and the largest value of a token behind the read-out, for a head. units: the most units
-    of an MLP. by_formula: a .toml file holds a formula, not a head. trained: the answer is a
+    formula: the function that the answer must compute (empty: the answer is a cover). forms: the
+    accepted file endings. margin, norm, value: for a head, the smallest margin, the largest
+    Frobenius norm of W_QK, and the largest value of a token after the read-out. units: the most
+    units of an MLP. by_formula: a .toml file holds a formula, not a head. trained: the answer is a
     trained network.
     """
 
@@ -46,7 +46,7 @@ EXERCISES = (
     Exercise(
         2,
         "A head",
-        "Write one attention head for maj(x1, x3, x5) on 8 bits: the decision is 1 where its "
+        "Write one attention head for maj(x1, x3, x5) on 8 bits: the decision is 1 if its "
         "output is above 0. Hand in its scores and values (.toml), a function answer(x) that "
         "computes softmax attention (.py), or a file of weights (.safetensors).",
         T=8,
@@ -56,7 +56,7 @@ EXERCISES = (
         3,
         "Log T",
         "One head for maj(x1, x5, x9) on 1000 bits with margin at least 0.1 and Frobenius norm of "
-        "W_QK at most 12, where no token's value is larger than 2 behind the read-out. Hand in "
+        "W_QK at most 12. After the read-out no token's value may be larger than 2. Hand in "
         "scores and values (.toml), or a file of weights (.safetensors) such as the view Compile "
         "of capax lab saves.",
         T=1000,
@@ -69,7 +69,7 @@ EXERCISES = (
     Exercise(
         4,
         "Constructions",
-        "Of x2, x5, x8 and x11 an even number is 1, and not none. 12 bits. Hand in a formula "
+        "Two or four of x2, x5, x8 and x11 are 1, on 12 bits. Hand in a formula "
         '(.toml: formula = "..."), a function answer(x) (.py), or a head whose MLP has at most 8 '
         "units (.safetensors).",
         T=12,
@@ -80,8 +80,8 @@ EXERCISES = (
     Exercise(
         5,
         "Capacity of a trained model",
-        "Train a network of one layer that is right on all inputs of 10 bits for x2 & x7, not on "
-        "its examples alone. Hand in the file of capax train --out (.safetensors).",
+        "Train a network of one layer that computes x2 & x7 on all inputs of 10 bits, not only on "
+        "its examples. Hand in the file of capax train --out (.safetensors).",
         T=10,
         formula="x2 & x7",
         forms=(".safetensors",),
@@ -91,7 +91,7 @@ EXERCISES = (
 
 
 def exercise(number: int) -> Exercise:
-    """The exercise of this number. Raises `InputError` for a number without one."""
+    """The exercise with this number. Raises `InputError` if there is no such exercise."""
     known = f"a number from 1 to {len(EXERCISES)}"
     require(1 <= number <= len(EXERCISES), "exercise", known, number)
     return EXERCISES[number - 1]

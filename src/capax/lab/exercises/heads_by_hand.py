@@ -8,9 +8,9 @@
     x1 = 1.0
     CLS = -1.5
 
-What is not written is 0. The query is that of [CLS], of length one: W_QK has the scores as its
-only row, so its Frobenius norm is their Euclidean length. The output is the weighted mean of the
-values, and the decision is 1 where it is above 0.
+Scores and values that are not given are 0. The query is the unit vector of [CLS]: W_QK has the
+scores as its only row, so its Frobenius norm is their Euclidean length. The output is the weighted
+mean of the values, and the decision is 1 if the output is above 0.
 """
 
 import math
@@ -26,7 +26,7 @@ LARGEST = 1e6
 
 
 def head_by_hand(fields: dict[str, Any], T: int) -> Any:
-    """The head on T bits. Raises `InputError` for names and numbers that are none of a head."""
+    """The head on T bits. Raises `InputError` for unknown names and invalid numbers."""
     import jax
 
     from capax.attention import ClsScalar, DeterministicPositions
@@ -41,7 +41,7 @@ def head_by_hand(fields: dict[str, Any], T: int) -> Any:
 
 
 def _row(given: Any, name: str, T: int) -> np.ndarray:
-    """Numbers for the vectors P_0..P_{T-1}, E_0, E_1, v_CLS of the encoding."""
+    """One number for each of the vectors P_0..P_{T-1}, E_0, E_1, v_CLS of the encoding."""
     require(isinstance(given, dict), name, "a table such as [score]", given)
     row = np.zeros(T + 3)
     named = {"bit0": T, "bit1": T + 1, "CLS": T + 2}

@@ -1,7 +1,7 @@
 """The mark of an answer: proved on all 2^T inputs, or the input on which it is wrong.
 
-Nothing is taken from an answer but what it computes: weights are enclosed or searched by the proofs
-of `capax.decompile`, programs are asked about every input in a process of their own.
+Only the outputs of an answer count: networks are proved or refuted by `capax.decompile`, programs
+are run on every input in a separate process.
 """
 
 from dataclasses import asdict, dataclass
@@ -23,9 +23,9 @@ FOLDED = 24  # inputs longer than this are shown by the positions of their ones
 class Mark:
     """The verdict on one answer.
 
-    `counterexample`: the positions that are 1 in the input that is answered wrongly; `wanted` and
-    `got` are the two answers to it. `limit`: right on all inputs, but not as was asked for.
-    `open`: neither proved nor refuted. `margin`: distance from the threshold, where that is proved.
+    `counterexample`: the positions of the ones of an input with a wrong answer; `wanted` and `got`
+    are the right and the given answer. `limit`: right on all inputs, but a limit of the exercise is
+    exceeded. `open`: neither proved nor refuted. `margin`: proved distance from the threshold.
     """
 
     exercise: int
@@ -49,7 +49,7 @@ class Mark:
         return {**asdict(self), "ok": self.ok}
 
     def __str__(self) -> str:
-        """The verdict in a line, and how it was reached."""
+        """One line with the exercise, the method and the verdict."""
         inputs = f"all 2^{self.T} inputs"
         lines = {
             "proved": f"proved on {inputs}",
@@ -72,7 +72,7 @@ class Mark:
 
 
 def mark(number: int, path: Path | str) -> Mark:
-    """Mark the answer in a file. Raises `InputError` for a file that holds no answer."""
+    """Mark the answer in a file. Raises `InputError` for a file without an answer."""
     from capax.reading import existing
 
     asked, file = exercise(number), existing(path, "an answer")
@@ -87,7 +87,7 @@ def _from_program(asked: Exercise, file: Path) -> dict[str, Any]:
 
     answers = answers_of(file, asked.T)
     right = _target(asked)(all_patterns(asked.T)) > 0.5
-    return _compared(asked, answers, right, f"all 2^{asked.T} inputs asked")
+    return _compared(asked, answers, right, f"run on all 2^{asked.T} inputs")
 
 
 def _from_toml(asked: Exercise, file: Path) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _from_weights(asked: Exercise, file: Path) -> dict[str, Any]:
     from capax.attention.checkpoint import load
     from capax.compiler.weights_file import is_compiled_file, load_compiled
 
-    if is_compiled_file(file):  # also one that was changed by hand: its claims do not count
+    if is_compiled_file(file):  # also if it was edited by hand: its claims are not used
         return _weights(asked, load_compiled(file).model)
     with jax.enable_x64(True):
         return _weights(asked, load(file)[0])
@@ -132,14 +132,14 @@ def _target(asked: Exercise) -> Any:
 def _compared(
     asked: Exercise, answers: np.ndarray, right: np.ndarray, method: str
 ) -> dict[str, Any]:
-    """The first of all inputs, in the order of their numbers, that is answered wrongly."""
+    """The first input with a wrong answer, in the order of all inputs."""
     wrong = np.flatnonzero(answers != right)
     if not len(wrong):
         return {"verdict": "proved", "method": method}
     row = int(wrong[0])
     return {
         "verdict": "counterexample",
-        "method": f"{len(wrong)} of 2^{asked.T} inputs are answered wrongly",
+        "method": f"wrong on {len(wrong)} of 2^{asked.T} inputs",
         "counterexample": tuple(t for t in range(asked.T) if row >> t & 1),
         "wanted": str(int(right[row])),
         "got": str(int(answers[row])),
@@ -157,11 +157,11 @@ def _formula(asked: Exercise, text: Any) -> dict[str, Any]:
 
 
 def _cover(asked: Exercise, centres: Any) -> dict[str, Any]:
-    """Every word is near a centre, or a word that is not."""
+    """Whether every word is near a centre, or a word that is not."""
 
     texts = isinstance(centres, list) and all(isinstance(word, str) for word in centres)
     require(texts, "centres", f"a list of words of {asked.T} bits", centres)
-    require(centres, "centres", "at least one word", "none")
+    require(centres, "centres", "at least one word", "an empty list")
     for word in centres:
         fits = len(word) == asked.T and set(word) <= {"0", "1"}
         require(fits, "centres", f"words of {asked.T} characters 0 and 1", word)
@@ -178,7 +178,7 @@ def _cover(asked: Exercise, centres: Any) -> dict[str, Any]:
             "wanted": f"a centre at distance {COVER_RADIUS}",
             "got": f"the nearest at distance {int(away[row])}",
         }
-    method = f"all 2^{asked.T} words measured"
+    method = f"distances of all 2^{asked.T} words"
     if len(chosen) > COVER_SIZE:
         reason = f"{len(chosen)} centres, wanted at most {COVER_SIZE}"
         return {"verdict": "limit", "method": method, "reason": reason}
@@ -215,7 +215,7 @@ def _weights(asked: Exercise, model: Any) -> dict[str, Any]:
 
 
 def _limits(asked: Exercise, model: Any, margin: float) -> str:
-    """Which limit of the exercise a right answer passes; empty for none. Rounded against it."""
+    """The limit that a right answer exceeds, or an empty text; numbers are rounded outward."""
     from capax.attention.readout import ClsMLP, ClsScalar
     from capax.compiler.proof.norm_table import measured_norms, norm_error
     from capax.compiler.proof.output_range import scalar_direction

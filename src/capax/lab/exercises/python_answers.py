@@ -1,8 +1,8 @@
-"""Answers as programs: `answer(x)` of a Python file, asked about all 2^T inputs.
+"""Answers as programs: `answer(x)` of a Python file, run on all 2^T inputs.
 
-The file is never run in this process: a workshop of the learners loads it, with their limits on
-time and memory, and can be killed (`capax.learners.isolation`). Every input is asked twice, in
-another order, so that a program that answers at random is noticed.
+The file never runs in this process: an isolated process of the learners loads it, with their limits
+on time and memory, and can be killed (`capax.learners.isolation`). Every input is tried twice, in
+different orders, to detect a program that answers at random.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ MEMORY = 2**30
 
 
 def answers_of(path: Path, T: int, *, seconds: float = SECONDS) -> np.ndarray:
-    """The answers to `all_patterns(T)`. Raises `InputError` with the program's own line."""
+    """The answers to `all_patterns(T)`. Raises `InputError` that names the line in the program."""
     from capax.learners.isolation import Isolated
     from capax.learners.setting import Setting
 
@@ -35,13 +35,12 @@ def answers_of(path: Path, T: int, *, seconds: float = SECONDS) -> np.ndarray:
     first, second = found.answers[-1, : len(every)], found.answers[-1, len(every) :]
     other = int((first != second[::-1]).sum())
     if other:
-        wanted = "the same answer to the same input"
-        raise InputError(f"answer: wanted {wanted}, got another one to {other} of {len(every)}")
+        raise InputError(f"answer: {other} of {len(every)} inputs got two different answers")
     return first
 
 
 def loaded(X: np.ndarray, y: np.ndarray, *, path: str) -> Callable[[np.ndarray], Any]:
-    """In the workshop: the function `answer` of the file, for rows of inputs."""
+    """In the isolated process: the function `answer` of the file, for rows of inputs."""
     del X, y
     answer = load(f"{path}:answer")
     return lambda inputs: [answer([int(bit) for bit in row]) for row in inputs]

@@ -1,1 +1,1 @@
-"""Training runs of the pages: one process, a queue, a run between its looks."""
+"""Training runs of the pages: one process, a queue, a run that advances chunk by chunk."""

@@ -1,7 +1,7 @@
-"""One training run, a few steps at a time: the engine's own slot, with a look after each chunk.
+"""One training run, a few steps at a time: the engine's own slot, with an event after each chunk.
 
-The run is that of `capax train` with one restart: the same data, the same initial weights, the same
-program, looked at where the engine evaluates. Only the learning rate may change on the way.
+The run is that of `capax train` with one restart: the same data, initial weights and program, and
+the same steps of evaluation. Only the learning rate may change during training.
 """
 
 import time
@@ -26,7 +26,7 @@ WHOLE = Effort(max_support=8, pairs=500, fillers=16, fresh=2000)
 
 
 class LiveRun:
-    """A run between its looks."""
+    """A run that is paused between two chunks."""
 
     def __init__(self, spec: TrialSpec, max_m: int = 1, progress: bool = False) -> None:
         hardware = Hardware(workers=1)
@@ -47,22 +47,22 @@ class LiveRun:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to train."""
+        """Whether training is finished."""
         return self.solved or self.diverged or self.step >= self._spec.steps
 
     def change_rate(self, lr: float) -> None:
-        """Go on with another learning rate."""
+        """Continue with another learning rate."""
         self._slots.change_rate(lr)
 
     def look(self) -> dict[str, Any]:
-        """Train one chunk; what the network does now."""
+        """Train one chunk; returns the measurements of the network."""
         began = time.perf_counter()
         measured = self._slots.advance([0])
         self.step += self._spec.eval_every
         loss, n = float(measured.loss[0]), min(SUBSET, len(self._pool))
         self.diverged = not np.isfinite(loss)
         validation, rows, mass = float(measured.correct[0]) / n, n, float(measured.mass[0])
-        if validation == 1.0:  # as the engine does: then the whole pool counts, for the mass too
+        if validation == 1.0:  # as in the engine: evaluate on the whole pool, the mass too
             correct, masses = self._slots.examine([0])
             validation, rows = float(correct[0]) / len(self._pool), len(self._pool)
             mass = float(masses[0])
@@ -83,7 +83,7 @@ class LiveRun:
         return seen
 
     def _read(self) -> dict[str, Any]:
-        """Attention by position and the formula that agrees most, from few questions."""
+        """Attention by position, and the formula with the best agreement, from few queries."""
         model = self._slots.model(0)
         found = decompile(model, p=self._p, effort=QUICK)
         return {
@@ -93,7 +93,7 @@ class LiveRun:
         }
 
     def verdict(self) -> dict[str, Any]:
-        """How it ended, and what is proved about the network on all inputs."""
+        """The outcome, and the proved statement about the network on all inputs."""
         outcome = "diverged" if self.diverged else "solved" if self.solved else "failed"
         if self.diverged:
             return {"outcome": outcome, "steps": self.step}

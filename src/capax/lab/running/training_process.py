@@ -1,7 +1,7 @@
 """`python -m capax.lab.running.training_process`: trains the runs in turn, one chunk each.
 
-Lines of JSON come in (start, pause, resume, rate, stop) and go out (events of runs). The process
-ends when its input does, so it never outlives the server, however that one ends.
+It reads lines of JSON (start, pause, resume, rate, stop) and writes lines of JSON (events of runs).
+The process ends when its input ends, so it never outlives the server.
 """
 
 import json
@@ -15,7 +15,7 @@ SECONDS = 120.0  # of training and reading for one run
 
 
 class Turns:
-    """The runs of this process; each call of `turn` moves one of them."""
+    """The runs of this process; each call of `turn` trains one chunk of one run."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
@@ -25,11 +25,11 @@ class Turns:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no run wants to be trained."""
+        """Whether no run is left to train."""
         return not [run for run in self._order if run not in self._paused]
 
     def obey(self, line: dict[str, Any]) -> None:
-        """One command for one run; commands for runs that have ended are late and do nothing."""
+        """Execute one command for one run; commands for finished runs are ignored."""
         run, what = line["run"], line["what"]
         if what == "start":
             self._start(run, line["question"])
@@ -57,7 +57,7 @@ class Turns:
             elif live.seconds > SECONDS:
                 said = f"the time limit of {SECONDS:g} s was reached"
                 self._end(run, {"outcome": "stopped", "steps": live.step, "reason": said})
-        except Exception as error:  # one run must not end the others
+        except Exception as error:  # an error in one run must not end the others
             self._failed(run, error)
 
     def _start(self, run: str, fields: dict[str, Any]) -> None:
@@ -97,9 +97,9 @@ class Turns:
 
 
 def main() -> None:
-    """Obey and train until the input ends."""
+    """Execute commands and train until the input ends."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not stand between two events
+    os.dup2(2, 1)  # output of libraries must not mix with the events
     lines: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
     turns = Turns(out)

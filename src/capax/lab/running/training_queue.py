@@ -1,8 +1,9 @@
 """The queue of training runs that all pages share: one process, few runs at once, bounded memory.
 
-Runs wait in the order of their start. At most `AT_ONCE` are trained, in turn; a paused run gives
-its place to the next one and is kept, so at most `KEPT` runs exist in the process. A process that
-outgrows its memory, or dies, ends all its runs with the reason; the next run gets a new process.
+Runs wait in the order of their start. At most `AT_ONCE` are trained, in turn. A paused run is kept
+and gives its place to the next one, so at most `KEPT` runs exist in the process. If the process
+exceeds its memory limit, or dies, all its runs end with the reason, and the next run starts a new
+process.
 """
 
 import json
@@ -29,9 +30,9 @@ KEPT = 12
 WAITING = 32
 REMEMBERED = 64
 KEPT_NUMBERS = 4_000_000
-"""Runs whose events are kept, and the numbers in them; older ones that ended are forgotten."""
+"""Limits of the runs whose events are kept and of the numbers in them; old runs are dropped."""
 MEMORY = 3 * 2**30
-GLANCE = 0.5  # seconds between two looks at the memory of the process
+GLANCE = 0.5  # seconds between two checks of the memory of the process
 
 Event = dict[str, Any]
 
@@ -44,7 +45,7 @@ class _QueuedRun:
 
 
 class TrainingQueue:
-    """Start, steer and read runs. Close it, or use it as a context: the process ends then."""
+    """Start, steer and read runs. `close`, or the end of a `with` block, ends the process."""
 
     def __init__(self, *, memory: int = MEMORY) -> None:
         self._memory = memory
@@ -62,11 +63,11 @@ class TrainingQueue:
         self.close()
 
     def start(self, question: "RunQuestion") -> str:
-        """A new run; its name. Raises `InputError` where too many wait."""
-        question.trial()  # a mistake is told now
+        """Start a run; returns its name. Raises `InputError` if too many runs wait."""
+        question.trial()  # raises an error for a wrong question now
         with self._lock:
             waiting = sum(run.state == "waiting" for run in self._runs.values())
-            require(waiting < WAITING, "runs", f"at most {WAITING} waiting", waiting)
+            require(waiting < WAITING, "runs", f"at most {WAITING} waiting runs", waiting)
             name = secrets.token_hex(8)
             self._forget()
             self._runs[name] = _QueuedRun(question)
@@ -106,18 +107,18 @@ class TrainingQueue:
         return None if run is None else run.events
 
     def recorded(self, name: str) -> dict[str, Any]:
-        """Question and events of a run, for a frozen page. Raises `InputError` for no such run."""
+        """Question and events of a run, for a frozen page. Raises `InputError` if it is unknown."""
         run = self._runs.get(name)
         if run is None:
-            raise InputError(f"run: wanted a run of this server, got {name!r}")
+            raise InputError(f"run: this server has no run {name!r}")
         return {"question": run.question.model_dump(), "events": list(run.events)}
 
     def wait(self, name: str, seconds: float) -> list[Event]:
-        """The events of a run once it has ended. Raises `InputError` where that takes longer."""
+        """The events of a run after its end. Raises `InputError` after `seconds` of waiting."""
         run = self._runs[name]
         with self._ended:
             if not self._ended.wait_for(lambda: run.state == "ended", seconds):
-                raise InputError(f"run: wanted its end within {seconds:g} s; use fewer steps")
+                raise InputError(f"run: not finished within {seconds:g} s; use fewer steps")
         return run.events
 
     def close(self) -> None:
@@ -138,7 +139,7 @@ class TrainingQueue:
             self._send({"run": name, "what": "stop"})
 
     def _fill(self) -> None:
-        """Give free places to waiting runs; the oldest paused runs end where too many are kept."""
+        """Start waiting runs on free places; the oldest paused runs end if too many are kept."""
         live = [name for name, run in self._runs.items() if run.state in ("training", "paused")]
         training = sum(self._runs[name].state == "training" for name in live)
         for name, run in list(self._runs.items()):
@@ -160,7 +161,7 @@ class TrainingQueue:
         if self._process is None or self._process.poll() is not None:
             self._process = self._launch()
         assert self._process.stdin is not None
-        with suppress(OSError):  # it has died: the reader of its events says so
+        with suppress(OSError):  # the process is dead: the thread that reads its events reports it
             self._process.stdin.write(json.dumps(line) + "\n")
             self._process.stdin.flush()
 
@@ -182,7 +183,7 @@ class TrainingQueue:
 
     def _listen(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
-        with suppress(ValueError):  # the pipe was closed: nobody waits for events any more
+        with suppress(ValueError):  # the pipe was closed: the events are not needed any more
             for line in process.stdout:
                 told = json.loads(line)
                 with self._lock:
@@ -193,7 +194,7 @@ class TrainingQueue:
         self._died(process)
 
     def _watch(self, process: "subprocess.Popen[str]") -> None:
-        """Kill a process that takes more memory than it may."""
+        """Kill a process that exceeds its memory limit."""
         with suppress(psutil.Error):
             seen = psutil.Process(process.pid)
             while process.poll() is None:
@@ -228,7 +229,7 @@ class TrainingQueue:
             self._ended.notify_all()
 
     def _forget(self) -> None:
-        """Drop the oldest runs that have ended, as long as too many runs or numbers are kept."""
+        """Drop the oldest finished runs while too many runs or numbers are kept."""
         held = {name: len(run.events) * run.question.T for name, run in self._runs.items()}
         total = sum(held.values())
         for name in [name for name, run in self._runs.items() if run.state == "ended"]:
@@ -239,7 +240,7 @@ class TrainingQueue:
 
 
 def _close_pipes(process: "subprocess.Popen[str]") -> None:
-    """A process that has ended leaves its pipes open."""
+    """Close the pipes, which stay open after the end of a process."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):

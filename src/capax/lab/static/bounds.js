@@ -6,7 +6,7 @@ import { mountChart, drawChart } from "./charts.js";
 export const title = "Bounds";
 const DEFAULTS = { W_QK: 2, v: 1, T: 1000, m: 100000, d: 64, margin: 0.5, delta: 0.05, target: 0.1 };
 const RANGES = { W_QK: [0.01, 1000], v: [0.01, 1000], T: [1, 1e6], m: [10, 1e12], d: [1, 4096], margin: [0.001, 10], delta: [1e-9, 0.5], target: [0.001, 0.9] };
-const MOST = { W_QK: 1e6, v: 1e6, T: 1e9, m: 1e12, d: 1e6, margin: 1e6, delta: 0.999, target: 0.999 }; // what the command takes
+const MOST = { W_QK: 1e6, v: 1e6, T: 1e9, m: 1e12, d: 1e6, margin: 1e6, delta: 0.999, target: 0.999 }; // limits of the command
 const LABELS = { W_QK: "\u2016W_QK\u2016_F", v: "\u2016v\u2016", T: "T", m: "m", d: "d", margin: "margin", delta: "delta", target: "wanted error" };
 const WHOLE = new Set(["T", "m", "d"]);
 

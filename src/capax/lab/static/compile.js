@@ -8,7 +8,7 @@ import { gauge } from "./gauge.js";
 
 export const title = "Compile";
 const DEFAULTS = { formula: "maj(x1, x5, x9)", T: 50, encoding: "deterministic", temperature: 1, weight: "", value: 0, on: "" };
-const SHOWN = 12; // relevant tokens with a column of their own
+const SHOWN = 12; // relevant tokens that have their own columns
 
 export function mount(root, host) {
   const given = host.state();
@@ -117,7 +117,7 @@ export function mount(root, host) {
   function fail(error) {
     said.say(error.message, "error");
     result.classList.add("stale");
-    if (answer) verdict.say(`The numbers here are still those of ${answer.question.formula}, T = ${answer.question.T}.`);
+    if (answer) verdict.say(`These numbers still belong to ${answer.question.formula}, T = ${answer.question.T}.`);
     for (const one of Object.values(numbers)) one.node.querySelector("output").dataset.kind = "drawn";
   }
 
@@ -128,7 +128,7 @@ export function mount(root, host) {
   function certificate({ certificate: c, proved }) {
     numbers.margin.set(c.margin, "computed");
     numbers.error.set(c.worst_case_error, "computed");
-    numbers.wrong.set(c.wrong_decisions, "computed", proved ? (c.margin === null ? "nothing to decide" : `0 of 2^${c.T}`) : "not proved 0");
+    numbers.wrong.set(c.wrong_decisions, "computed", proved ? (c.margin === null ? "not applicable" : `0 of 2^${c.T}`) : "not proved 0");
     numbers.norm.set(c.norms.W_QK.frobenius, "computed");
     numbers.units.set(c.mlp_units, "computed");
     if (proved && c.margin !== null) verdict.say(`Right on all 2^${c.T} inputs: every output is at least ${shortNumber(c.margin)} away from the threshold.`, "good");
@@ -201,7 +201,7 @@ export function mount(root, host) {
     numbers.error.set(drawn.error, "drawn");
     numbers.wrong.set(null, "drawn", "\u2026");
     numbers.norm.set(keyNorm(head), "drawn");
-    verdict.say("Drawn while you drag; the proof follows when you let go.");
+    verdict.say("Drawn while you drag; the proof follows when you release the slider.");
     sayWorst(drawn.worst);
     draw();
   }
@@ -273,8 +273,8 @@ export function mount(root, host) {
       const wanted = head.boolean ? `${reply.wanted > head.cut ? "above" : "below"} ${head.cut}` : reply.wanted;
       const output = `The output on the input shown is in [${low}, ${high}], wanted ${wanted}.`;
       if (reply.fails) found.say(`Counterexample: the decision on this input is wrong. ${output}`, "error");
-      else if (reply.margin > 0) found.say(`No input fails: the margin ${shortNumber(reply.margin)} is proved. The nearest one that was found is shown. ${output}`, "good");
-      else found.say(`No failing input was found, and none is excluded. The nearest one is shown. ${output}`);
+      else if (reply.margin > 0) found.say(`No input fails: the margin ${shortNumber(reply.margin)} is proved. The input with the smallest margin found is shown. ${output}`, "good");
+      else found.say(`No failing input was found, but there may be one. The input with the smallest margin found is shown. ${output}`);
     } catch (error) {
       found.say(error.message, "error");
     }

@@ -1,4 +1,4 @@
-// Elements and numbers. All text goes through textContent: what comes from files and formulas is text.
+// Elements and numbers. All text is set by textContent, so text from files and formulas is never HTML.
 
 export function make(name, properties = {}, ...children) {
   const node = document.createElement(name);
@@ -58,7 +58,7 @@ export function legend() {
 }
 
 // A slider with a number field beside it. `log`: the slider moves in equal factors. The field takes
-// numbers up to `most`, which is the end of the slider unless it is told.
+// numbers up to `most`, by default the end of the slider.
 export function slider({ label, name, low, high, value, most = high, log = false, whole = false, step = null, onInput, onChange }) {
   const steps = 1000;
   const warp = log ? Math.log : (x) => x;
@@ -70,7 +70,7 @@ export function slider({ label, name, low, high, value, most = high, log = false
   const range = make("input", { type: "range", min: 0, max: steps, value: to(value), "aria-label": label, "data-name": name });
   const field = make("input", { type: "number", min: low, max: most, step: step ?? (whole ? 1 : "any"), value, "aria-label": `${label}, number`, "data-field": name });
   const said = (x) => range.setAttribute("aria-valuetext", shortNumber(x));
-  let last = value; // what the field shows again after a text that is no number
+  let last = value; // shown again after an input that is not a number
   said(value);
   range.addEventListener("input", () => {
     const x = stepped(rounded(clip(back(warp(low) + (range.value / steps) * (warp(high) - warp(low))))));

@@ -17,7 +17,7 @@ export function mount(root, host) {
   const accuracy = choice("accuracy", "accuracy", [{ value: 1, text: "100 %" }], state.accuracy, (value) => settle({ accuracy: Number(value), zoom: "" }));
   const stores = make("fieldset", { class: "stores" }, make("legend", { text: "Results that travel with Capax" }));
   const file = make("input", { type: "file", "aria-label": "a card (capax card --json) or a store (capax sweep)", "data-name": "file", on: { change: () => file.files[0] && read(file.files[0]) } });
-  const drop = make("label", { class: "drop" }, "A card or a store of your own: drop the file here, or choose it. ", file);
+  const drop = make("label", { class: "drop" }, "Your own card or store: drop the file here, or choose it. ", file);
   const place = make("div", {});
   const details = make("div", { class: "scroll" });
   const verdicts = make("div", {});
@@ -62,7 +62,7 @@ export function mount(root, host) {
       const box = make("input", { type: "checkbox", checked: chosen.has(store.name), "data-store": store.name, disabled: !host.live && !chosen.has(store.name), on: { change: () => toggle(store.name, box.checked) } });
       return make("label", {}, box, ` ${store.name} (${store.trials} trials)`);
     });
-    stores.replaceChildren(stores.firstChild, ...(boxes.length ? boxes : [make("p", { class: "hint", text: "Stores and published points are of and3." })]));
+    stores.replaceChildren(stores.firstChild, ...(boxes.length ? boxes : [make("p", { class: "hint", text: "Stores and published points exist for and3 only." })]));
   }
 
   function toggle(name, on) {
@@ -76,7 +76,7 @@ export function mount(root, host) {
 
   async function load(name) {
     if (loaded.has(name)) return show();
-    said.say(`${name}: computing m* and its intervals from all trials; this takes some seconds \u2026`);
+    said.say(`${name}: computing m* and its intervals from all trials; this takes a few seconds \u2026`);
     try {
       loaded.set(name, (await host.ask("reference", { name })).curves);
       said.say("");
@@ -111,7 +111,7 @@ export function mount(root, host) {
     const groups = new Map();
     for (const row of rows) if (row.m_star !== null) groups.set(row.learner, [...(groups.get(row.learner) ?? []), row]);
     const named = [...groups].map(([name, points]) => [name, points.sort((a, b) => a.T - b.T)]);
-    return [...named.filter(([name]) => SHOWN_FIRST.has(name)), ...named.filter(([name]) => !SHOWN_FIRST.has(name))]; // with colours of their own
+    return [...named.filter(([name]) => SHOWN_FIRST.has(name)), ...named.filter(([name]) => !SHOWN_FIRST.has(name))]; // these get the first colours
   }
 
   function series() {

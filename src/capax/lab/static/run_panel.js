@@ -5,9 +5,9 @@ import { rangesOf } from "./bits.js";
 import { mountChart, drawChart } from "./charts.js";
 
 const TOP = 90;
-// What a run of a parity tells while its accuracy is flat; the command prints more of them.
+// Measures of a parity run that change while its accuracy is flat; the command prints more of them.
 const PROGRESS = { attention_peak: "largest weight of a head on one position", influence_share: "relevant bits' share of the sensitivity", target_coefficient: "correlation with the rule" };
-const COMPILING = "Its program is being compiled: some seconds, the first time up to half a minute \u2026";
+const COMPILING = "Compiling the program: a few seconds, the first time up to half a minute \u2026";
 
 export function runPanel(host, name, question, index) {
   const id = `run-${index}`;
@@ -35,7 +35,7 @@ export function runPanel(host, name, question, index) {
     make("div", { class: "numbers" }, ...Object.values(numbers).map((one) => one.node)),
     canvas,
     caption,
-    make("label", { class: "scrub" }, make("span", { class: "name", text: "look" }), scrub),
+    make("label", { class: "scrub" }, make("span", { class: "name", text: "evaluation" }), scrub),
     frame,
     hidden,
     make("p", {}, source, command),
@@ -109,10 +109,10 @@ export function runPanel(host, name, question, index) {
 
   function hear(event, asked) {
     if (event.number !== undefined) {
-      if (event.number <= seen) return; // told again after a lost connection
+      if (event.number <= seen) return; // repeated after a lost connection
       seen = event.number;
     }
-    if (event.kind === "waiting") said.say(event.before ? `waiting: ${event.before} runs before this one` : COMPILING);
+    if (event.kind === "waiting") said.say(event.before ? `waiting: ${event.before} ${event.before === 1 ? "run" : "runs"} before this one` : COMPILING);
     else if (event.kind === "started") {
       support = event.support;
       command.textContent = event.command;
@@ -122,15 +122,15 @@ export function runPanel(host, name, question, index) {
       if (!paused) said.say(`training: ${support.length} relevant bits of ${asked.T}`);
     } else if (event.kind === "paused" || event.kind === "resumed") {
       paused = event.kind === "paused";
-      pause.textContent = paused ? "go on" : "pause";
+      pause.textContent = paused ? "resume" : "pause";
       said.say(paused ? "paused" : "training");
     } else if (event.kind === "rate") {
       said.say(`learning rate ${shortNumber(event.lr)} from now on`);
       source.textContent = "The same run up to the change of its learning rate: ";
-    } else if (event.kind === "lost") said.say("The server does not answer. The page goes on when it is back.", "error");
+    } else if (event.kind === "lost") said.say("The server does not answer. The page continues when it is back.", "error");
     else if (event.kind === "connected") said.say("training");
     else if (event.kind === "gone") {
-      start().then(() => said.say("The server is back and has lost the run: it was started again from the beginning."));
+      start().then(() => said.say("The server was restarted and the run was lost: it starts again from the beginning."));
     } else if (event.kind === "ended") finish(event);
     draw();
   }
@@ -167,13 +167,13 @@ export function runPanel(host, name, question, index) {
 
   function finish(event) {
     ended = event;
-    const last = looks.at(-1); // the end looks at the whole validation set, and longer at the formula
+    const last = looks.at(-1); // the last evaluation uses the whole validation set and more queries
     if (last && event.formula !== undefined) Object.assign(last, { validation_accuracy: event.validation_accuracy, formula: event.formula });
     pause.disabled = stop.disabled = true;
     pause.textContent = "pause";
     const whole = event.all_inputs;
     const right = event.validation_accuracy === undefined ? "" : ` ${shortNumber(100 * event.validation_accuracy)} % of the validation set is right.`;
-    const words = { solved: `Solved after ${event.steps} steps.${right}`, failed: `Not solved in ${event.steps} steps.${right}`, diverged: "The loss is no number any more: a smaller learning rate helps.", stopped: `Stopped after ${event.steps} steps${event.reason ? `: ${event.reason}` : ""}.`, error: event.reason };
+    const words = { solved: `Solved after ${event.steps} steps.${right}`, failed: `Not solved in ${event.steps} steps.${right}`, diverged: "The loss is not a number any more: a smaller learning rate helps.", stopped: `Stopped after ${event.steps} steps${event.reason ? `: ${event.reason}` : ""}.`, error: event.reason };
     let proof = "";
     if (whole?.status === "proved") proof = ` Proved on all inputs: the network computes ${event.formula}.`;
     else if (whole?.status === "refuted") proof = ` The formula below is its best short one; it differs from the network on the input with ones at ${ones(whole.counterexample, looks.at(-1)?.attention.length)}.`;

@@ -1,4 +1,4 @@
-// What a view asks of the server, and where it keeps its state: in the address.
+// Requests of a view to the server; its state is kept in the address.
 
 export function serverHost(view) {
   async function request(path, options = {}) {
@@ -6,7 +6,7 @@ export function serverHost(view) {
     try {
       reply = await fetch(path, options);
     } catch {
-      throw new Error("The server does not answer. Start capax lab again; this page goes on when it is back.");
+      throw new Error("The server does not answer. Start capax lab again; this page then continues.");
     }
     if (reply.ok) return reply;
     let said = `The server refused (${reply.status}).`;

@@ -1,1 +1,1 @@
-"""The views: what each asks, and the functions of the commands that answer."""
+"""The views: their questions, and the functions that answer them."""

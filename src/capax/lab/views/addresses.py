@@ -1,6 +1,7 @@
 """The names of the views, and the state of one in its address.
 
-Nothing heavy is loaded here: the server starts first, and loads what answers while the page opens.
+This module imports nothing heavy: the server starts first and imports the rest while the page
+opens.
 """
 
 from urllib.parse import parse_qsl, urlsplit
@@ -19,7 +20,7 @@ def state_of(address: str) -> tuple[str, dict[str, str]]:
         parts = urlsplit(address)
         pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
     except ValueError:
-        raise InputError(f"address: wanted a view such as compile?T=50, got {address!r}") from None
+        raise InputError(f"address: not a view such as compile?T=50: {address!r}") from None
     view = parts.path.strip("/") or VIEWS[0]
     require(view in VIEWS, "view", f"one of {', '.join(VIEWS)}", view)
     return view, {name: text for name, text in pairs if name != "token"}

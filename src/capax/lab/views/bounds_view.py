@@ -1,4 +1,4 @@
-"""The view Bounds: norms, T, m, margin and delta; every route, and where it stops being vacuous."""
+"""The view Bounds: norms, T, m, margin and delta; every route, and its first useful m."""
 
 import math
 import shlex
@@ -13,7 +13,7 @@ POINTS = 49
 LARGEST_M = 10**12
 MAX_HEADS = 4096
 NEARLY_ONE = 0.999
-"""An error bound at most this is no longer vacuous; the search for m wants a number below 1."""
+"""The error bound that the search for the first useful m asks for: a number below 1."""
 
 
 class BoundsQuestion(Spec):
@@ -83,7 +83,7 @@ def audited_norms(content: bytes, name: str) -> dict[str, Any]:
     try:
         data = parse_json(content.decode("utf-8-sig"), name)
     except UnicodeDecodeError:
-        raise InputError(f"{name}: wanted the output of capax audit --json, got bytes") from None
+        raise InputError(f"{name}: not the output of capax audit --json") from None
     rows: Any = data.get("rows") if isinstance(data, dict) else None
     require(isinstance(rows, list), name, "the output of capax audit --json", "no rows of heads")
     heads = [
@@ -91,7 +91,7 @@ def audited_norms(content: bytes, name: str) -> dict[str, Any]:
         for row in rows[:MAX_HEADS]
         if isinstance(row, dict) and _is_norm(row.get("W_QK_F"))
     ]
-    require(heads, name, "heads with a norm of W_QK", "none")
+    require(heads, name, "heads with a norm of W_QK", "no such head")
     return {"heads": heads}
 
 

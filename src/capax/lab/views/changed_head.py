@@ -1,8 +1,8 @@
-"""A compiled head with another temperature or one other weight: still a construction, so the
-compiler's own functions certify it.
+"""A compiled head with another temperature or one changed weight. It still has the form of a
+construction, so the compiler's own functions certify it.
 
 Scores divided by a temperature theta: the gaps a and D become a/theta and D/theta, and the weight
-of [CLS] becomes omega^(1/theta). Values and read-out stay.
+of [CLS] becomes omega^(1/theta). Values and read-out do not change.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from capax.compiler.construction.readouts import Readout, ScalarReadout
 from capax.errors import InputError, require
 
 MAX_NAMED = 64
-"""Weights that are offered by name; an MLP for many patterns has thousands."""
+"""Most weights that the page lists; an MLP for many patterns has thousands."""
 
 
 def at_temperature(construction: Construction, theta: float) -> Construction:
@@ -28,7 +28,7 @@ def at_temperature(construction: Construction, theta: float) -> Construction:
 
 
 def named_weights(construction: Construction) -> dict[str, float]:
-    """Values and read-out weights that are not 0, by a name with their place."""
+    """Values and read-out weights that are not 0, by names such as `W_V[x5]`."""
     support = construction.function.support
     found: dict[str, float] = {}
     for field, array in _arrays(construction.readout).items():
@@ -39,7 +39,7 @@ def named_weights(construction: Construction) -> dict[str, float]:
 
 
 def with_weight(construction: Construction, name: str, value: float) -> Construction:
-    """The head with another number in the place called `name`. Raises `InputError` for others."""
+    """The head with the weight `name` replaced. Raises `InputError` for an unknown name."""
     require(np.isfinite(value), "value", "a finite number", value)
     readout, support = construction.readout, construction.function.support
     for field, array in _arrays(readout).items():

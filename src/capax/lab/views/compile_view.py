@@ -14,14 +14,14 @@ from capax.lab.views.bit_ranges import ranges_of
 
 MAX_T = 100_000
 MAX_RELEVANT = 8
-"""Relevant bits on a page, which draws all their patterns in every frame; commands take more."""
+"""Most relevant bits: the page draws all their patterns in every frame. Commands allow more."""
 MAX_ROWS = 64
-"""Patterns of the relevant bits that are attacked: the ones with the smallest proven margin."""
+"""Number of patterns of the relevant bits that are attacked, those with the smallest margin."""
 RUNGS = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, MAX_T)
 
 
 class HeadQuestion(Spec):
-    """A formula, a context length, and what is changed in the compiled head.
+    """A formula, a context length, and the changes to the compiled head.
 
     `temperature` divides all scores. `weight`, `value`: the name of one weight and its new number.
     """
@@ -35,7 +35,7 @@ class HeadQuestion(Spec):
 
     @property
     def is_changed(self) -> bool:
-        """Whether the head differs from what `capax compile` writes."""
+        """Whether the head differs from the output of `capax compile`."""
         return self.temperature != 1.0 or self.weight != ""
 
     @property
@@ -70,15 +70,15 @@ def _require_few_bits(formula: str, T: int) -> None:
     from capax.compiler.compiling import understood
 
     s = understood(formula, T).s
-    wanted = f"at most {MAX_RELEVANT} relevant bits (capax compile takes more)"
+    wanted = f"at most {MAX_RELEVANT} relevant bits (capax compile allows more)"
     require(s <= MAX_RELEVANT, "formula", wanted, s)
 
 
 def head_answer(question: HeadQuestion) -> dict[str, Any]:
     """The certificate and the numbers that the head is drawn from.
 
-    `proved`: whether every decision is right on all inputs. Where it is not, the certificate's
-    counts of wrong decisions and of samples say nothing and are left out.
+    `proved`: whether every decision is right on all inputs. If not, the certificate's counts of
+    wrong decisions and of samples are not valid and are left out.
     """
     from capax.lab.views.changed_head import named_weights
 
@@ -98,7 +98,7 @@ def head_answer(question: HeadQuestion) -> dict[str, Any]:
 
 
 def drawn_head(construction: Any) -> dict[str, Any]:
-    """Knobs, values and read-out: all that the weights of an input are drawn from."""
+    """Parameters, values and read-out, from which the page draws the weights of an input."""
     from capax.compiler.construction.readouts import ScalarReadout
 
     head, f, readout = construction.selection, construction.function, construction.readout
@@ -139,10 +139,9 @@ def ladder_answer(question: HeadQuestion) -> dict[str, Any]:
 def break_answer(question: HeadQuestion) -> dict[str, Any]:
     """The input whose output comes nearest to a wrong decision, and whether it is one.
 
-    At each pattern of the relevant bits an ascent looks for irrelevant bits that move the output
-    towards the wrong side; what overshoots on the right side does not count. The output of the
-    input is enclosed, so `fails` is proved. No failing input found proves nothing by itself: the
-    certificate's margin does.
+    At each pattern of the relevant bits an ascent searches for irrelevant bits that move the output
+    towards the wrong side; outputs far on the right side do not count. The output is enclosed, so
+    `fails` is proved. Finding no failing input proves nothing; the certificate's margin does.
     """
     from capax.attention import ClsScalar
     from capax.compiler.proof.adversary import attack
@@ -153,7 +152,9 @@ def break_answer(question: HeadQuestion) -> dict[str, Any]:
 
     compiled = compiled_head(question)
     model, f = compiled.model, compiled.construction.function
-    require(f.is_boolean, "formula", "a Boolean function (others decide nothing)", str(f))
+    require(
+        f.is_boolean, "formula", "a Boolean function (other functions make no decisions)", str(f)
+    )
     tables, signed = head_tables(model), isinstance(model, ClsScalar)
     wanted, cut = targets(f, signed=signed), 0.0 if signed else 0.5
     low, high = output_range(model, tables, f.support)
@@ -187,8 +188,8 @@ def weights_file(question: HeadQuestion) -> bytes:
     margin = compiled.certificate.margin
     if margin is not None and margin <= 0:
         raise InputError(
-            "download: wanted a head that is right on all inputs; this one is not proved right "
-            f"(margin {margin:.4g}); set the temperature and the weight back"
+            "download: this head is not proved right on all inputs "
+            f"(margin {margin:.4g}); reset the temperature and the weight"
         )
     with tempfile.TemporaryDirectory() as folder:
         return save_compiled(Path(folder) / "head.safetensors", compiled).read_bytes()

@@ -1,4 +1,4 @@
-"""The view Create: a network is trained, and what it computes is read off at every look."""
+"""The view Create: a network is trained, and its formula is read at every evaluation."""
 
 import shlex
 from typing import Any
@@ -9,13 +9,13 @@ from capax.data.spec_base import Spec
 from capax.errors import require
 
 MAX_CELLS = 2_000_000
-"""T times m: a training set of so many bits takes tens of megabytes as tables."""
+"""Largest T times m: the tables of such a training set take tens of megabytes."""
 MAX_LOOKED = 5_000_000
-"""T times steps: the attention of every look is kept for the page, in a few megabytes."""
+"""Largest T times steps: the attention at all evaluations then takes a few megabytes."""
 
 
-LOOK = 10  # steps between two evaluations, which are the looks of the page
-ROWS = 128  # m is padded to a multiple of this, so that runs of another m need no new program
+LOOK = 10  # steps between two evaluations, which the page shows
+ROWS = 128  # m is padded to a multiple of this, so that another m needs no new program
 
 
 class RunQuestion(Spec):
@@ -50,7 +50,7 @@ class RunQuestion(Spec):
 
     @property
     def is_parity(self) -> bool:
-        """Whether every flip of a relevant bit changes the label: progress is hidden then."""
+        """Whether every flip of a relevant bit changes the label; then progress is hidden."""
         table = self.trial().task.rule.table
         size = len(table)
         flips = [1 << i for i in range(size.bit_length() - 1)]
@@ -60,7 +60,7 @@ class RunQuestion(Spec):
 
     @property
     def max_m(self) -> int:
-        """Examples that the compiled program has rows for."""
+        """Number of rows of the compiled program: m rounded up."""
         return -(-self.m // ROWS) * ROWS
 
     def trial(self) -> Any:

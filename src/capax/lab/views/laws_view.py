@@ -29,7 +29,7 @@ class ReferenceQuestion(Spec):
 def laws_answer(question: LawsQuestion) -> dict[str, Any]:
     """The thresholds of all reference learners, the published points and the names of the stores.
 
-    The published points are of AND of 3 bits at more than 99 %; they are given for that target.
+    The published points belong to AND of 3 bits at more than 99 %; they are given for that target.
     """
     from capax.analysis.reference.published import published
     from capax.analysis.reference.reference_stores import references

@@ -1,4 +1,4 @@
-"""The views and what they ask: a name, a specification and a function that answers."""
+"""The questions of the views: a name, a specification and a function that answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from capax.lab.views.laws_view import LawsQuestion, ReferenceQuestion, laws_answ
 
 
 class Asked(NamedTuple):
-    """What a page asks under one name."""
+    """One question that a page can ask."""
 
     question: type[Spec]
     answer: Callable[[Any], dict[str, Any]]
@@ -35,13 +35,13 @@ QUESTIONS: dict[str, type[Spec]] = {
 
 
 def answer(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to the question `name`. Raises `InputError` for one that cannot be asked."""
+    """The answer to the question `name`. Raises `InputError` for an invalid question."""
     require(name in ANSWERS, "question", f"one of {', '.join(ANSWERS)}", name)
     asked = ANSWERS[name]
     return asked.answer(asked.question(**fields))
 
 
 def question_of(view: str, state: Mapping[str, str]) -> Spec:
-    """The question in the state of a view; parts of the state that only change the drawing stay."""
+    """The question in the state of a view, without the parts that only change the drawing."""
     kind = QUESTIONS[view]
     return kind(**{name: text for name, text in state.items() if name in kind.model_fields})

@@ -1,5 +1,5 @@
 // Attention weights, one strip per head: rows are examples, columns positions and, last, [CLS].
-// Opacity is the square root of the weight, so that the pale wash of an idle head stays visible.
+// Opacity is the square root of the weight, so that the small weights of an idle head stay visible.
 
 function mountHeatmap(root, spec) {
   const tip = root.querySelector(".tip");

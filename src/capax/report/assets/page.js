@@ -1,4 +1,4 @@
-// Start: read the page's data, bring its charts, heat maps and table of runs to life.
+// Start: read the page's data and draw its charts, heat maps and table of runs.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 

@@ -1,4 +1,4 @@
-// Reading a chart: hover or tap for values, arrow keys to walk, drag to zoom, click to trace.
+// Reading a chart: hover or tap for values, arrow keys to move, drag to zoom, click to see the runs.
 
 function mountPointer(chart) {
   const plot = chart.root.querySelector(".plot");

@@ -1,4 +1,4 @@
-// The table of runs: every number of the page can be followed to the runs behind it.
+// The table of runs: every number of the page links to its runs here.
 // Rows are arrays in the order of `columns`; a run's full spec is its store's spec with its changes.
 
 const PAGE = 25;
@@ -74,7 +74,7 @@ function renderRuns(state) {
   const trials = new Set(runs.map((run) => run.trial_id));
   const solved = new Set(runs.filter((run) => run.outcome === "solved").map((run) => run.trial_id));
   state.root.querySelector(".count").textContent =
-    `${runs.length} runs of ${trials.size} trials, ${solved.size} trials solved` + (pages > 1 ? ` · page ${state.page + 1} of ${pages}` : "");
+    `${counted(runs.length, "run")} of ${counted(trials.size, "trial")}, ${counted(solved.size, "trial")} solved` + (pages > 1 ? ` · page ${state.page + 1} of ${pages}` : "");
   state.root.querySelector("[data-page=back]").disabled = state.page === 0;
   state.root.querySelector("[data-page=next]").disabled = state.page === pages - 1;
 }

@@ -1,4 +1,4 @@
-// Scales map data to pixels, linear or logarithmic; ticks and numbers that read well.
+// Scales map data to pixels, linear or logarithmic; ticks, and the format of numbers.
 
 const NUMBER = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGrouping: false });
 const GROUPED = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -13,6 +13,11 @@ function formatNumber(value) {
   }
   const text = size >= 1e4 ? GROUPED.format(value).replaceAll(",", "\u2009") : NUMBER.format(value);
   return text.replace("-", "\u2212");
+}
+
+// `1 run`, `2 runs`.
+function counted(number, noun) {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 function superscript(exponent) {

@@ -1,4 +1,4 @@
-// Tables inside .sortable: a click on a heading sorts by its column, a second one turns it round.
+// Tables inside .sortable: a click on a heading sorts by its column, a second click reverses the order.
 
 function mountSortable(table) {
   const headings = [...table.tHead.rows[0].cells];

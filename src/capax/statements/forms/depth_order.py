@@ -2,17 +2,17 @@
 
 The proof prints alpha_i = product of the gains of the layers j < i where the recursion gives j > i
 (erratum P11). As a bound the printed form is nevertheless true for k <= d, up to a factor c L^3
-with an absolute constant c, because its factors k and d are larger than they need be:
+with an absolute constant c, because its factors k and d are larger than necessary:
 
 1. Tokens that enter layer i have length l_i <= product over j < i of L B_C B_V <= alpha_{<i}. So a
    change of the weights of layer i moves the output by at most (`weight_change_bound`)
        B_w alpha_{>i} l_i L (B_V |dW_C| + B_C |dW_V| + 2 B_C B_V |dW_QK|),
    and alpha_{>i} gain_i l_i <= P, the product of all gains.
-2. Behind sigma a layer has k numbers per token. Later layers see them through k x k matrices only:
-   W_C W_V', W_C W_QK' W_C^T (' = next layer), and (W_C W_C^T)^(1/2), which has the lengths for the
-   projection. Their Frobenius norms are at most sqrt(k) times products of spectral norms. A linear
-   map to R^k is covered on a (1/2)-net of 5^k directions, where it is a scalar linear class. So
-   each of the 3L + 1 pieces costs at most c k (k + log(mT)) (B_w P/eps_i)^2 nats.
+2. After sigma a layer has k numbers per token. Later layers use them only through k x k matrices:
+   W_C W_V', W_C W_QK' W_C^T (' = next layer), and (W_C W_C^T)^(1/2), which gives the lengths for
+   the projection. Their Frobenius norms are at most sqrt(k) times products of spectral norms. A
+   linear map to R^k is covered on a (1/2)-net of 5^k directions, where it is a scalar linear class.
+   So each of the 3L + 1 pieces costs at most c k (k + log(mT)) (B_w P/eps_i)^2 nats.
 3. Hence ln N <= c' L^3 k^2 (B_w P)^2 log(dmT)/eps^2. The printed form is at least a quarter of the
    same without c' L^3 (`smallest_printed_form`): its last term alone has alpha_{<L} times
        2 d L B_C B_V B_QK21 + k L B_C B_V21 >= k gain_L / 2.
@@ -37,9 +37,9 @@ def restored_form(
     T: int,
     L_sigma: float = 1.0,
 ) -> float:
-    """A.17 with B_w in front of the sum and the product over j < i, without the hidden constant.
+    """A.17 with B_w as a factor of the sum and the product over j < i, without hidden constant.
 
-    The layers in reversed order: a product over j < i becomes one over j > i.
+    The layers are reversed, so that a product over j < i becomes one over j > i.
     """
     return theorem_a_17(tuple(reversed(layers)), B_w, eps, d=d, k=k, m=m, T=T, L_sigma=L_sigma)
 

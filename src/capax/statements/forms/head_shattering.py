@@ -6,15 +6,15 @@ t is w cos(2 pi (s - t)/T), so the attention weights of head s are those of head
 
     a_j = exp(-2 w sin^2(pi j/T)) / Z,    output(s, i) = sum_j a_j bit_i(s + j).
 
-Bit i is a square wave of period P = 2^(i+1) in t. So a_j may be summed over j mod P first, and an
-output is the sum over half a period: O(T) numbers for each input, not T^2.
+Bit i is a square wave of period P = 2^(i+1) in t. So a_j can be summed over j mod P first, and an
+output is the sum over half a period. This takes O(T) operations for each input instead of T^2.
 
 *Every norm w > 0 shatters.* exp(w cos x) is a mixture of wrapped Gaussians (Hartman and Watson
 1974), and a wrapped Gaussian summed over j mod P is one again, so the summed weights K fall with
 the distance on the circle of length P. A square wave g = +-1 is odd around its jump, hence at
 distance x from a jump   sum_y K(x - y) g(y) = sum_{0 < y < P/2} [K(x - y) - K(x + y)] > 0.
-Sign patterns alone therefore say nothing about norms: a margin is what costs norm, of order T^2
-here, and `smallest_norm` is the norm that a margin needs.
+So sign patterns alone need no norm. A margin needs a norm, of order T^2 here, which `smallest_norm`
+computes.
 """
 
 import math
@@ -32,14 +32,14 @@ from capax.rounding import LIBRARY, gamma
 from capax.statements.forms.printed_bounds import corollary_4_5_printed
 
 MAX_T = 1 << 22
-"""32 MB for an array of T numbers."""
+"""An array of so many numbers takes 32 MB."""
 
 
 @dataclass(frozen=True)
 class Shattering:
     """The proved margins of the T heads at one norm. margins[i]: every output on input i is at
-    least this far from 1/2, on the side of its bit (negative: not proved). patterns: how many sign
-    patterns are proved, T if all are.
+    least this far from 1/2, on the right side (negative: not proved). patterns: the number of
+    proved sign patterns, at most T.
     """
 
     T: int
@@ -49,7 +49,7 @@ class Shattering:
 
     @property
     def inputs(self) -> int:
-        """How many inputs are shattered: log2 T."""
+        """The number of shattered inputs, log2 T."""
         return len(self.margins)
 
     @property
@@ -105,13 +105,13 @@ def inputs_of(T: int) -> Float[np.ndarray, "inputs T 3"]:
 
 
 def sign_patterns(T: int) -> Bool[np.ndarray, "T inputs"]:
-    """The pattern that head s should show: the bits of s."""
+    """The wanted sign pattern of head s: the bits of s."""
     _check_length(T)
     return (np.arange(T)[:, None] >> np.arange(T.bit_length() - 1) & 1).astype(bool)
 
 
 def corollary_at(T: int, norm: float, eps: float) -> float:
-    """ln N of Corollary 4.5, ours: at this norm three parameters are the cheaper count."""
+    """ln N of Corollary 4.5, ours: at this norm, counting the three parameters is smaller."""
     inputs = Inputs(B_X=math.sqrt(2), B_z=1.0)
     made = linear_head(norm, 1.0, B_phi=0.5, inputs=inputs, d=3, one_query=True)
     return made.cover(Sample(T.bit_length() - 1, T), eps).value

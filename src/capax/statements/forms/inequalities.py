@@ -27,7 +27,7 @@ from capax.errors import require
 Vector = Float[np.ndarray, " n"]
 Tokens = Float[np.ndarray, "T d"]
 SLACK = 1e-12
-"""Both sides are computed in float64 on numbers of size 1: what rounding may add to the left."""
+"""Allowance for rounding on the left side: both sides are float64 numbers of size 1."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def block_distance(
     sigma: Activation = np.tanh,
     L_sigma: float = 1.0,
 ) -> Sides:
-    """Lemma A.15: one block moves by the sum of four terms, for inputs Z, Y and weights W, V."""
+    """Lemma A.15: the change of one block is at most the sum of four terms (Z to Y, W to V)."""
     _check_tokens(Z)
     _check_tokens(Y)
     gain = L_sigma * max(spectral(W.W_C), spectral(V.W_C))
@@ -136,7 +136,7 @@ def truncation_distance(z: Vector, s: int, constant: float = 2.0) -> Sides:
     require(
         (rest <= 0).all(),
         "z",
-        "scores of at most 0 behind the first s",
+        "scores of at most 0 after the first s",
         float(rest.max(initial=0.0)),
     )
     cut = np.concatenate([z[:s], np.full(len(rest), -math.inf)])

@@ -1,9 +1,9 @@
 """The paper's capacity bounds with its own constants, as printed and as corrected.
 
 The paper writes "<~" and hides a constant factor and logarithms of quantities other than d, m, T.
-Every function here returns the right side without that factor, in nats: the number to put beside
-ours, and the number that a counterexample has to exceed by any factor. Zhang's constant 36 is
-written in the paper (Lemma A.10) and is kept where it is.
+Every function here returns the right side without that factor, in nats. It is the number to compare
+with ours, and a counterexample has to exceed it by any factor. Zhang's constant 36 is written in
+the paper (Lemma A.10) and is kept.
 """
 
 import math
@@ -133,7 +133,7 @@ def corollary_4_5_printed(
 def lemma_4_6_two_stages(
     B_X: float, B_W: float, eps: float, d_1: int, N: int, *, share: float = 0.5
 ) -> float:
-    """Lemma 4.6 as its proof goes: row lengths by Maurey, then rows by Zhang.
+    """Lemma 4.6 by the steps of its proof: row lengths by Maurey, then rows by Zhang.
 
     ceil((B_X B_W/e_1)^2) ln(2 d_1 + 1) + 36 (B_X B_W/e_2)^2 ln(2 ceil(4 B_X B_W/e_2 + 2) N + 1),
     e_1 = share eps, e_2 = (1 - share) eps; inputs in R^{d_2} (printed: R^{d_1}).
@@ -232,9 +232,9 @@ def theorem_a_17(
 
 
 def summed_errors(gains: Sequence[float], errors: Sequence[float], *, printed: bool) -> float:
-    """eps^(L+1) of the recursion eps^(i+1) = gain_i eps^(i) + e_i, solved as printed or rightly.
+    """eps^(L+1) of the recursion eps^(i+1) = gain_i eps^(i) + e_i, as printed or corrected.
 
-    The error of layer i passes the layers j > i; the paper prints the product over j < i.
+    The error of layer i passes through the layers j > i; the paper prints the product over j < i.
     """
     parts = zip(range(len(gains)), errors, strict=True)
     return math.fsum(e * math.prod(gains[:i] if printed else gains[i + 1 :]) for i, e in parts)
@@ -253,7 +253,7 @@ def theorem_4_7_equal_layers(
     T: int,
     L_sigma: float = 1.0,
 ) -> float:
-    """Theorem 4.7: Theorem A.17 (corrected) where every layer has the same bounds, and B_X <= 1.
+    """Theorem 4.7: Theorem A.17 (corrected) for equal bounds in all layers, and B_X <= 1.
 
     The paper's (C_2 L)^{O(L)} is (L C_2^2 (1 + 4 C_2))^{2(depth - 1)} here, written out.
     """

@@ -1,4 +1,4 @@
-"""2^m heads that no cover with fewer elements can serve: the counterexample behind four errata.
+"""2^m heads that need a cover of 2^m elements: the counterexample of four errata.
 
 Sequence i has three tokens: x_tau = B_X e_0, and +-(B_X/sqrt 2)(e_i + f). The head of a sign
 vector sigma has W_Q = e_0, W_K = (c/sqrt m) sum_i sigma_i e_i and reads W_V = f. Then
@@ -50,7 +50,7 @@ class SignPacking:
         return self.m + 2
 
     def sequence(self, i: int) -> Float[np.ndarray, "3 d"]:
-        """The tokens of sequence i; the last one asks."""
+        """The tokens of sequence i; the last one is the query."""
         token = np.zeros(self.d)
         token[[1 + i, -1]] = self.B_X / math.sqrt(2)
         asking = np.zeros(self.d)
@@ -58,7 +58,7 @@ class SignPacking:
         return np.stack([token, -token, asking])
 
     def head(self, sigma: Float[np.ndarray, " m"]) -> BlockMatrices:
-        """The head of one sign vector; W_C passes its output on as the first coordinate."""
+        """The head of one sign vector; W_C copies its output to the first coordinate."""
         require(sigma.shape == (self.m,), "sigma", f"{self.m} signs", sigma.shape)
         unit = np.eye(self.d)
         W_K = np.zeros((self.d, 1))
@@ -77,8 +77,8 @@ def trained_position_outputs(
 ) -> Float[np.ndarray, " T"]:
     """Outputs on T sequences of one fixed head whose positions are P_t = signs[t] f.
 
-    Sequence i marks token i (its score is `gap` higher), the head reads f. All 2^T sign vectors
-    give outputs of another sign somewhere, so trained positions cost T ln 2, linear in T.
+    Sequence i marks token i (its score is `gap` higher), and the head reads f. Any two of the 2^T
+    sign vectors give outputs of different sign on some sequence, so trained positions cost T ln 2.
     """
     T = len(signs)
     weights = math.exp(gap) / (math.exp(gap) + T - 1), 1 / (math.exp(gap) + T - 1)

@@ -32,7 +32,7 @@ class SymbolNetwork:
         self.network: BumpNetwork = bump_network(grid, values, 0.25)
 
     def heads(self, symbols: Integer[np.ndarray, "n T"]) -> Float[np.ndarray, "n s"]:
-        """What the s heads give; [CLS] has score 0 and value 0."""
+        """The outputs of the s heads; [CLS] has score 0 and value 0."""
         columns = []
         for position in self.support:
             scores = np.zeros(self.T + 1)

@@ -29,7 +29,7 @@ from capax.compiler.proof.tables import HeadTables, head_tables
 from capax.errors import InputError, require
 
 MAX_STATES = 1 << 24
-"""Numbers of ones by kind of token: 128 MiB for an array of them."""
+"""Most combinations of counts of ones by kind of token: an array of them takes 128 MiB."""
 
 
 def influence_bound(T: int, S: float, B: float = 1.0) -> float:
@@ -49,7 +49,7 @@ def influence_attained(T: int, S: float, B: float = 1.0) -> float:
 def smallest_score(T: int, margin: float, B: float = 1.0) -> float:
     """The smallest S at which one token can decide with this margin: (1/2) ln(T gamma/(B - gamma)).
 
-    0 where even equal scores leave the token enough weight.
+    0 if the token has enough weight at equal scores.
     """
     require(T >= 1, "T", "at least one other token", T)
     require(0 < margin < B, "margin", f"a number in (0, {B:g})", margin)
@@ -58,7 +58,7 @@ def smallest_score(T: int, margin: float, B: float = 1.0) -> float:
 
 @dataclass(frozen=True)
 class HeadInfluence:
-    """Of one head on bits: the largest change of its output by one token, and what allows it.
+    """The largest change of the output of a head on bits by one token, and its bound.
 
     `measured`: the maximum over all inputs and all tokens; `S`: half the range of the scores; `B`:
     half the range of the values; `bound`: 2B/(1 + T e^{-2S}); `smallest_S`: the smallest S at which
@@ -75,9 +75,9 @@ class HeadInfluence:
 def head_influence(tables: HeadTables, read: Float[np.ndarray, " k"]) -> HeadInfluence:
     """The largest influence of one token on a head that is read out linearly, over all 2^T inputs.
 
-    Tokens with the same scores and values are of one kind, and an input matters through the number
-    of ones in each kind alone. So all inputs are a grid of counts, and each is looked at. Raises
-    `InputError` where the kinds are too many for that.
+    Tokens with the same scores and values are of one kind, and the output depends only on the
+    number of ones in each kind. So all inputs form a grid of counts, and every point of the grid is
+    tried. Raises `InputError` if the grid is too large.
     """
     require(tables.alphabet == 2, "alphabet", "2 (bits)", tables.alphabet)
     logits, values = tables.logits.mid, tables.values.mid @ read  # [T, 2] each
@@ -106,7 +106,9 @@ def _influence_of_kind(
     others[changed] -= 1
     states = math.prod(int(n) + 1 for n in others)
     if states > MAX_STATES:
-        raise InputError(f"head: wanted at most {MAX_STATES} counts of its kinds, got {states}")
+        raise InputError(
+            f"head: too many kinds of tokens: {states} combinations of counts, at most {MAX_STATES}"
+        )
     for kind, n in zip(kinds, others, strict=True):
         ones = np.arange(n + 1.0)
         step = [kind[first] * (n - ones) + kind[first + 1] * ones for first in (0, 2)]
@@ -121,7 +123,7 @@ class InfluenceRow:
     """One length T: the limit at constant scores, at scores of (1/2) ln T, and a compiled head.
 
     `constant_bound`, `constant_attained`: scores in [-S, S]; `log_bound`, `log_attained`: the same
-    at S = (1/2) ln T; `smallest_score`: what a margin needs; `compiled`: the head of the function,
+    at S = (1/2) ln T; `smallest_score`: the S that a margin needs; `compiled`: the function's head,
     with `norm` = its ||W_QK||_F; `compiled_at_first_norm`: the same head with W_QK scaled to the
     norm that it has at the first length.
     """
@@ -145,7 +147,7 @@ class InfluenceRow:
 def influence_against_length(
     lengths: Sequence[int], *, S: float = 1.0, margin: float = 0.25, function: str = "x0 & x1 & x2"
 ) -> list[InfluenceRow]:
-    """The limit and what heads do, for each T; values within B = 1 of their centre in the limit."""
+    """The limit and measured influences for each T; values are within B = 1 of their centre."""
     rows: list[InfluenceRow] = []
     first: float | None = None
     for T in lengths:
@@ -165,7 +167,9 @@ def _compiled_head(function: str, T: int) -> tuple[HeadTables, np.ndarray, float
     """The compiled head, the vector that reads it, and ||W_QK||_F."""
     made = compile_function(function, T)
     if not isinstance(made.model, ClsScalar):
-        raise InputError("function: wanted a threshold (one head and a linear read-out)")
+        raise InputError(
+            "function: not a threshold function, which has one head and a linear read-out"
+        )
     read = np.asarray(made.model.W_C, np.float64) @ np.asarray(made.model.w, np.float64)
     return head_tables(made.model), read, made.certificate.norms["W_QK"]["frobenius"]
 

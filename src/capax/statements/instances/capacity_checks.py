@@ -1,8 +1,8 @@
 """Sections 2 to 4 on small instances: one function for each statement.
 
-A statement that bounds a covering number from above is checked from two sides: a packing, which
-every cover exceeds, is below the bound; and a cover that is proved here is not larger than the
-bound, which proves the bound on the instance with a hidden constant of 1.
+An upper bound of a covering number is checked from two sides. A packing, whose size is a lower
+bound for every cover, is not larger than the bound. And a cover that is proved here is not larger
+than the bound, which proves the bound on this instance with a hidden constant of 1.
 """
 
 import itertools
@@ -76,7 +76,7 @@ def _smallest_cover(near: np.ndarray) -> int:
 
 
 def lemma_2_2_on_coins() -> SmallInstance:
-    """Two constant functions, fair labels, m = 2000: how often the error leaves the bound."""
+    """Two constant functions, fair labels, m = 2000: probability of an error above the bound."""
     m, delta = 2000, 0.1
     gap = lemma_2_2(math.log(2), m, delta, external=False).value
     text = f"two constants, fair labels, m = {m}, bound {gap:.3f}: P(violation) <= delta"
@@ -117,7 +117,7 @@ def definition_3_2() -> SmallInstance:
 
 
 def assumption_4_1_softmax() -> SmallInstance:
-    """||J||_{1,1} of softmax on random scores, and the yes or no of the library's own check."""
+    """||J||_{1,1} of softmax on random scores, and the verdict of the library's own check."""
     from capax.attention import Softmax
     from capax.capacity.weights.assumptions import assumption_4_1
 
@@ -129,7 +129,7 @@ def assumption_4_1_softmax() -> SmallInstance:
 
 
 def theorem_4_2() -> SmallInstance:
-    """A finite class of scores and values: the product of two smallest covers serves the head."""
+    """A finite class of scores and values: the product of two smallest covers covers the head."""
     rng = np.random.default_rng(KEY)
     X = rng.uniform(-1, 1, (3, 4, 2))  # 3 sequences of 4 tokens
     X /= np.linalg.norm(X, axis=2).max()

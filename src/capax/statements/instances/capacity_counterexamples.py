@@ -1,6 +1,6 @@
-"""Where the print of Sections 2 to 4 and Appendix A fails, each on an instance of its own.
+"""Counterexamples to printed forms of Sections 2 to 4 and Appendix A.
 
-`holds` is about the printed form, so it is False wherever the erratum is right.
+`holds` refers to the printed form: it is False if the erratum is right.
 """
 
 import math

@@ -43,7 +43,7 @@ def random_blocks(count: int = 40) -> Iterator[tuple[np.ndarray, np.ndarray, lis
 
 
 def all_hold(sides: list[inequalities.Sides], text: str) -> SmallInstance:
-    """All of them hold; the text names the tightest one."""
+    """Whether all inequalities hold; the text shows the tightest one."""
     tightest = max(sides, key=lambda side: side.left / max(side.right, 1e-300))
     found = f"{len(sides)} {text}, tightest: {tightest.left:.4g} <= {tightest.right:.4g}"
     return SmallInstance(all(side.holds for side in sides), found)

@@ -33,7 +33,7 @@ def all_bits(length: int) -> np.ndarray:
 
 
 def symmetric_part(heads: PaperHeads, values: np.ndarray) -> BumpNetwork:
-    """Lemma B.5 behind the mean of the heads: values[r] at r ones."""
+    """Lemma B.5 applied to the mean of the heads: values[r] at r ones."""
     ones = pattern_bits(heads.s).sum(axis=1).astype(int)
     heights = np.array([heads.wanted[ones == r][0, 0] for r in range(heads.s + 1)])
     return symmetric_network(heights, values, heads.gamma)

@@ -1,6 +1,6 @@
-"""Where the print of Appendix B fails, each on an instance of its own.
+"""Counterexamples to printed forms of Appendix B.
 
-`holds` is about the printed form, so it is False wherever the erratum is right.
+`holds` refers to the printed form: it is False if the erratum is right.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from capax.statements.instances.small_instance import SmallInstance, compared
 
 
 def uneven_codes(T: int, s: int, Delta: float) -> Float[np.ndarray, "T T"]:
-    """Unit vectors of coherence Delta: v_0 leans on v_1..v_{s-1}, which lean away from each other.
+    """Unit vectors with v_0 . v_i = Delta for i = 1..s-1, and -Delta between the v_i.
 
     Then v_I . v_0 = 1 + (s-1) Delta but v_I . v_i = 1 + Delta - (s-2) Delta for the others.
     """
@@ -45,7 +45,7 @@ def b_2_uneven_scores() -> SmallInstance:
 
 
 def leaning_codes(T: int, Delta: float) -> Float[np.ndarray, "T T"]:
-    """v_0 . v_1 = -Delta, and every other vector leans on both by Delta."""
+    """v_0 . v_1 = -Delta, and every other vector has product Delta with both."""
     gram = np.eye(T)
     gram[0, 1] = gram[1, 0] = -Delta
     gram[:2, 2:], gram[2:, :2] = Delta, Delta

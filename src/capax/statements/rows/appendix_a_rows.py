@@ -63,7 +63,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "A.6",
-        "A map to the simplex moves by at most its Jacobian's absolute sum.",
+        "The change of a map to the simplex is at most the absolute sum of its Jacobian.",
         ("capax.statements.forms.inequalities:simplex_map",),
         (
             "tests/statements/test_inequalities.py"
@@ -156,7 +156,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "A.13",
-        "A head moves with its weights.",
+        "Change of a head when its weights change.",
         ("capax.statements.forms.inequalities:weight_distance",),
         (
             "tests/statements/test_inequalities.py::test_heads_move_with_their_weights",
@@ -168,7 +168,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "A.14",
-        "A head moves with its input.",
+        "Change of a head when its input changes.",
         ("capax.statements.forms.inequalities:input_distance",),
         (
             "tests/statements/test_inequalities.py::test_heads_move_with_their_input",
@@ -180,7 +180,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "A.15",
-        "A block moves with its input and its weights.",
+        "Change of a block when its input and its weights change.",
         ("capax.statements.forms.inequalities:block_distance",),
         (
             "tests/statements/test_inequalities.py::test_blocks_move_by_four_terms",
@@ -190,7 +190,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "A.16",
-        "The scalar output moves with the network and the read-out.",
+        "Change of the scalar output when the network and the read-out change.",
         ("capax.statements.forms.inequalities:scalar_distance",),
         (
             "tests/statements/test_inequalities.py::test_the_scalar_output_moves_by_two_terms",
@@ -219,7 +219,7 @@ APPENDIX_A_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "Section A.5",
-        "Trained positions may cost T ln 2: all sign vectors of T positions are told apart.",
+        "Trained positions may cost T ln 2: all sign vectors of T positions have other outputs.",
         ("capax.statements.forms.sign_packing:trained_position_outputs",),
         (
             "tests/statements/test_printed_bounds.py"

@@ -86,7 +86,7 @@ OUR_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "Linear read-out",
-        "Rademacher bound of a read-out on fixed features, without a detour through covers.",
+        "Rademacher bound of a read-out on fixed features, without covers.",
         (
             "capax.capacity.certificates.linear_readout:linear_readout_bound",
             "capax.capacity.certificates.linear_readout:linear_complexity",
@@ -103,7 +103,7 @@ OUR_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "Statistical queries",
-        "Parities of s of T bits are uncorrelated: queries and noisy gradient steps they need.",
+        "Parities of s of T bits are uncorrelated: needed queries and noisy gradient steps.",
         (
             "capax.capacity.complexity.statistical_queries:queries_needed",
             "capax.capacity.complexity.statistical_queries:steps_needed",
@@ -121,8 +121,8 @@ OUR_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "Average sensitivity of a head",
-        "One head with U hidden units has at most K times that of majority: the parity of all bits "
-        "is impossible beyond an explicit T; a linear read-out needs a head for each bit.",
+        "A head with U hidden units has at most K times the sensitivity of majority: parity of "
+        "all bits is impossible beyond an explicit T; a linear read-out needs a head for each bit.",
         (
             "capax.capacity.complexity.average_sensitivity:head_sensitivity_bound",
             "capax.capacity.complexity.average_sensitivity:longest_parity",

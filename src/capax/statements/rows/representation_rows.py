@@ -25,7 +25,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "B.1",
-        "The same by encoding: the paper's heads with the networks of B.5 and B.6 behind them.",
+        "The same for each encoding: the paper's heads, followed by the networks of B.5 and B.6.",
         (
             "capax.compiler.construction.paper_heads:paper_heads",
             "capax.compiler.construction.bump_network:symmetric_network",
@@ -94,7 +94,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "B.6",
-        "From an injective function to any one: widths 4 s 2^s, 2 2^s.",
+        "From an injective function to any function: widths 4 s 2^s, 2 2^s.",
         ("capax.compiler.construction.bump_network:injective_network",),
         (
             "tests/compiler/construction/test_bump_network.py"
@@ -160,7 +160,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "Section 6",
-        "m labels tell at most 2^m of N rules apart: P(success) <= 2^m/N.",
+        "m labels distinguish at most 2^m of N rules: P(success) <= 2^m/N.",
         ("capax.boolean.best_possible.limits:counting",),
         ("tests/statements/test_symbol_network.py::test_no_rule_beats_counting",),
         paper="Omega(log N)",

@@ -71,7 +71,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "4.1",
-        "What a head must satisfy, checked for a concrete one.",
+        "The assumptions about a head, checked for a concrete head.",
         ("capax.capacity.weights.assumptions:assumption_4_1",),
         (
             "tests/capacity/network/test_head_bounds.py"
@@ -101,7 +101,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "4.3",
-        "How far a head's output moves with its scores and values.",
+        "Change of a head's output when its scores and values change.",
         ("capax.capacity.network.head_lipschitz:head_distance",),
         (
             "tests/capacity/network/test_head_bounds.py::test_lemma_4_3_is_never_violated",
@@ -114,7 +114,7 @@ SECTION_ROWS: tuple[Statement, ...] = (
     ),
     Statement(
         "4.4",
-        "T heads of width 3 give log2 T inputs all T sign patterns; norms and margins of that.",
+        "T heads of width 3 give log2 T inputs all T sign patterns; their norms and margins.",
         (
             "capax.statements.forms.head_shattering:shatter",
             "capax.statements.forms.head_shattering:smallest_norm",

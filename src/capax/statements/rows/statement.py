@@ -1,4 +1,4 @@
-"""One row of the list of statements. Only strings, so that the list loads nothing it names."""
+"""One row of the list of statements. It has only strings, so that the list imports nothing."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class Statement:
     """A statement of the paper, or one of ours.
 
-    `number`: as the paper has it ("4.5", "A.17", "Section B.4"), or the name of one of ours;
-    `kind`: Definition, Lemma, ... of a numbered one; `meaning`: one line; `functions` and `tests`:
-    where it is computed and tested; `paper`, `ours`: the constants compared; `in_paper`: False for
-    statements that the paper does not have.
+    `number`: the paper's number ("4.5", "A.17", "Section B.4"), or a name for one of our
+    statements; `kind`: Definition, Lemma, ...; `meaning`: one line; `functions` and `tests`: where
+    it is computed and tested; `paper`, `ours`: the constants compared; `in_paper`: False for our
+    own statements.
     """
 
     number: str

@@ -1,1 +1,1 @@
-"""An alarm: from what a run has recorded so far, will it be solved, and when?"""
+"""An alarm: will a run be solved, and when, judged by its measurements so far?"""

@@ -1,12 +1,12 @@
-"""The alarm itself: a law for the steps that are left until a run is solved, given its features.
+"""The alarm: a distribution of the remaining steps until a run is solved, given its features.
 
     P(R <= r) = c / (1 + (r / e^mu)^(-1 / sigma)),     mu = b + w . (x - mean) / scale,
 
-a log-logistic law of the remaining steps R, with c <= 1 the share of runs that ever get there. It
-answers both questions at once: whether (r = the steps that are left) and when (the median). Times
-of easy and of hopeless runs together are no such law, so the chance that is said is corrected: with
-P' = 1 / (1 + e^-(a + b log(P / (1 - P)))), a and b are fitted to whether runs were solved.
-Features are cut off at three deviations of what the alarm was fitted on: beyond, it knows nothing.
+a log-logistic law of the remaining steps R, where c <= 1 is the share of runs that are ever solved.
+It answers both questions: whether (r = the steps up to the limit) and when (the median). Easy and
+hopeless runs together do not follow this law exactly, so the predicted chance is corrected:
+P' = 1 / (1 + e^-(a + b log(P / (1 - P)))), with a and b fitted to whether runs were solved.
+Features are clipped at three standard deviations of the runs that the alarm was fitted on.
 """
 
 import json
@@ -28,7 +28,7 @@ _SEVERAL = ("mean", "scale", "weights", "correction")
 
 @dataclass(frozen=True)
 class Alarm:
-    """Coefficients of one kind, and what they were fitted on (`about`)."""
+    """Coefficients of one kind of alarm, and a description of the fitted runs (`about`)."""
 
     kind: Kind
     mean: tuple[float, ...]
@@ -65,7 +65,7 @@ class Alarm:
         return logistic(shift + slope * log_odds(plain))
 
     def forecast(self, curves: Series, T: int, limit: int) -> "Forecast":
-        """What the run's last look says, for a run that may take `limit` steps."""
+        """The forecast from the last evaluation of a run with a limit of `limit` steps."""
         rows = features(curves, T, self.kind)[-1:]
         step = int(curves["step"][-1])
         shift, slope = self.correction
@@ -85,7 +85,7 @@ class Alarm:
 @dataclass(frozen=True)
 class Forecast:
     """chance: of being solved within the limit of steps; median: the step by which half of such
-    runs are solved, `None` where fewer ever are."""
+    runs are solved, `None` if fewer than half are ever solved."""
 
     step: int
     limit: int
@@ -113,11 +113,11 @@ def from_json(fields: dict[str, Any]) -> Alarm:
         given: dict[str, Any] = {**numbers, **single, "about": fields["about"]}
         return Alarm(kind=fields["kind"], **given)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"alarm: wanted the coefficients of an alarm, got {error}") from None
+        raise InputError(f"alarm: not the coefficients of an alarm ({error})") from None
 
 
 @cache
 def shipped_alarm(kind: Kind) -> Alarm:
-    """The alarm that comes with the package (`reference/alarm.json` says what it was fitted on)."""
+    """The alarm of the package (`reference/alarm.json` describes the runs it was fitted on)."""
     text = files("capax").joinpath("reference", "alarm.json").read_text()
     return from_json(json.loads(text)["alarms"][kind])

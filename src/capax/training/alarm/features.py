@@ -1,15 +1,15 @@
-"""What an alarm reads off a run: few numbers per look, from this look and earlier ones alone.
+"""The features of a run for an alarm: a few numbers per look (a look is one evaluation of a run).
 
-They have no unit where that is possible (ratios, logarithms of ratios), so that they mean the
-same at another T. A measure is averaged over the last fifth of the looks so far, since most are
-samples; a trend is its change since half of the looks so far. What an alarm may use depends on its
-kind:
+They use this look and earlier ones only. Where possible they have no unit (ratios, logarithms of
+ratios), so that they mean the same at another T. A measure is averaged over the last fifth of the
+looks so far, because most measures are samples; a trend is its change since half of the looks so
+far. The kind of an alarm says which measures it may use:
 
     loss       the loss and the accuracy on held-out inputs
-    blind      that, and every measure that does not use the support: what an honest user sees
-    knowing    that, and the measures that use the support
+    blind      also every measure that does not use the support: available in practice
+    knowing    also the measures that use the support
 
-All kinds know the step and T.
+All kinds use the step and T.
 """
 
 import math
@@ -41,13 +41,13 @@ NEEDED: dict[Kind, tuple[str, ...]] = {
     "knowing": ("position_relevant", "position_irrelevant", "influence_share",
                 "target_coefficient", "target_error", "attention_mass"),
 }  # fmt: skip
-"""The series of a run that a kind reads beside those of the kinds before it."""
+"""The series of a run that a kind reads, in addition to those of the kinds before it."""
 
 Series = Mapping[str, Sequence[float] | Float[ndarray, " n"]]
 
 
 def has_series(curves: Series, kind: Kind) -> bool:
-    """Whether a run has recorded what an alarm of this kind reads."""
+    """Whether a run has recorded all series of an alarm of this kind."""
     return not _missing(curves, kind)
 
 
@@ -64,7 +64,7 @@ def features(curves: Series, T: int, kind: Kind) -> Float[ndarray, "n k"]:
     require(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", kind)
     missing = _missing(curves, kind)
     if missing:
-        raise InputError(f"curves: a {kind} alarm reads {missing[0]}, which was not recorded")
+        raise InputError(f"curves: a {kind} alarm needs {missing[0]}, which was not recorded")
     series = {name: np.asarray(values, float) for name, values in curves.items()}
     found = _context(series, T) | _loss(series)
     if kind != "loss":
@@ -80,7 +80,7 @@ def _context(x: dict[str, ndarray], T: int) -> dict[str, ndarray]:
 
 
 def _loss(x: dict[str, ndarray]) -> dict[str, ndarray]:
-    """Below the highest level so far, in units that keep small differences visible."""
+    """The distance below the highest level so far, on a scale that shows small differences."""
     level = recent(x["loss"])
     gap = np.arcsinh((np.maximum.accumulate(level) - level) / 0.005)
     accuracy = np.arcsinh((recent(x["validation_accuracy"]) - 0.5) / 0.01)

@@ -1,8 +1,8 @@
-"""Runs in work, written to a file while they train, so that another process can watch them.
+"""Runs in training, written to a file so that another process can watch them.
 
-Lines of JSON: one when a run is first seen (its T, its limit of steps, the names of its series),
-one per look, one when it is over. A few runs at a time are written, the others train unseen.
-Nothing in training depends on the file: where it cannot be written, it ends and training goes on.
+Lines of JSON: one when a run starts (its T, its limit of steps, the names of its series), one per
+look, one when it ends. Only a few runs at a time are written. Training does not depend on the file:
+if it cannot be written, the file ends and training continues.
 """
 
 import json
@@ -18,17 +18,17 @@ from capax.training.specs.progress_names import NAMES
 from capax.training.specs.run_results import COLUMNS
 from capax.training.specs.trial_specs import RunSpec
 
-MOST = 8  # runs that are written at the same time
+MOST = 8  # runs written at the same time
 _LARGEST = 1 << 28
 
 
 def live_path(store: Path) -> Path:
-    """Where the runs in work of a store are written."""
+    """The file for the runs in training of a store."""
     return store.with_name(f"{store.name}-live")
 
 
 class LiveFile:
-    """The writer. `close` removes the file: then no run is in work."""
+    """The writer. `close` removes the file, since no run is in training any more."""
 
     def __init__(self, path: Path, most: int = MOST) -> None:
         self.path, self._most = path, most
@@ -66,7 +66,7 @@ class LiveFile:
             self._file = None
 
     def close(self) -> None:
-        """No more looks."""
+        """Close and remove the file."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -81,7 +81,7 @@ def _about(spec: RunSpec) -> dict[str, Any]:
 
 @dataclass
 class RunInWork:
-    """A run as the file tells it."""
+    """A run as recorded in the file."""
 
     run_id: str
     T: int
@@ -93,9 +93,9 @@ class RunInWork:
 
 
 def live_runs(path: Path | str) -> list[RunInWork]:
-    """The runs of such a file, in the order in which they began. A last line that is not whole yet
-    is left out. Raises `InputError` for a file of another kind."""
-    file = existing(path, "a file of runs in work")
+    """The runs of such a file, in the order of their start. An incomplete last line is left out.
+    Raises `InputError` for a file of another kind."""
+    file = existing(path, "a file of runs in training")
     with opened_at_once(file) as opened:
         text = opened.read(_LARGEST).decode("utf-8", "replace")
     runs: dict[str, RunInWork] = {}
@@ -103,7 +103,7 @@ def live_runs(path: Path | str) -> list[RunInWork]:
         try:
             _take(runs, json.loads(line))
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise InputError(f"{file}: wanted a file of runs in work, got another one") from None
+            raise InputError(f"{file}: not a file of runs in training") from None
     return list(runs.values())
 
 
