@@ -64,7 +64,10 @@ def test_a_lying_table_of_contents_is_refused(entry, tmp_path):
 
 @pytest.mark.parametrize(
     "size, header, pattern",
-    [(200_000, b"[" * 200_000, "unreadable"), (2**63, b"{}", "wanted a safetensors file")],
+    [
+        (200_000, b"[" * 200_000, "not readable as JSON"),
+        (2**63, b"{}", "wanted a safetensors file"),
+    ],
     ids=["brackets", "sixteen exabytes"],
 )
 def test_a_header_that_nobody_can_read_is_refused(size, header, pattern, tmp_path):
@@ -84,7 +87,7 @@ QUERY = "layers.0.self_attn.q_proj.weight"
 @pytest.mark.parametrize(
     "spoilt, pattern",
     [
-        (one_nan, rf"{QUERY}: wanted finite numbers, got 1 NaN"),
+        (one_nan, rf"{QUERY}: it has 1 NaN"),
         (lambda weight: weight.double() * 1e200, "norms within the range of float64"),
     ],
     ids=["nan", "too large"],
@@ -199,7 +202,7 @@ def test_configurations_that_are_no_configuration(change, checkpoint):
 
 def test_a_configuration_of_brackets(checkpoint):
     checkpoint.with_name("config.json").write_text("[" * 10**5)
-    refused(checkpoint, "unreadable")
+    refused(checkpoint, "not readable as JSON")
 
 
 FORMATS = ["x.pt", "x.safetensors", "x.gguf", "x.onnx", "x.bin", "x.safetensors.index.json"]
@@ -243,8 +246,8 @@ TWICE = b'{"a": %s, "a": %s}' % (json.dumps(ONE).encode(), json.dumps(NEXT).enco
 @pytest.mark.parametrize(
     "raw, pattern",
     [
-        (safetensors_bytes({"a": ONE, "b": ONE}), "'b': wanted bytes from 8 on .*taken"),
-        (safetensors_bytes({"a": NEXT}), "no bytes left out"),
+        (safetensors_bytes({"a": ONE, "b": ONE}), "'b': wanted bytes from 8 on .*another tensor"),
+        (safetensors_bytes({"a": NEXT}), "no gap between tensors"),
         (safetensors_bytes({"a": ONE, "b": NEXT}, 24), "tensors that fill its 24 bytes"),
         (safetensors_bytes(None, header=TWICE), "the key 'a' stands there twice"),
         (safetensors_bytes({f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}

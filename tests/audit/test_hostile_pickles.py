@@ -95,7 +95,7 @@ def test_a_compressed_archive_is_refused(tmp_path):
         for _ in range(300):  # a megabyte at a time: who writes it must not hold it either
             bomb.write(bytes(MEGABYTE))
     assert path.stat().st_size < 3 * MEGABYTE
-    refused(path, "stored, not compressed")
+    refused(path, "an uncompressed entry")
 
 
 def test_half_an_archive_is_refused(tmp_path):

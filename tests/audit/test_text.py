@@ -278,7 +278,7 @@ def test_the_command_with_text_in_pieces(spoken):
     assert all(row.keys() >= wanted for row in payload["rows"])
     assert all(len(row["looks_at"]) == len(row["examples"]) == 3 for row in payload["rows"])
     assert payload["text"]["text_tokens"] == 400
-    assert "no weights of a head" in payload["text"]["ablation"]["reason"]
+    assert "no output layer" in payload["text"]["ablation"]["reason"]
     assert payload["text"]["longest_context"] == 256
     curves = payload["text"]["curves"]
     assert np.array(curves["n95"]).shape == (2, 4, len(curves["T"]))

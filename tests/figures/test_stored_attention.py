@@ -135,7 +135,7 @@ def attention_store(folder):
 def test_a_store_without_parameters_says_so(tmp_path):
     with (
         Store.read(store_cases.curve_store(tmp_path / "s.sqlite")) as store,
-        pytest.raises(InputError, match="kept parameters"),
+        pytest.raises(InputError, match="no run kept its parameters"),
     ):
         attention_maps(store)
 

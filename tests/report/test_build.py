@@ -148,7 +148,7 @@ def test_one_panel_by_its_name(variants, tmp_path):
     refused = typed(
         "figure", "4", "--store", both, "--store", both, "--out", str(tmp_path / "f.png")
     )
-    assert "--store: wanted one store for this figure, got 2" in refused.stderr
+    assert "--store: this figure takes one store, got 2" in refused.stderr
 
 
 def test_no_store_and_a_missing_store_are_refused(tmp_path):
@@ -160,7 +160,7 @@ def test_no_store_and_a_missing_store_are_refused(tmp_path):
 
 
 def test_a_folder_without_the_experiments_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"--experiments: wanted a folder with figure2.toml"):
+    with pytest.raises(InputError, match=r"--experiments: file not found: figure2.toml"):
         experiment_file(tmp_path, "figure2")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from capax.errors import counted
 from capax.figures.experiments.learning_curves import LearningCurves
 from capax.figures.experiments.parity_transition import ParityPanel, ParityRun
 from capax.figures.experiments.reference_band import COLOR, Context
@@ -37,6 +38,12 @@ _EXAMPLES: Chart = {
 _COLORS = 6
 
 
+def _trials(point: ThresholdPoint) -> str:
+    return counted(point.trials, "trial") + (
+        "" if point.status == "closed" else f", {point.status}"
+    )
+
+
 def _measured(
     name: str, points: Sequence[ThresholdPoint], color: str, traces: list[Chart] | None
 ) -> Chart:
@@ -48,9 +55,7 @@ def _measured(
         low=[q.low for q in points],
         high=[q.high for q in points],
         marks=True,
-        notes=[
-            f"{q.trials} trials" + ("" if q.status == "closed" else f", {q.status}") for q in points
-        ],
+        notes=[_trials(q) for q in points],
         traces=traces,
     )
 
@@ -103,7 +108,7 @@ def comparison_chart(curves: list[tuple[str, ThresholdScaling, Chart]], *, id: s
                 low=[q.low for q in points],
                 high=[q.high for q in points],
                 marks=True,
-                notes=[f"{q.trials} trials" for q in points],
+                notes=[counted(q.trials, "trial") for q in points],
                 traces=[{**trace, "T": q.T} for q in points],
             )
         )

@@ -67,4 +67,4 @@ def _shown(formula: str) -> Markup:
         return Markup(f"<code>{escaped(formula)}</code>")
     bits = sorted(map(int, set(re.findall(r"\bx(\d+)\b", formula))))
     named = ", ".join(f"x{bit}" for bit in bits)
-    return Markup(f"a function of {len(bits)} bits: <code>{escaped(named)}</code>")
+    return Markup(f"a function of {counted(len(bits), 'bit')}: <code>{escaped(named)}</code>")

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from rich.progress import Progress, SpinnerColumn, TimeRemainingColumn
 from rich.table import Column
 
+from capax.errors import counted
 from capax.progress import Lines, every_minute, fixed, shrinking_bar
 from capax.terminal import Terminal
 from capax.training.slots.crew import Tally
@@ -49,6 +50,6 @@ def words(tally: Tally) -> str:
     """The tally in at most 60 columns."""
     rate = tally.steps_done / tally.seconds if tally.seconds > 0 else 0.0
     return (
-        f"{tally.runs_done} runs, {tally.runs_solved} solved, {tally.runs_running} running, "
-        f"{rate:,.0f} steps/s"
+        f"{counted(tally.runs_done, 'run')}, {tally.runs_solved} solved, "
+        f"{tally.runs_running} running, {rate:,.0f} steps/s"
     )

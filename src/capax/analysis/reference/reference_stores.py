@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from capax.errors import InputError, require
+from capax.errors import InputError, counted, require
 from capax.files import write_atomically
 from capax.foreign import printable
 from capax.reading import reference_folders
@@ -50,7 +50,7 @@ class Reference:
         return self.versions.get("device", "unknown device")
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.trials} trials on {self.device})"
+        return f"{self.name} ({counted(self.trials, 'trial')} on {self.device})"
 
 
 def references(folder: Path | None = None) -> tuple[Reference, ...]:

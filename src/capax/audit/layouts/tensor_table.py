@@ -34,7 +34,7 @@ class TensorTable:
         values = self.tensors[name].load()
         if not np.isfinite(values).all():
             bad = int(values.size - np.isfinite(values).sum())
-            raise InputError(f"{name}: {bad} of its numbers are NaN or infinite")
+            raise InputError(f"{name}: it has {bad} NaN or infinite numbers")
         return values
 
     def maybe(self, name: str, *shape: int) -> Array | None:

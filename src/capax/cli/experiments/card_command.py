@@ -133,7 +133,7 @@ def _train_reference(
         (row,) = opened.select("SELECT count(*) AS trials FROM trials")
     whole = status.finished_jobs == status.jobs
     state = "complete" if whole else "the time is over, the same command goes on"
-    line = f"{path}: {row['trials']} trials; {state}"
+    line = f"{path}: {counted(row['trials'], 'trial')}; {state}"
     payload = {"store": path, "trials": row["trials"], "complete": whole}
     emit(payload, as_json, lambda console: console.print(line))
 
@@ -156,7 +156,7 @@ def _distilled(
             found = [opened.plain(row["versions"], "versions") for row in rows]
         devices |= {str(versions.get("device", "unknown")) for versions in found}
     write_reference(made, {"device": ", ".join(sorted(devices))})
-    note(f"{FILE}: {len(made.rows)} rows of {len(made.names)} learners")
+    note(f"{FILE}: {counted(len(made.rows), 'row')} of {counted(len(made.names), 'learner')}")
     return made
 
 

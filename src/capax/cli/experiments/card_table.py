@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from capax.errors import counted
 from capax.foreign import one_line
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _lines_below(made: "Card") -> "Iterator[tuple[str, str]]":
     for mixed in made.mixed:
         shares = ("sparse", mixed.sparse), ("dense", mixed.dense), ("neither", mixed.neither)
         took = ", ".join(f"{name} {_percent(share)}" for name, share in shares if share)
-        where = f"T = {mixed.T}, m = {mixed.m}, {mixed.trials} trials"
+        where = f"T = {mixed.T}, m = {mixed.m}, {counted(mixed.trials, 'trial')}"
         yield f"{mixed.learner} on mixed parity takes: {took} ({where})", ""
     for name, facts in made.learners.items():
         if counts := facts.get("parameters"):

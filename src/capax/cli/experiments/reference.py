@@ -8,6 +8,7 @@ import typer
 
 from capax.cli.experiments.card_table import show_card
 from capax.cli.speaking.output import JsonFlag, emit
+from capax.errors import counted
 
 if TYPE_CHECKING:
     from capax.analysis.reference.published import Published
@@ -124,7 +125,7 @@ def add(
     from capax.analysis.reference.reference_stores import OWN_FOLDER, add_reference
 
     made = add_reference(store, name, command=command, folder=folder or OWN_FOLDER)
-    text = f"{made.path}: {made.trials} trials, {made.path.stat().st_size / 1000:.0f} kB"
+    text = f"{made.path}: {counted(made.trials, 'trial')}, {made.path.stat().st_size / 1000:.0f} kB"
     emit(asdict(made), as_json, lambda console: console.print(text))
 
 
@@ -166,7 +167,8 @@ def _show(console: "Terminal", found: "tuple[Reference, ...]") -> None:
         console.print(f"{entry.name}: {entry.experiment}, {lengths}", style="bold")
         made = f"{entry.made[:10]} with capax {entry.versions.get('capax', '?')}"
         lines = (
-            f"{entry.trials} trials, {entry.runs} runs on {entry.device}, {made}",
+            f"{counted(entry.trials, 'trial')}, {counted(entry.runs, 'run')} on {entry.device}, "
+            f"{made}",
             f"made by: {entry.command}",
         )
         for line in lines:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from capax.analysis.laws import Parameter
-from capax.errors import require
+from capax.errors import counted, require
 from capax.figures.experiments.reference_band import COLOR as REFERENCE_COLOR
 from capax.figures.experiments.reference_band import Context, draw_context
 from capax.figures.labels import EndLabel, label_line_ends, tick_at
@@ -267,7 +267,7 @@ def _write_verdict(
     how = "Dots: area by trials. Bars and band: 95% intervals."
     if data.context is not None:
         how += " Squares, diamonds and dotted lines: not from these trials."
-    setting = f"{describe_setting(data)}; {trials} trials. {how}"
+    setting = f"{describe_setting(data)}; {counted(trials, 'trial')}. {how}"
     figure.text(0.012, top, "\n".join(words), va="top", linespacing=1.35)
     figure.text(0.012, 0.012, setting, fontsize="small", color=palette.muted)
 

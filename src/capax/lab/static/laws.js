@@ -60,7 +60,7 @@ export function mount(root, host) {
     const chosen = new Set(state.stores.split(","));
     const boxes = answer.references.map((store) => {
       const box = make("input", { type: "checkbox", checked: chosen.has(store.name), "data-store": store.name, disabled: !host.live && !chosen.has(store.name), on: { change: () => toggle(store.name, box.checked) } });
-      return make("label", {}, box, ` ${store.name} (${store.trials} trials)`);
+      return make("label", {}, box, ` ${store.name} (${store.trials} ${store.trials === 1 ? "trial" : "trials"})`);
     });
     stores.replaceChildren(stores.firstChild, ...(boxes.length ? boxes : [make("p", { class: "hint", text: "Stores and published points exist for and3 only." })]));
   }
