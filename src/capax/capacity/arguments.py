@@ -34,9 +34,4 @@ def check_finite(name: str, values: Float[np.ndarray, "..."]) -> None:
     """Raise `InputError` if an array has no entries, or one that is NaN or infinite."""
     require(values.size > 0, name, "at least one entry", f"shape {values.shape}")
     bad = int(np.size(values) - np.count_nonzero(np.isfinite(values)))
-    require(
-        bad == 0,
-        name,
-        "finite numbers only",
-        f"{counted(bad, 'number')} that {'is' if bad == 1 else 'are'} NaN or infinite",
-    )
+    require(bad == 0, name, "finite numbers only", counted(bad, "NaN or infinite number"))

@@ -48,8 +48,8 @@ def test_small_angles_stay_accurate():
     [
         ([], "points: wanted at least one entry, got 'shape (0, 1)'"),
         (np.zeros((3, 0)), "points: wanted at least one entry, got 'shape (3, 0)'"),
-        ([[0, math.nan]], "points: wanted finite numbers only, got '1 number that is NaN"),
-        ([[0, math.inf]], "points: wanted finite numbers only, got '1 number that is NaN"),
+        ([[0, math.nan]], "points: wanted finite numbers only, got '1 NaN or infinite number"),
+        ([[0, math.inf]], "points: wanted finite numbers only, got '1 NaN or infinite number"),
         (np.zeros((2, 2, 2)), "points: wanted a table with one point per row, got"),
         ([[0, 1], [2]], "points: wanted a table of numbers, got"),
         ([["a", "b"]], "points: wanted a table of numbers, got could not convert"),
@@ -72,7 +72,10 @@ def test_bad_points(points, message):
         ([[0, 1], [2, 0]], "distances: wanted a symmetric matrix, got d(0,1) = 1, d(1,0) = 2"),
         ([[0, -1], [-1, 0]], "distances: wanted entries >= 0, got d(0,1) = -1, d(1,0) = -1"),
         ([[1, 1], [1, 0]], "distances: wanted a zero diagonal, got d(0,0) = 1"),
-        ([[0, math.nan], [math.nan, 0]], "distances: wanted finite numbers only, got '2 numbers"),
+        (
+            [[0, math.nan], [math.nan, 0]],
+            "distances: wanted finite numbers only, got '2 NaN or infinite numbers",
+        ),
         (
             [[0, 1, 5], [1, 0, 1], [5, 1, 0]],
             "distances: wanted the triangle inequality, got d(0,2) = 5 > d(0,1) + d(1,2) = 2",
