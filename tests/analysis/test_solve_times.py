@@ -282,7 +282,9 @@ def test_bad_input_of_times(store, tmp_path):
     for by in (10.0, 9.0):
         with pytest.raises(InputError, match="by: wanted later than after"):
             RunTimes("p", 10, 7, 2, 100, np.array([10.0]), np.array([by]))
-    assert "no finished runs of panel 'nothing'" in typed("times", store, "--panel", "nothing").stderr
+    assert (
+        "no finished runs of panel 'nothing'" in typed("times", store, "--panel", "nothing").stderr
+    )
     assert typed("times", store, "--plot", tmp_path / "x.doc").returncode == 2
     assert "--over: wanted T, m or an axis" in typed("times", store, "--over", "heads").stderr
     fitted = typed("times", "paper")
