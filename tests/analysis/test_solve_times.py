@@ -288,4 +288,4 @@ def test_bad_input_of_times(store, tmp_path):
     assert typed("times", store, "--plot", tmp_path / "x.doc").returncode == 2
     assert "--over: wanted T, m or an axis" in typed("times", store, "--over", "heads").stderr
     fitted = typed("times", "paper")
-    assert fitted.returncode == 2 and "no run recorded its progress" in fitted.stderr
+    assert fitted.returncode == 2 and "no finished runs" in fitted.stderr
