@@ -108,7 +108,10 @@ def test_explain_shows_both_numbers_and_errata():
         (("A.17", "--explain", "--norms", "x=1"), "norms: wanted names among layers"),
         (("A.17", "--explain", "--norms", "layers=1.5"), "layers: wanted an integer"),
         (("A.17", "--explain", "--norms", "layers=100000"), "layers: wanted an integer in 1..1000"),
-        (("A.17", "--explain", "--norms", "layers=500,C_2=1e5"), "norms: wanted parameters at"),
+        (
+            ("A.17", "--explain", "--norms", "layers=500,C_2=1e5"),
+            "norms: wanted parameters for which",
+        ),
         (("4.5", "--explain", "--norms", "T=1e400"), "T: wanted an integer in 1.."),
         (("4.4", "--explain", "--norms", "T=12"), "T: wanted a power of two"),
         (("B.2", "--explain", "--norms", "gamma=0"), "gamma: wanted a number in (0, 1]"),

@@ -121,7 +121,7 @@ def test_the_command_prints_and_draws(tmp_path):
         (("--scores", -1, "-T", 10), "S: wanted a finite number >= 0"),
         (("--scores", "nan", "-T", 10), "S: wanted a finite number >= 0"),
         (("--margin", 1, "-T", 10), "margin: wanted a number in (0, 1)"),
-        (("--function", "x0 ^ x1", "-T", 10), "function: wanted a threshold"),
+        (("--function", "x0 ^ x1", "-T", 10), "function: not a threshold"),
         (("--function", "x0 & x77", "-T", 100), "x77"),
         (("--function", "x0 &", "-T", 10), "formula"),
         (("--plot", "x.bmp"), "bmp"),
