@@ -42,10 +42,24 @@ class Counts:
     def trials(self) -> int:
         return sum(self.total)
 
+    def joined(self, other: "Counts") -> "Counts":
+        """The outcomes of both."""
+        values = sorted({*self.m, *other.m})
+        solved, total = dict.fromkeys(values, 0), dict.fromkeys(values, 0)
+        for one in (self, other):
+            for m, k, n in zip(one.m, one.solved, one.total, strict=True):
+                solved[m] += k
+                total[m] += n
+        return Counts(tuple(values), tuple(solved.values()), tuple(total.values()))
+
     def up_to(self, largest: int) -> "Counts":
         """The outcomes with m <= `largest`."""
         n = sum(m <= largest for m in self.m)
         return Counts(self.m[:n], self.solved[:n], self.total[:n])
+
+
+NOTHING = Counts((), (), ())
+"""No trial at all."""
 
 
 def isotonic_rates(counts: Counts) -> Float[ndarray, " i"]:

@@ -193,48 +193,37 @@ def success_probability(
     return plateau / (1 + (1 / share - 1) * np.exp(-along))
 
 
-@lru_cache(maxsize=8)
-def _log_tables(
-    grid: CurveGrid, values: tuple[int, ...]
-) -> tuple[Float[ndarray, "n k i"], Float[ndarray, "n k i"]]:
-    """log ψ and log(1 - ψ) at every (θ, nuisance, m)."""
-    m = np.asarray(values, dtype=np.float64)
+@lru_cache(maxsize=48)
+def _log_table(grid: CurveGrid, m: int) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k"]]:
+    """log ψ(m) and log(1 - ψ(m)) at every (θ, nuisance); kept for the m of one search."""
     sigma, lapse = grid.axes
-    theta, sigma, lapse = grid.theta[:, None, None, None], sigma[:, None, None], lapse[:, None]
-    psi = np.empty((grid.num_theta, 2, sigma.size, lapse.size, m.size))
+    theta, sigma = grid.theta[:, None, None], sigma[:, None]
+    psi = np.empty((grid.num_theta, 2, sigma.size, lapse.size))
     for shape in (False, True):
-        psi[:, int(shape)] = success_probability(m, theta, sigma, lapse, grid.target, weibull=shape)
-    psi = np.clip(psi, 1e-12, 1 - 1e-9, out=psi).reshape(grid.num_theta, -1, m.size)
+        psi[:, int(shape)] = success_probability(
+            np.asarray(m, dtype=np.float64), theta, sigma, lapse, grid.target, weibull=shape
+        )
+    psi = np.clip(psi, 1e-12, 1 - 1e-9, out=psi).reshape(grid.num_theta, -1)
     return np.log(psi), np.log(1 - psi)  # 1 - ψ >= 1e-9 loses nothing; log1p takes thrice as long
 
 
 @lru_cache(maxsize=16)
-def log_likelihood(
-    grid: CurveGrid, counts: Counts, values: tuple[int, ...] | None = None
-) -> Float[ndarray, "n k"]:
-    """log P[outcomes | θ, F, σ, λ] on the grid.
-
-    `values`, a superset of `counts.m`, changes nothing but speed: a search passes all its
-    candidates, so that the tables are built once.
-    """
-    values = counts.m if values is None else values
-    if not counts.m:
-        return np.zeros((grid.num_theta, grid.nuisance.sigma.size))
-    log_success, log_failure = _log_tables(grid, values)
-    where = {m: i for i, m in enumerate(values)}
-    solved = np.zeros(len(values))
-    failed = np.zeros(len(values))
-    for m, k, n in zip(counts.m, counts.solved, counts.total, strict=True):
-        solved[where[m]], failed[where[m]] = k, n - k
-    return log_success @ solved + log_failure @ failed
+def log_likelihood(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
+    """log P[outcomes | θ, F, σ, λ] on the grid."""
+    total = np.zeros((grid.num_theta, grid.nuisance.sigma.size))
+    for m, solved, tried in zip(counts.m, counts.solved, counts.total, strict=True):
+        log_success, log_failure = _log_table(grid, m)
+        if solved:
+            total += solved * log_success
+        if solved < tried:
+            total += (tried - solved) * log_failure
+    return total
 
 
 @lru_cache(maxsize=4)
-def log_posterior(
-    grid: CurveGrid, counts: Counts, values: tuple[int, ...] | None = None
-) -> Float[ndarray, "n k"]:
+def log_posterior(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
     """Normalised log posterior on the grid."""
-    log_joint = log_likelihood(grid, counts, values) + grid.nuisance.log_prior
+    log_joint = log_likelihood(grid, counts) + grid.nuisance.log_prior
     return log_joint - logsumexp(log_joint)
 
 
@@ -250,16 +239,10 @@ def position_likelihood(
     return parts[0], parts[1]
 
 
-def estimate(
-    grid: CurveGrid,
-    counts: Counts,
-    *,
-    level: float = LEVEL,
-    values: tuple[int, ...] | None = None,
-) -> Estimate:
+def estimate(grid: CurveGrid, counts: Counts, *, level: float = LEVEL) -> Estimate:
     """Posterior median of m* and its central interval of probability `level`."""
     require(counts.trials > 0, "counts", "at least one trial", 0)
-    posterior = np.exp(log_posterior(grid, counts, values))
+    posterior = np.exp(log_posterior(grid, counts))
     _, sigma, lapse, _, reaches = grid.nuisance
     marginal = posterior[:, reaches].sum(axis=1)
     tail = (1 - level) / 2

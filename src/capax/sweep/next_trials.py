@@ -19,6 +19,8 @@ The cost of a trial is its expected number of restarts: a failing trial uses up 
 solved one stops early. With q = ψ(m) and independent restarts, E[restarts] = q / (1 - (1-q)^(1/K)).
 """
 
+import math
+
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -52,18 +54,24 @@ def next_batch(
     *,
     restarts: int = 1,
     num_draws: int = 32,
+    rows_of_a_start: float = math.inf,
+    plateau: int | None = None,
 ) -> tuple[int, ...]:
     """The `size` values of m to try next, in increasing order. Deterministic.
 
     `restarts` = K is what a failing trial costs; 1 means that all trials cost the same.
+    plateau: how many of them ask for the plateau while it is not known; a third if None.
+    rows_of_a_start: a run costs as much as this number of examples, and its m besides; infinite:
+    the same for all m.
     """
-    tried = tried_and_candidates(counts, candidates)
-    theta, sigma, lapse = _spread_draws(grid, counts, tried, num_draws)
-    done, _ = _scores(np.asarray(tried, dtype=np.float64), theta, sigma, lapse, grid)
-    covariance = _covariance(counts, tried, done)
+    theta, sigma, lapse = _spread_draws(grid, counts, num_draws)
+    done, _ = _scores(np.asarray(counts.m, dtype=np.float64), theta, sigma, lapse, grid)
+    covariance = _covariance(counts, done)
     gradient, psi = _scores(np.asarray(candidates, dtype=np.float64), theta, sigma, lapse, grid)
-    cost = expected_restarts(psi, restarts).mean(axis=0)
-    chosen = _plateau_trials(grid, counts, tried, candidates, size, psi, lapse)
+    rows = 1 + np.asarray(candidates, dtype=np.float64) / rows_of_a_start
+    cost = rows * expected_restarts(psi, restarts).mean(axis=0)
+    number = size // 3 if plateau is None else plateau
+    chosen = _plateau_trials(grid, counts, candidates, number, psi, lapse)
     while len(chosen) < size:
         copies = min(-(-size // _STEPS), size - len(chosen))
         along = gradient @ covariance
@@ -80,37 +88,29 @@ def next_batch(
 def _plateau_trials(
     grid: CurveGrid,
     counts: Counts,
-    tried: tuple[int, ...],
     candidates: tuple[int, ...],
-    size: int,
+    number: int,
     psi: Float[ndarray, "d c"],
     lapse: Float[ndarray, " d"],
 ) -> list[int]:
-    """The third of a batch that asks for the plateau; none at first, none once it is known."""
+    """The part of a batch that asks for the plateau; none at first, none once it is known."""
     if not counts.trials:
         return []
     below = ~grid.nuisance.reaches
-    if np.exp(log_posterior(grid, counts, tried))[:, below].sum() < _SURE:
+    if np.exp(log_posterior(grid, counts))[:, below].sum() < _SURE:
         return []
     risen = (psi / (1 - lapse[:, None])).mean(axis=0) >= _RISEN
     m = candidates[int(np.argmax(risen))] if risen.any() else candidates[-1]
-    return [m] * (size // 3)
-
-
-def tried_and_candidates(counts: Counts, candidates: tuple[int, ...]) -> tuple[int, ...]:
-    """The candidates and, where an earlier search had others, the m that were tried besides."""
-    return (
-        candidates if set(counts.m) <= set(candidates) else tuple(sorted({*counts.m, *candidates}))
-    )
+    return [m] * number
 
 
 def _spread_draws(
-    grid: CurveGrid, counts: Counts, candidates: tuple[int, ...], num_draws: int
+    grid: CurveGrid, counts: Counts, num_draws: int
 ) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"], Float[ndarray, " d"]]:
     """Draws from the posterior without randomness: strata along θ, golden ratio across."""
     weibull, sigma, lapse, _, reaches = grid.nuisance
     kept = reaches & ~weibull
-    log_kept = log_posterior(grid, counts, candidates)[:, kept]
+    log_kept = log_posterior(grid, counts)[:, kept]
     posterior = np.exp(log_kept - log_kept.max())
     marginal = posterior.sum(axis=1)
     levels = (np.arange(num_draws) + 0.5) / num_draws
@@ -142,12 +142,8 @@ def _scores(
     return gradient / np.sqrt(psi * (1 - psi))[..., None], psi
 
 
-def _covariance(
-    counts: Counts, candidates: tuple[int, ...], gradient: Float[ndarray, "d c 3"]
-) -> Float[ndarray, "d 3 3"]:
+def _covariance(counts: Counts, gradient: Float[ndarray, "d i 3"]) -> Float[ndarray, "d 3 3"]:
     """Inverse information of the prior and of the trials already done, at every draw."""
-    done = np.zeros(len(candidates))
-    for m, total in zip(counts.m, counts.total, strict=True):
-        done[candidates.index(m)] = total
+    done = np.asarray(counts.total, dtype=np.float64)
     information = np.einsum("dci,c,dcj->dij", gradient, done, gradient)
     return np.linalg.inv(information + np.diag(_PRIOR_PRECISION))

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,7 +19,7 @@ from capax.data.spec_base import Spec
 from capax.errors import InputError, require
 from capax.sweep.counts import TARGET, Counts
 from capax.sweep.curve import LEVEL, CurveGrid, Estimate, estimate
-from capax.sweep.next_trials import next_batch, tried_and_candidates
+from capax.sweep.next_trials import next_batch
 
 Cell = tuple[int, int]
 """One trial of a search: the number of examples m and the trial's number among those at this m."""
@@ -137,8 +137,7 @@ class AdaptiveSearch(Spec):
         return _grid(self.m_low, self.m_high, self.target)
 
     def estimate(self, counts: Counts, level: float = LEVEL) -> Estimate:
-        values = tried_and_candidates(counts, self.candidates)
-        return estimate(self.grid, counts, level=level, values=values)
+        return estimate(self.grid, counts, level=level)
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
         """The next batch, or nothing when the interval is narrow enough or the trials are spent."""
@@ -161,6 +160,14 @@ def _grid(low: int, high: int, target: float) -> CurveGrid:
 Search = GridSearch | AdaptiveSearch
 
 
+class InRounds(Protocol):
+    """Anything that asks for trials in rounds: a search, or several of them together."""
+
+    def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
+        """The m of the next trials; nothing at the end."""
+        ...
+
+
 class Progress:
     """A search under way: hands out the trials of a round, opens the next when all are in.
 
@@ -172,7 +179,7 @@ class Progress:
 
     def __init__(
         self,
-        search: Search | None,
+        search: InRounds | None,
         *,
         restarts: int,
         known: dict[Cell, bool],

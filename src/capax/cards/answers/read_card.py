@@ -31,12 +31,12 @@ from capax.cards.measuring.looks import (
     stored_looks,
     tuning_name,
 )
+from capax.cards.measuring.rounds import counts_at
 from capax.cards.protocol.matched_sizes import parameters_of
 from capax.cards.protocol.plan import Plan
 from capax.cards.protocol.targets import target_of
 from capax.errors import counted
 from capax.learners.names import Entry
-from capax.sweep.counts import Counts
 from capax.sweep.storage.store import Store
 from capax.sweep.storage.troubles import Trouble
 from capax.sweep.storage.troubles import troubles as troubles_in
@@ -70,7 +70,7 @@ def read_card(
             for accuracy in plan.accuracies:
                 found: list[Threshold] = []
                 for cell in cells:
-                    threshold = _threshold(plan, target, accuracy, cell)
+                    threshold = threshold_at(plan, target, cell.T, accuracy, cell.looks)
                     if cell.is_answered and threshold is not None:
                         found.append(threshold)
                     elif not unfinished:
@@ -137,14 +137,17 @@ def _cell(
     return _Known(T, count, tuning, is_answered and bool(count), note)
 
 
-def _threshold(plan: Plan, target: str, accuracy: float, cell: _Known) -> Threshold | None:
-    if not cell.looks:
+def threshold_at(
+    plan: Plan, target: str, T: int, accuracy: float, looks: Looks
+) -> Threshold | None:
+    """m* at an accuracy, from the trials that count; None where there are none."""
+    if not looks:
         return None
-    counts = Counts.of([(m, look.accuracy >= accuracy) for (m, _), look in cell.looks.items()])
+    counts = counts_at(looks, accuracy)
     if plan.design == "adaptive":
-        low, largest = lowest(fewest(plan, target, cell.T)), max(counts.m)
+        low, largest = lowest(fewest(plan, target, T)), max(counts.m)
         counts = plan.search(min(low, largest - 1), largest).rising(counts)
-    return threshold_of("", cell.T, counts, floor=card_floor(plan, target, cell.T, accuracy))
+    return threshold_of("", T, counts, floor=card_floor(plan, target, T, accuracy))
 
 
 def _note(cell: _Known, accuracy: float, found: Threshold | None) -> str:

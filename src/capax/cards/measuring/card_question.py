@@ -1,7 +1,10 @@
 """A question of a card: one learner on one target at one T. Its rate first, then its thresholds.
 
 Every trial is kept with the best validation accuracy it saw, so one trial answers for all three
-accuracies: the search for 100 % comes first, and what it did is there when 99 % and 95 % are asked.
+accuracies, and they are searched for together (`rounds`). The rates race on seeds of their own: all
+of them on the first, the better half on the next. The rate is chosen before the first trial that
+counts, on other data than these: given the rate, they know nothing of the choice, and the interval
+covers m* of the rate that is shown as often as it says.
 """
 
 from dataclasses import replace
@@ -18,9 +21,11 @@ from capax.cards.measuring.looks import (
     from_the_middle,
     look_at,
     open_range,
+    racing,
     tuning_name,
     usable_range,
 )
+from capax.cards.measuring.rounds import Rounds
 from capax.cards.protocol.matched_sizes import sizes
 from capax.cards.protocol.plan import TUNING_SEEDS, Plan
 from capax.cards.protocol.targets import target_of
@@ -28,7 +33,7 @@ from capax.learners.names import Entry
 from capax.sweep.family import Family
 from capax.sweep.known_families import family_of_entry
 from capax.sweep.running.question import Question
-from capax.sweep.search import Cell, Progress, Search
+from capax.sweep.search import Cell, InRounds, Progress
 from capax.sweep.spec import Panel
 from capax.sweep.trial import Outcome, Trial
 
@@ -36,7 +41,6 @@ _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than the err
 _MOST_TROUBLES = 24  # trials with trouble, if they are the most, after which a search gives up
 NO_ANSWER = "no answer: the trials failed for reasons other than the number of examples"
 _SCOUTS = 4  # values of m at which rates are compared, at most
-_CHEAP = 3  # times as many trials for learners whose fits take milliseconds
 
 
 def rates_of(plan: Plan, entry: Entry) -> tuple[Rate, ...]:
@@ -71,7 +75,6 @@ class CardQuestion(Question):
         self._span: tuple[int, int] | None = None
         self._progress: Progress | None = None
         self._rate: Rate = None
-        self._left: list[float] = list(plan.accuracies)
         self._begun = self._finished = False
 
     def begin(self) -> None:
@@ -142,15 +145,14 @@ class CardQuestion(Question):
         if self.is_over:
             return self.num_done
         rates = len(rates_of(self.plan, self.entry)) * self.plan.tuning_trials * _SCOUTS
-        later = (len(self.plan.accuracies) - 1) * self.plan.more_trials
-        return max(self.num_done + 1, rates + self._most + later)
+        return max(self.num_done + 1, rates + self._most)
 
     @property
     def _most(self) -> int:
-        """Trials of the first search, at most."""
+        """Trials that count, at most."""
         if self.plan.design == "grid":
             return len(self.plan.grid(4, self.plan.highest(self.entry)).m) * self.plan.grid_trials
-        return (1 if self.entry.in_lanes else _CHEAP) * self.plan.max_trials
+        return self.plan.max_trials + (len(self.plan.accuracies) - 1) * self.plan.more_trials
 
     def take(self) -> Trial | None:
         """The next trial to start; None while results are awaited."""
@@ -178,7 +180,7 @@ class CardQuestion(Question):
             self.tuning[rate][cell] = look
             self._tuning_running -= 1
             if not self._waiting and not self._tuning_running:
-                self._after_tuning()
+                self.begin()
             return
         self.scores[cell] = look
         self._running.discard(cell)
@@ -188,26 +190,30 @@ class CardQuestion(Question):
             self._next_search()  # in another range of m; trials under way are taken in as they come
             return
         if self._progress.is_open(cell):
-            self._progress.record(cell, None if look.trouble else look.accuracy >= self._left[0])
-        if self._progress.finished:
-            self._left.pop(0)
-            self._next_search()
+            passed = look.accuracy >= max(self.plan.accuracies)
+            self._progress.record(cell, None if look.trouble else passed)
+        self._finished = self._progress.finished
 
     def _tuning_trials(self) -> list[Trial]:
-        """Every rate on the same tuning seeds, where rates differ and at the largest m.
+        """The rates that are in the race still, on the next tuning seed, at every scout.
 
         The middle rate first, at every m: a first idea of the answer where a fit takes long.
+        None where trials count already: the rate was chosen then.
         """
         rates, waiting = rates_of(self.plan, self.entry), []
         known = {rate: self.tuning.setdefault(rate, {}) for rate in rates}
+        if self.scores:
+            return []
         scouts = sorted(self.plan.scouts(self.entry, self._fewest), reverse=True)
         for i in range(self.plan.tuning_trials):
-            for rate in from_the_middle(rates):
+            for rate in from_the_middle(racing(known, i)):
                 for m in scouts:
                     if (m, TUNING_SEEDS + i) not in known[rate]:
                         panel = self.at(rate)
                         made = self._family.trial(panel, self.T, m, TUNING_SEEDS + i)
                         waiting.append(replace(made, panel=tuning_name(panel.name, rate)))
+            if waiting:
+                break
         return waiting
 
     def _after_tuning(self) -> None:
@@ -227,21 +233,17 @@ class CardQuestion(Question):
         self.note = "" if self._finished else NO_ANSWER
 
     def _next_search(self) -> None:
-        """The search at the next accuracy, with all that is known; the end if none is left."""
-        while self._left:
-            accuracy, self._span = self._left[0], self._usable
-            if self._span is None:
-                self.note = NO_ANSWER
-                return
-            known = evidence(self.scores)
-            given = {cell: look.accuracy >= accuracy for cell, look in known.items()}
-            spent = {*self.scores, *self._running} - set(given)
-            search = self._search(self._span, len(given))
-            self._progress = Progress(search, restarts=1, known={}, given=given, spent=spent)
-            if not self._progress.finished:
-                return
-            self._left.pop(0)
-        self._finished = True
+        """The search in the range of m where the learner works, with all that is known."""
+        self._span = self._usable
+        if self._span is None:
+            self.note = NO_ANSWER
+            return
+        best, known = max(self.plan.accuracies), evidence(self.scores)
+        given = {cell: look.accuracy >= best for cell, look in known.items()}
+        spent = {*self.scores, *self._running} - set(given)
+        search = self._search(self._span)
+        self._progress = Progress(search, restarts=1, known={}, given=given, spent=spent)
+        self._finished = self._progress.finished
 
     @property
     def _usable(self) -> tuple[int, int] | None:
@@ -252,17 +254,14 @@ class CardQuestion(Question):
         seen = {**self.tuning.get(self._rate, {}), **self.scores}
         return usable_range(seen, lowest(self._fewest), self.plan.highest(self.entry))
 
-    def _search(self, span: tuple[int, int], known: int) -> Search:
+    def _search(self, span: tuple[int, int]) -> InRounds:
+        scouts = evidence(self.tuning.get(self._rate, {}))
         if self.plan.design == "grid":
-            scouts = evidence(self.tuning[self._rate])
             whole = self.plan.grid(*open_range(scouts, self.plan.accuracies, *span))
             broken = broken_m(self.scores)
             return whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
-        search = self.plan.search(*span)
-        most = self._most
-        if self._left[0] != self.plan.accuracies[0]:
-            most = max(most, known + self.plan.more_trials)
-        return search.model_copy(update={"max_trials": most})
+        search = self.plan.search(*span).model_copy(update={"max_trials": self._most})
+        return Rounds(search, self.plan.accuracies, self.scores, scouts)
 
     @property
     def _fewest(self) -> int:

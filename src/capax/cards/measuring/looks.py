@@ -2,8 +2,10 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
+from capax.cards.protocol.plan import TUNING_SEEDS
 from capax.errors import counted
 from capax.sweep.search import Cell
 from capax.sweep.storage.store import Store
@@ -114,8 +116,21 @@ def from_the_middle(rates: tuple[Rate, ...]) -> list[Rate]:
     return sorted(rates, key=lambda rate: 0.0 if rate is None else abs(math.log(rate) - middle))
 
 
+def racing(tuning: dict[Rate, Looks], round_: int) -> tuple[Rate, ...]:
+    """The rates that are tried on the tuning seed number `round_`: half of those of the last one.
+
+    The better half, by all they showed so far; at least two, for a single one has won.
+    """
+    rates = tuple(tuning)
+    for number in range(round_):
+        left = max(2, -(-len(rates) // 2))
+        seen = {rate: _up_to(tuning[rate], number) for rate in rates}
+        rates = tuple(sorted(rates, key=_merit(seen), reverse=True)[:left])
+    return tuple(rate for rate in tuning if rate in rates)
+
+
 def chosen_rate(tuning: dict[Rate, Looks]) -> Rate:
-    """The rate with the best mean accuracy on the tuning seeds.
+    """The rate with the best mean accuracy on the tuning seeds, of those that were tried on all.
 
     Of equals the one that got there in fewer steps (a solved run stops), then the one nearest to
     the middle of those tried, on a log scale: the ends are where training breaks.
@@ -123,16 +138,29 @@ def chosen_rate(tuning: dict[Rate, Looks]) -> Rate:
     rates = [rate for rate in tuning if rate is not None]
     if not rates:
         return None
-    middle = sum(math.log(rate) for rate in rates) / len(rates)
+    last = max((i for looks in tuning.values() for _, i in looks), default=0)
+    ran = [rate for rate in rates if any(i == last for _, i in tuning[rate])]
+    return max(sorted(ran or rates), key=_merit(tuning))
 
-    def merit(rate: float) -> tuple[float, float, float]:
+
+def _merit(tuning: dict[Rate, Looks]) -> Callable[[Rate], tuple[float, float, float]]:
+    """What rates are ordered by."""
+    logs = [math.log(rate) for rate in tuning if rate is not None]
+    middle = sum(logs) / max(1, len(logs))
+
+    def merit(rate: Rate) -> tuple[float, float, float]:
         looks = list(evidence(tuning[rate]).values())
         number = max(1, len(looks))
         accuracy = round(sum(look.accuracy for look in looks) / number, 4)
         steps = sum(look.steps for look in looks) / number
-        return accuracy, -steps, -abs(math.log(rate) - middle)
+        return accuracy, -steps, 0.0 if rate is None else -abs(math.log(rate) - middle)
 
-    return max(sorted(rates), key=merit)
+    return merit
+
+
+def _up_to(looks: Looks, number: int) -> Looks:
+    """The trials on the first tuning seeds."""
+    return {cell: look for cell, look in looks.items() if cell[1] <= TUNING_SEEDS + number}
 
 
 def open_range(looks: Looks, accuracies: tuple[float, ...], low: int, high: int) -> tuple[int, int]:

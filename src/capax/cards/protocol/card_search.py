@@ -1,17 +1,25 @@
-"""The search of a card: the adaptive one, after a look at the largest m and at a ladder below it.
+"""The search of a card: the adaptive one, from what is known of m* already.
 
-A learner that fails at the largest m is given up, which saves the dearest trials, but only after a
-look at smaller m too: success may fall with m, and a failure at the largest m is then no evidence
-that m* lies beyond it. Such a learner is searched for below the m at which it succeeded.
+The tuning trials of the rate that was chosen say where m* lies, roughly. They are no evidence for
+m* (their outcomes chose the rate), but the first trials that count go where they point. Where none
+of them passed, the largest m is tried first: a learner that fails there is given up, which saves
+the dearest trials, but only after a look at smaller m too: success may fall with m, and a failure
+at the largest m is then no evidence that m* lies beyond it. Such a learner is searched for below
+the m at which it succeeded.
 """
 
-from capax.sweep.counts import Counts
+from capax.sweep.counts import NOTHING, Counts
+from capax.sweep.next_trials import next_batch
 from capax.sweep.search import AdaptiveSearch
 
-PROBES = 6  # trials at the largest m that must all fail before a learner is given up there
+PROBES = 4  # trials at the largest m that must all fail before a learner is given up there: one
+# that reaches the target there is given up with probability 0.2^4 = 0.0016
 _SURE = 0.999  # level of the interval by which a search gives up before its trials are spent. Looks
 # after every round add up: in simulations with m* = m_high, 0.95 missed more, 0.999 did not
 _RUNG = 2  # the smaller m that are looked at lie this factor apart
+_FEW = 8  # trials that count, from which on they alone say where to look
+import os
+_START = float(os.environ.get("START","64.0"))  # a run costs as much as so many examples, and its m besides
 
 
 class CardSearch(AdaptiveSearch):
@@ -21,24 +29,51 @@ class CardSearch(AdaptiveSearch):
     target: m* > m_high is then the answer, and the dearest trials would repeat it.
     """
 
-    def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """Probes at the largest m, and one trial at each rung below, which say soon where m* is.
+    def next_round(
+        self,
+        counts: Counts,
+        restarts: int = 1,
+        hints: Counts = NOTHING,
+        plateau: int | None = None,
+    ) -> tuple[int, ...]:
+        """The next trials; where nothing passed, probes at the largest m and at rungs below it.
 
-        The rungs come right after the first probe: a fit may take a minute. Where the probes fail
-        and no rung was tried, the rungs are tried then.
+        hints: outcomes that say where to look, and are no evidence. The rungs come right after the
+        first probe: a fit may take a minute. Where the probes fail and no rung was tried, the rungs
+        are tried then. plateau: as in `next_batch`.
         """
         tried = dict(zip(counts.m, counts.total, strict=True))
+        known = counts.joined(hints) if counts.trials < _FEW else counts
         missing = PROBES - tried.get(self.m_high, 0)
-        if missing > 0:
-            first = () if tried else self.rungs[: max(0, self.max_trials - PROBES)]
+        if missing > 0 and not any(known.solved):
+            first = () if tried else self.rungs(hints)[: max(0, self.max_trials - PROBES)]
             return (self.m_high, *first, *(self.m_high,) * (missing - 1))
         if not self._fails(counts):
-            return super().next_round(counts, restarts)
-        unseen = tuple(m for m in self.rungs if m not in tried)
+            return self._batch(counts, known, restarts, plateau)
+        unseen = tuple(m for m in self.rungs(hints) if m not in tried)
         below = self._below(counts)
         if unseen or below is None:
             return unseen
-        return below.next_round(counts.up_to(below.m_high), restarts)
+        top = below.m_high
+        return below.next_round(counts.up_to(top), restarts, hints.up_to(top), plateau)
+
+    def _batch(
+        self, counts: Counts, known: Counts, restarts: int, plateau: int | None
+    ) -> tuple[int, ...]:
+        """Where the next trials say most about m* for what they cost; none at the end."""
+        done = counts.trials
+        size = min(self.batch, self.max_trials - done)
+        if size <= 0 or (done >= self.min_trials and self._narrow(counts)):
+            return ()
+        return next_batch(
+            self.grid,
+            known,
+            self.candidates,
+            size,
+            restarts=restarts,
+            rows_of_a_start=_START,
+            plateau=plateau,
+        )
 
     def rising(self, counts: Counts) -> Counts:
         """The outcomes that are evidence for m*: those up to the m below which the search went."""
@@ -60,11 +95,14 @@ class CardSearch(AdaptiveSearch):
             return None
         return self.model_copy(update={"m_high": max(better)})
 
-    @property
-    def rungs(self) -> tuple[int, ...]:
-        """The m below the largest that are looked at before a learner is given up."""
+    def rungs(self, hints: Counts = NOTHING) -> tuple[int, ...]:
+        """The m below the largest that are looked at before a learner is given up.
+
+        Not below hints that failed, all of them: there somebody looked.
+        """
+        seen = 0 if any(hints.solved) else max(hints.m, default=0)
         found, m = [], self.m_high // _RUNG
-        while m > self.m_low:
+        while m > max(self.m_low, seen):
             found.append(m)
             m //= _RUNG
         return tuple(found)

@@ -4,7 +4,8 @@ Several T in one process share one interpreter, which traces and draws for all o
 queue of a GPU, where a short kernel waits for a long one. In processes they do not. What a trial
 gives depends on its spec alone, up to the rounding of the cores it is trained on; the sweep is
 still the only writer, and a process that dies takes no outcome with it. No pickle: panels and runs
-are plain data.
+are plain data. A process whose job is finished waits for the next one on the same cores: to start
+Python and JAX takes three seconds of a core.
 """
 
 import json
@@ -17,7 +18,7 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from capax.errors import InfeasibleError, InputError
@@ -35,11 +36,15 @@ Message = dict[str, Any]
 
 
 def outcomes_apart(
-    job: Job, shares: Shares, heard: Callable[[str], None], should_stop: ShouldStop
+    job: Job,
+    shares: Shares,
+    heard: Callable[[str], None],
+    should_stop: ShouldStop,
+    others: "Others | None" = None,
 ) -> Iterator[Outcome]:
     """The outcomes of a job whose learner is another process: the same trials."""
     with shares.one(job.T) as share:
-        learner = LearnerApart(job.panel, job.T, share, heard, job.panel_of)
+        learner = LearnerApart(job.panel, job.T, share, heard, job.panel_of, others)
         yield from job.outcomes(should_stop, learner)
 
 
@@ -47,6 +52,7 @@ class LearnerApart:
     """The learner of a panel at one T, in another process. `heard` is told its device.
 
     panel_of: the settings of a trial, which may differ from those of `panel` in its rate.
+    others: processes to choose from; without them it has one of its own, which ends with the job.
     """
 
     def __init__(
@@ -56,14 +62,16 @@ class LearnerApart:
         share: Share,
         heard: Callable[[str], None] = lambda _: None,
         panel_of: Callable[[Trial], Panel] | None = None,
+        others: "Others | None" = None,
     ) -> None:
         self._panel, self._T, self._share, self._heard = panel, T, share, heard
+        self._others = others
         self._panel_of = panel_of or (lambda _: panel)
 
     def __call__(self, trials: Iterator[Trial | None]) -> Iterator[Outcome]:
         """Pass on every available trial; yield outcomes as they arrive."""
         waiting: dict[str, Trial] = {}
-        with _Other(self._panel, self._T, self._share) as other:
+        with one_of(self._others, self._panel, self._T, self._share) as other:
             exhausted = False
             while waiting or not exhausted:
                 pausing = False
@@ -88,20 +96,77 @@ class LearnerApart:
         return {} if panel == self._panel else {"panel": panel.model_dump(mode="json")}
 
 
-class _Other:
-    """The other process: receives trials, returns outcomes. Ends with the context."""
+class Others:
+    """Processes that have finished a job and wait for the next one with the same share."""
 
-    def __init__(self, panel: Panel, T: int, share: Share) -> None:
-        self._T, self._share = T, share
-        self._said = [json.dumps({"panel": panel.model_dump(mode="json"), "T": T})]
-        self._is_ready = False
+    def __init__(self) -> None:
+        self._waiting: list[_Other] = []
+        self._lock = threading.Lock()
 
-    def __enter__(self) -> "_Other":
-        self._start()
+    def __enter__(self) -> "Others":
         return self
 
     def __exit__(self, *_: object) -> None:
+        while self._waiting:
+            self._waiting.pop().close()
+
+    def take(self, share: Share) -> "_Other | None":
+        """A process with this share, if one waits and lives."""
+        with self._lock:
+            fitting = [other for other in self._waiting if other.fits(share)]
+            for other in fitting[:1]:
+                self._waiting.remove(other)
+        return fitting[0] if fitting else None
+
+    def put(self, other: "_Other") -> None:
+        """Let a process wait."""
+        with self._lock:
+            self._waiting.append(other)
+
+
+@contextmanager
+def one_of(others: Others | None, panel: Panel, T: int, share: Share) -> "Iterator[_Other]":
+    """A process for a job: one that waits, or a new one. It waits again once the job is done."""
+    waiting = None if others is None else others.take(share)
+    other = _Other(share) if waiting is None else waiting
+    other.begin(panel, T)
+    try:
+        yield other
+    except BaseException:
+        other.close()
+        raise
+    if others is None or share.settings:  # a part of a GPU's memory is for one job
+        other.close()
+    else:
+        others.put(other)
+
+
+class _Other:
+    """Another process: receives trials, returns outcomes."""
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+
+    def fits(self, share: Share) -> bool:
+        """Whether it lives, and has this share."""
+        lives = self._process is not None and self._process.poll() is None
+        return lives and self._share == share
+
+    def begin(self, panel: Panel, T: int) -> None:
+        """A new job; the process is started for the first one."""
+        self._T = T
+        head = {"panel": panel.model_dump(mode="json"), "T": T}
+        if self._process is not None:
+            self.tell(head)
+            return
+        self._said = [json.dumps(head)]
+        self._start()
+
+    def close(self) -> None:
         """Ask the process to finish its chunk and exit; kill it only if it does not."""
+        assert self._process is not None
         _closed(self._process.stdin)
         try:
             self._process.wait(_FAREWELL)
@@ -152,16 +217,17 @@ class _Other:
             self._send(line)
 
     def _send(self, line: str) -> None:
-        assert self._process.stdin is not None
+        assert self._process is not None and self._process.stdin is not None
         with suppress(BrokenPipeError):  # it is dead: `hear` will tell
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
 
     def _after_death(self) -> None:
         """Restart without the multi-process service if the process never worked with it."""
+        assert self._process is not None
         code = self._process.wait()
         if not self._is_ready and self._share.alone != self._share:
-            self.__exit__()
+            self.close()
             self._share = self._share.alone
             self._start()
             return

@@ -2,7 +2,7 @@
 
 Standard output carries the outcomes; whatever else is printed goes to standard error. When nothing
 more will be asked, or the sweep is gone, the input ends, and this process goes home after the chunk
-it is in: under NVIDIA's multi-process service one that dies in the middle of a kernel takes others
+it is in; a line that names a panel and T begins the next job: under NVIDIA's multi-process service one that dies in the middle of a kernel takes others
 with it.
 """
 
@@ -26,23 +26,25 @@ from capax.sweep.storage.versions import device_here
 from capax.sweep.trial import Outcome, Run, Stopped, Trial
 
 Asked = dict[str, Any]
+Heads = list[Asked]
 
 
 def _outcomes(
-    panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]", sink: IO[bytes]
+    panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]", sink: IO[bytes], heads: Heads
 ) -> Iterator[Outcome]:
     """Train the trials that arrive. The first message names the device, once it has answered."""
     family = family_of(panel)
     learner = family.learner(panel, T)
     _say(sink, {"device": device_here()})
     with short_turns(), preparing([lambda: family.prepare(panel, T)]):
-        yield from learner(_trials(family, panel, T, asked))
+        yield from learner(_trials(family, panel, T, asked, heads))
 
 
 def _trials(
-    family: Family, panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]"
+    family: Family, panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]", heads: Heads
 ) -> Iterator[Trial | None]:
-    """The requested trials, then None until more are requested. Raises `Stopped` at the end."""
+    """The requested trials, then None until more are requested; ends where another job begins,
+    which is added to `heads`. Raises `Stopped` at the end."""
     while True:
         try:
             wanted = asked.get_nowait()
@@ -51,6 +53,9 @@ def _trials(
             continue
         if wanted is None:
             raise Stopped
+        if "T" in wanted:
+            heads.append(wanted)
+            return
         own = wanted.get("panel")
         settings = panel if own is None else Panel.model_validate(own)
         yield family.trial(settings, T, wanted["m"], wanted["index"])
@@ -58,13 +63,15 @@ def _trials(
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Answer until the sweep ends; report errors before exiting."""
-    head = json.loads(source.readline())
+    heads: Heads = [json.loads(source.readline())]
     asked: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(source, asked), daemon=True).start()
     try:
-        panel = Panel.model_validate(head["panel"])
-        for outcome in _outcomes(panel, head["T"], asked, sink):
-            _say(sink, _plain(outcome))
+        while heads:
+            head = heads.pop()
+            panel = Panel.model_validate(head["panel"])
+            for outcome in _outcomes(panel, head["T"], asked, sink, heads):
+                _say(sink, _plain(outcome))
     except (Stopped, BrokenPipeError):
         return
     except InputError as error:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from capax.machine import num_cores
 from capax.sweep.known_families import check_experiment
-from capax.sweep.running.apart import outcomes_apart
+from capax.sweep.running.apart import Others, outcomes_apart
 from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of, status_of
 from capax.sweep.running.question import Question
 from capax.sweep.running.sharing import Shares, multi_process_service
@@ -100,15 +100,17 @@ def in_threads(at_once: int) -> Way:
 
 
 def in_other_processes(at_once: int, store: Store) -> Way:
-    """Every job that can travel in a process of its own; the store is told the device there."""
+    """Every job that can travel in another process; the store is told the device there."""
 
     def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
         places = max(1, min(at_once, len(jobs)))  # a share of the machine for each
-        with multi_process_service() as shared:
+        with multi_process_service() as shared, Others() as others:
             shares = Shares([job.T for job in jobs], places, shared)
             heard = partial(setattr, store, "device")
             works = [
-                partial(outcomes_apart, job, shares, heard) if job.travels else job.outcomes
+                partial(outcomes_apart, job, shares, heard, others=others)
+                if job.travels
+                else job.outcomes
                 for job in jobs
             ]
             yield from concurrently(works, places, should_stop)

@@ -1,0 +1,60 @@
+"""The rounds of a card's question: trials for all its accuracies at once.
+
+Every trial answers for every accuracy, so a round is shared: each accuracy that is not settled says
+where trials would tell most about its threshold, and gets an equal part of the round. That success
+levels off above 80 % takes the most trials to show (17 in a row, if none fails); the highest
+accuracy says where, for what passes there passes at the others. What two of them ask for is trained
+once. All outcomes count for all of them.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from capax.cards.measuring.looks import Looks, evidence
+from capax.cards.protocol.card_search import CardSearch
+from capax.sweep.counts import Counts
+
+
+def counts_at(looks: Looks, accuracy: float) -> Counts:
+    """The outcomes of trials that gave evidence, at one accuracy."""
+    known = evidence(looks).items()
+    return Counts.of([(m, look.accuracy >= accuracy) for (m, _), look in known])
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The search for m* at every accuracy, as `Progress` drives it.
+
+    scores: the trials that count; the question adds to them. hints: tuning trials of the rate.
+    """
+
+    search: CardSearch
+    accuracies: tuple[float, ...]
+    scores: Looks
+    hints: Looks
+
+    def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
+        """The next trials, the largest m first as they take longest; none when all is settled."""
+        del counts  # of one accuracy: `scores` knows all
+        ranked = sorted(self.accuracies, reverse=True)
+        at = ((counts_at(self.scores, a), counts_at(self.hints, a)) for a in ranked)
+        left, asked = list(dict.fromkeys(at)), []
+        while left:
+            asked = [self._part(*known, len(left), restarts, i == 0) for i, known in enumerate(left)]
+            if all(asked):
+                break
+            left = [known for known, batch in zip(left, asked, strict=True) if batch]
+        together: Counter[int] = Counter()
+        for batch in asked:
+            together |= Counter(batch)
+        most = self.search.max_trials - len(evidence(self.scores))
+        return tuple(sorted(together.elements(), reverse=True)[: max(0, most)])
+
+    def _part(
+        self, counts: Counts, hints: Counts, parts: int, restarts: int, leads: bool
+    ) -> tuple[int, ...]:
+        """What one accuracy asks for; the first one for the plateau too."""
+        level = self.search.batch // 2
+        size = -(-(self.search.batch - level) // parts) + (level if leads else 0)
+        search = self.search.model_copy(update={"batch": size})
+        return search.next_round(counts, restarts, hints, level if leads else 0)
