@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -160,6 +160,7 @@ def _grid(low: int, high: int, target: float) -> CurveGrid:
 Search = GridSearch | AdaptiveSearch
 
 
+@runtime_checkable
 class InRounds(Protocol):
     """Anything that asks for trials in rounds: a search, or several of them together."""
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from capax.analysis.floor import Floor, Protocol, fewest_examples, floor
+from capax.cards.measuring.grid_rounds import GridRounds
 from capax.cards.measuring.looks import (
     Looks,
     Rate,
@@ -22,6 +23,7 @@ from capax.cards.measuring.looks import (
     look_at,
     open_range,
     racing,
+    scouts_between,
     tuning_name,
     usable_range,
 )
@@ -197,17 +199,22 @@ class CardQuestion(Question):
     def _tuning_trials(self) -> list[Trial]:
         """The rates that are in the race still, on the next tuning seed, at every scout.
 
-        The middle rate first, at every m: a first idea of the answer where a fit takes long.
-        None where trials count already: the rate was chosen then.
+        On the first seed far apart, then between those where the first rate passes. The middle rate
+        first, at every m: a first idea of the answer where a fit takes long. None where trials
+        count already: the rate was chosen then.
         """
         rates, waiting = rates_of(self.plan, self.entry), []
         known = {rate: self.tuning.setdefault(rate, {}) for rate in rates}
         if self.scores:
             return []
-        scouts = sorted(self.plan.scouts(self.entry, self._fewest), reverse=True)
+        scouts = self.plan.scouts(self.entry, self._fewest)
         for i in range(self.plan.tuning_trials):
-            for rate in from_the_middle(racing(known, i)):
-                for m in scouts:
+            left = racing(known, i)
+            if i:
+                looks = [known[rate] for rate in left]
+                scouts = scouts_between(looks, scouts, min(self.plan.accuracies))
+            for rate in from_the_middle(left):
+                for m in sorted(scouts, reverse=True):
                     if (m, TUNING_SEEDS + i) not in known[rate]:
                         panel = self.at(rate)
                         made = self._family.trial(panel, self.T, m, TUNING_SEEDS + i)
@@ -259,9 +266,10 @@ class CardQuestion(Question):
         if self.plan.design == "grid":
             whole = self.plan.grid(*open_range(scouts, self.plan.accuracies, *span))
             broken = broken_m(self.scores)
-            return whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
+            works = whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
+            return GridRounds(works, self.plan.accuracies, self.scores)
         search = self.plan.search(*span).model_copy(update={"max_trials": self._most})
-        return Rounds(search, self.plan.accuracies, self.scores, scouts)
+        return Rounds(search, self.plan.accuracies, self.scores, scouts, self.plan.effort)
 
     @property
     def _fewest(self) -> int:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from capax.cards.protocol.plan import TUNING_SEEDS
@@ -139,8 +139,10 @@ def chosen_rate(tuning: dict[Rate, Looks]) -> Rate:
     if not rates:
         return None
     last = max((i for looks in tuning.values() for _, i in looks), default=0)
-    ran = [rate for rate in rates if any(i == last for _, i in tuning[rate])]
-    return max(sorted(ran or rates), key=_merit(tuning))
+    ran = [rate for rate in rates if any(i == last for _, i in tuning[rate])] or rates
+    same = set.intersection(*(set(tuning[rate]) for rate in ran))
+    seen = {rate: {c: k for c, k in tuning[rate].items() if c in same} for rate in tuning}
+    return max(sorted(ran), key=_merit(seen if same else tuning))
 
 
 def _merit(tuning: dict[Rate, Looks]) -> Callable[[Rate], tuple[float, float, float]]:
@@ -156,6 +158,23 @@ def _merit(tuning: dict[Rate, Looks]) -> Callable[[Rate], tuple[float, float, fl
         return accuracy, -steps, 0.0 if rate is None else -abs(math.log(rate) - middle)
 
     return merit
+
+
+def scouts_between(
+    looks: Iterable[Looks], scouts: tuple[int, ...], accuracy: float
+) -> tuple[int, ...]:
+    """Where rates differ most: between the scouts up to which none passed and the next one.
+
+    The scouts themselves where none passed at all, or nothing lies between.
+    """
+    passed = {m for seen in looks for (m, _), look in seen.items() if look.accuracy >= accuracy}
+    first = min(passed & set(scouts), default=None)
+    below = [m for m in scouts if first is not None and m < first]
+    if first is None or not below:
+        return scouts
+    low = max(below)
+    found = {round(low * (first / low) ** (i / 4)) for i in (1, 2, 3)}
+    return tuple(sorted(found))
 
 
 def _up_to(looks: Looks, number: int) -> Looks:

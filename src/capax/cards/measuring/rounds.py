@@ -5,8 +5,12 @@ where trials would tell most about its threshold, and gets an equal part of the 
 levels off above 80 % takes the most trials to show (17 in a row, if none fails); the highest
 accuracy says where, for what passes there passes at the others. What two of them ask for is trained
 once. All outcomes count for all of them.
+
+A search that has its first trials also ends when they took as much work as it may: a learner that
+is slow to learn, and needs many examples, would take most of a card's time for a few more of them.
 """
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -26,28 +30,34 @@ class Rounds:
     """The search for m* at every accuracy, as `Progress` drives it.
 
     scores: the trials that count; the question adds to them. hints: tuning trials of the rate.
+    effort: examples x steps, over all trials, after which it ends; at `search.min_trials` or later.
     """
 
     search: CardSearch
     accuracies: tuple[float, ...]
     scores: Looks
     hints: Looks
+    effort: float = math.inf
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
         """The next trials, the largest m first as they take longest; none when all is settled."""
         del counts  # of one accuracy: `scores` knows all
+        known = evidence(self.scores)
+        spent = sum(m * look.steps for (m, _), look in known.items())
+        if len(known) >= self.search.min_trials and spent >= self.effort:
+            return ()
         ranked = sorted(self.accuracies, reverse=True)
         at = ((counts_at(self.scores, a), counts_at(self.hints, a)) for a in ranked)
         left, asked = list(dict.fromkeys(at)), []
         while left:
-            asked = [self._part(*known, len(left), restarts, i == 0) for i, known in enumerate(left)]
+            asked = [self._part(*one, len(left), restarts, i == 0) for i, one in enumerate(left)]
             if all(asked):
                 break
-            left = [known for known, batch in zip(left, asked, strict=True) if batch]
+            left = [one for one, batch in zip(left, asked, strict=True) if batch]
         together: Counter[int] = Counter()
         for batch in asked:
             together |= Counter(batch)
-        most = self.search.max_trials - len(evidence(self.scores))
+        most = self.search.max_trials - len(known)
         return tuple(sorted(together.elements(), reverse=True)[: max(0, most)])
 
     def _part(

@@ -36,13 +36,15 @@ class Plan(Spec):
 
     A trial is one fit: `steps` steps of AdamW on the full batch (looked at every `eval_every`), or
     the learner's own stopping rule. It passes at an accuracy if some look at the validation set
-    finds at least that share right. Rates are chosen at every T on seeds that are never scored.
+    finds at least that share right. Rates race at every T on `tuning_trials` seeds that are never
+    scored: all of them on the first, the better half on the next.
 
-    design: how m* is looked for. `adaptive`: rounds where they tell most, few trials (`max_trials`
-    for the first accuracy, `more_trials` for each of the others), one round after the other.
-    `grid`: scouts, on the tuning seeds, then `grid_trials` trials at every m of a
-    geometric grid over the range that the scouts leave open: two rounds, for machines that train
-    many models at once. m_high_slow: the largest m of learners that are slow (`SLOW`,
+    design: how m* is looked for. `adaptive`: rounds where they tell most, few trials (`max_trials`,
+    and `more_trials` for each accuracy but one; after the first 24 no more than took `effort`
+    examples x steps), one round after the other.
+    `grid`: scouts, on the tuning seeds, then a geometric grid over the range that they leave open:
+    half of `grid_trials` at every other m, then all of them where it is open what happens: few
+    rounds, for machines that train many models at once. m_high_slow: the largest m of learners that are slow (`SLOW`,
     `COSTLY_FITS`). slow_T: beyond it slow learners are asked about the first target only; those
     whose cost grows like T^2 beyond half of it, and about nothing beyond twice of it.
     parity_steps, parity_every, parity_batch, parity_trials: limit of steps, steps between looks,
@@ -62,7 +64,8 @@ class Plan(Spec):
     m_high_slow: int | None = Field(default=None, ge=8)
     batch: int = Field(default=8, ge=1)
     max_trials: int = Field(default=40, ge=8)
-    more_trials: int = Field(default=12, ge=0)
+    more_trials: int = Field(default=4, ge=0)
+    effort: float = Field(default=6e6, gt=0)
     precision: float = Field(default=1.5, gt=1)
     steps: int = Field(default=1000, ge=1)
     eval_every: int = Field(default=100, ge=1)
