@@ -151,8 +151,8 @@ def played(kind: Kind, plan: Plan, T: int, seed: int) -> dict:
 
 
 def line(kind: Kind, plan: Plan, cards: range) -> list[dict]:
-    """A question at every T of every card."""
-    return [played(kind, plan, T, seed) for seed in cards for T in plan.T]
+    """A question of every card, at one T after the other."""
+    return [played(kind, plan, plan.T[seed % len(plan.T)], seed) for seed in cards]
 
 
 def summary(answers: list[dict]) -> dict:

@@ -46,9 +46,9 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     command += ["--minutes", f"{minutes:.2f}", "--jobs", str(3 if fitted else options.jobs)]
     with (options.out / f"{group}.log").open("a") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    half = cores[len(cores) // 2 :]
-    if fitted and len(half) > 1:
-        os.sched_setaffinity(process.pid, half)
+    beside = cores[3 * len(cores) // 8 :]
+    if fitted and len(beside) > 1:
+        os.sched_setaffinity(process.pid, beside)
         os.setpriority(os.PRIO_PROCESS, process.pid, 15)  # compilations first
     return process
 

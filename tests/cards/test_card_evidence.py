@@ -20,12 +20,16 @@ from capax.cards.measuring.looks import (
     evidence,
     look_at,
     open_range,
+    racing,
+    scouts_between,
     stored_looks,
     usable_range,
 )
+from capax.cards.measuring.rounds import Rounds
 from capax.cards.protocol.plan import REFERENCE, TUNING_SEEDS, Plan
 from capax.learners.names import entry_of
 from capax.learners.zoo.version_space import version_space
+from capax.sweep.counts import NOTHING
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run
 
@@ -130,19 +134,26 @@ def asked(plan, learner):
     return question, trials
 
 
-def test_later_accuracies_have_the_trials_they_were_promised():
-    """All 24 trials of the first search are known to the second, which may add `more_trials`."""
-    plan = Plan(T=(11,), m_high=64, max_trials=8, more_trials=7, precision=1.0001)
+def test_a_question_has_the_trials_it_was_promised():
+    """Two more for each accuracy but one; twice as many for a learner that is fitted."""
+    plan = Plan(T=(11,), m_high=64, max_trials=8, more_trials=2, precision=1.0001)
     _, trials = asked(plan, lambda trial: 0.6 if trial.index % 5 == 4 else 1.0)
-    assert len(trials) == 3 * 8 + 7 + 7
-    question = CardQuestion(plan, entry_of("tree"), "and3", 11)
-    for most in (3 * 8, 30 + 7, 30 + 7):  # 30 are known already, as after a change of the plan
-        assert question._search((4, 64), known=30).max_trials == most
-        question._left.pop(0)
+    assert len(trials) == 2 * (8 + 2 + 2)
+
+
+def test_a_search_ends_where_its_trials_took_the_work_it_may():
+    """At the least trials, not before; the work is examples x steps."""
+    plan = Plan(T=(11,), m_high=64, max_trials=48, precision=1.0001)
+    search = plan.search(4, 64)
+    long = {(64, i): BestLook(float(i % 3 > 0), 1000) for i in range(23)}
+    assert Rounds(search, (1.0,), long, {}, effort=1e6).next_round(NOTHING)
+    long[64, 23] = BestLook(1.0, 1000)
+    assert not Rounds(search, (1.0,), long, {}, effort=64 * 24_000).next_round(NOTHING)
+    assert Rounds(search, (1.0,), long, {}, effort=64 * 24_001).next_round(NOTHING)
 
 
 def test_trouble_now_and_then_costs_a_trial_and_no_more():
-    plan = Plan(T=(11,), m_high=64, max_trials=8, accuracies=(1.0,))
+    plan = Plan(T=(11,), m_high=64, max_trials=8, accuracies=(1.0,), precision=1.0001)
 
     def flaky(trial):
         return "a crash" if trial.index % 3 == 2 else float(trial.m >= 20)
@@ -151,7 +162,7 @@ def test_trouble_now_and_then_costs_a_trial_and_no_more():
     assert question.finished
     assert len({(t.m, t.index) for t in trials}) == len(trials)  # no number is used twice
     assert max(trial.m for trial in trials) == 64
-    assert len(evidence(question.scores)) <= 24 < len(question.scores) < 48
+    assert len(evidence(question.scores)) <= 16 < len(question.scores) < 32
 
 
 def test_reference_rows_stand_beside_rows_of_the_same_protocol_alone(tmp_path):
@@ -204,7 +215,7 @@ def test_the_middle_rate_is_looked_at_first_at_every_m():
 
 def test_a_question_goes_on_where_some_trials_fail_and_ends_where_most_do():
     """More than 24 trials with trouble: a third of all is no reason to give up, most of them is."""
-    plan = Plan(T=(11,), m_high=64, max_trials=32, accuracies=(1.0,), precision=1.0001)
+    plan = Plan(T=(11,), m_high=64, max_trials=48, accuracies=(1.0,), precision=1.0001)
     question, _ = asked(plan, lambda t: "a crash" if t.index % 3 == 2 else float(t.m >= 20))
     assert question.finished and len(question.scores) - len(evidence(question.scores)) > 24
 
@@ -259,20 +270,48 @@ def test_tuning_trials_that_are_known_are_not_asked_again():
     whole = CardQuestion(plan, mlp, "and3", 11)
     whole.begin()
     wanted = [(t.panel, t.m, t.index) for t in whole._waiting]
+    assert {index for _, _, index in wanted} == {TUNING_SEEDS}
     known = {rate: {} for rate in plan.rates}
-    for trial in whole._waiting:
-        if trial.index == TUNING_SEEDS:
-            known[trial.spec.optimiser.lr][trial.m, trial.index] = BestLook(0.5, 1)
+    for trial in whole._waiting[:-2]:
+        known[trial.spec.optimiser.lr][trial.m, trial.index] = BestLook(0.5, 1)
     rest = CardQuestion(plan, mlp, "and3", 11, None, known)
     rest.begin()
-    left = [(t.panel, t.m, t.index) for t in rest._waiting]
-    assert left == [trial for trial in wanted if trial[2] > TUNING_SEEDS] and len(left) < len(
-        wanted
-    )
+    assert [(t.panel, t.m, t.index) for t in rest._waiting] == wanted[-2:]
+    for trial in whole._waiting[-2:]:
+        known[trial.spec.optimiser.lr][trial.m, trial.index] = BestLook(0.5, 1)
+    after = CardQuestion(plan, mlp, "and3", 11, None, known)
+    after.begin()
+    assert {t.index for t in after._waiting} == {TUNING_SEEDS + 1}
+    assert len({t.panel for t in after._waiting}) == 2  # half of the four rates
+
+
+def test_a_rate_is_not_chosen_anew_where_trials_count():
+    """A store of before: all rates were tried twice, the best is in work, and stays."""
+    plan = Plan(T=(11,))
+    tuning = {
+        rate: {(m, TUNING_SEEDS + i): BestLook(0.9 if rate == 1e-2 and i else 0.5, 1)
+               for m in (16, 32) for i in (0, 1)}
+        for rate in plan.rates
+    }  # fmt: skip
+    question = CardQuestion(plan, entry_of("mlp"), "and3", 11, looks(m40="o"), tuning)
+    trial = question.take()
+    assert trial.index < TUNING_SEEDS and trial.spec.optimiser.lr == 1e-2
+
+
+def test_rates_race_on_and_the_next_scouts_lie_where_the_better_ones_pass():
+    best = {(m, TUNING_SEEDS): BestLook(1.0 if m > 20 else 0.6, 1) for m in (10, 20, 160)}
+    less = {cell: BestLook(look.accuracy - 0.1, 1) for cell, look in best.items()}
+    least = {cell: BestLook(look.accuracy - 0.2, 1) for cell, look in best.items()}
+    tuning = {1e-4: least, 1e-3: best, 1e-2: less, 1e-1: least}
+    assert racing(tuning, 0) == tuple(tuning)
+    assert racing(tuning, 1) == (1e-3, 1e-2)
+    assert scouts_between([best, less], (10, 20, 160), 0.95) == (34, 57, 95)
+    assert scouts_between([less], (10, 20, 160), 0.95) == (10, 20, 160)  # none passed
+    assert scouts_between([{(10, 0): BestLook(1.0, 1)}], (10, 20), 0.95) == (10, 20)
 
 
 def test_the_most_trials_of_a_question():
-    """Four scouts per rate and tuning seed, the first search, and what two accuracies may add."""
+    """Four scouts per rate and tuning seed, the search, and what two accuracies add."""
     plan = Plan(T=(11,), max_trials=40, more_trials=12, tuning_trials=2)
     question = CardQuestion(plan, entry_of("mlp"), "and3", 11)
     most = 4 * 2 * len(plan.rates) + 40 + 2 * 12
@@ -286,7 +325,7 @@ def test_the_most_trials_of_a_question():
     known = CardQuestion(plan, entry_of("mlp"), "and3", 11, looks(m20="o" * most))
     assert known.most_trials == most + 1  # more are known than were thought of: one is to come
     plain = CardQuestion(plan, entry_of("tree"), "and3", 11)
-    assert plain.most_trials == 3 * 40 + 2 * 12
+    assert plain.most_trials == 2 * (40 + 2 * 12)
     assert plain.panel_of(plain.take()).optimiser == {}
     plain.record(outcome(plain._family.trial(plain.at(None), 11, 64, 7), 1.0))
     assert (plain.num_done, plain.num_solved) == (1, 1)

@@ -8,6 +8,7 @@ from numpy.random import default_rng
 from capax.boolean.traits.bias import balancing_probability
 from capax.cards.measuring.card_jobs import card_jobs
 from capax.cards.measuring.card_question import CardQuestion
+from capax.cards.measuring.grid_rounds import open_at
 from capax.cards.measuring.looks import BestLook, chosen_rate, look_at, open_range
 from capax.cards.protocol import card_search
 from capax.cards.protocol.card_search import PROBES, CardSearch
@@ -27,7 +28,7 @@ def test_probes_decide_whether_a_search_begins():
     assert search.next_round(Counts((), (), ())) == (64, 32, 16, 8, *(64,) * (PROBES - 1))
     few = search.model_copy(update={"max_trials": PROBES + 2})
     assert few.next_round(Counts((), (), ())) == (64, 32, 16, *(64,) * (PROBES - 1))
-    assert search.next_round(Counts((64,), (1,), (1,))) == (64,) * (PROBES - 1)
+    assert search.next_round(Counts((64,), (0,), (1,))) == (64,) * (PROBES - 1)
     assert search.next_round(Counts((64,), (0,), (PROBES,))) == (32, 16, 8)
     failed = Counts((8, 16, 32, 64), (0, 0, 0, 0), (1, 1, 1, PROBES))
     assert search.next_round(failed) == ()
@@ -35,11 +36,28 @@ def test_probes_decide_whether_a_search_begins():
     assert len(search.next_round(Counts((64,), (PROBES,), (PROBES,)))) > 0
 
 
+def test_hints_say_where_to_look_and_are_no_evidence():
+    """Tuning trials: nothing at 16 or below, all at 32. Or nothing at all, up to 20."""
+    search = CardSearch(m_low=4, m_high=640, batch=8, max_trials=40)
+    nothing = Counts((), (), ())
+    passed = Counts((8, 16, 32, 64), (0, 0, 3, 3), (3, 3, 3, 3))
+    batch = search.next_round(nothing, hints=passed)
+    assert 640 not in batch and sum(8 < m < 64 for m in batch) >= 5
+    failed = Counts((8, 20), (0, 0), (2, 2))
+    assert search.next_round(nothing, hints=failed) == (640, 320, 160, 80, 40, 640, 640, 640)
+    given_up = Counts((40, 80, 160, 320, 640), (0,) * 5, (1, 1, 1, 1, PROBES))
+    assert search.next_round(given_up, hints=failed) == ()
+    known = Counts((20, 60), (0, 8), (8, 8))  # trials that count: hints are not asked any more
+    assert search.next_round(known, hints=failed) == search.next_round(known)
+    assert search.rising(known) == known
+
+
 def test_success_below_the_largest_m_moves_the_search_there():
     """The learner does better at 16 than at 64: 64 is no evidence for m*."""
     search = CardSearch(m_low=4, m_high=64, max_trials=40)
     fell = Counts((8, 16, 32, 64), (0, 1, 0, 0), (1, 1, 1, PROBES))
-    assert search.next_round(fell) == (16,) * (PROBES - 1)
+    batch = search.next_round(fell)
+    assert batch and max(batch) <= 16
     probed = Counts((8, 16, 32, 64), (0, PROBES, 0, 0), (1, PROBES, 1, PROBES))
     batch = search.next_round(probed)
     assert batch and max(batch) <= 16
@@ -47,7 +65,8 @@ def test_success_below_the_largest_m_moves_the_search_there():
     lucky = Counts((8, 16, 32, 64), (0, 1, 0, 0), (1, PROBES + 8, 1, PROBES))
     assert search.next_round(lucky) == ()  # one of fourteen is no success
     less = Counts((8, 16, 32, 64), (0, 1, 0, 3), (1, 1, 1, 24))
-    assert search.next_round(less) == (16,) * (PROBES - 1)  # also where some pass at the largest m
+    batch = search.next_round(less)
+    assert batch and max(batch) <= 16  # also where some pass at the largest m
 
 
 def test_a_search_ends_where_the_largest_m_does_not_reach_the_target():
@@ -101,13 +120,16 @@ def test_one_trial_answers_for_every_accuracy():
         rate = trial.spec.optimiser.lr
         right = 1.0 if trial.m >= 40 else 0.96 if trial.m >= 10 else 0.7
         question.record(outcome(trial, right - (0.1 if tuning and rate != 3e-3 else 0.0)))
-    assert len(tuned) == 4 * 3 * plan.tuning_trials
+    assert len(tuned) == 4 * 3 + 2 * 3  # all rates on the first seed, the better half on the next
     assert {t.spec.task.seed for t in tuned}.isdisjoint({t.spec.task.seed for t in scored})
     assert {t.spec.optimiser.lr for t in scored} == {3e-3}
-    per_rate = {t.panel: {(u.m, u.index) for u in tuned if u.panel == t.panel} for t in tuned}
-    assert len(set(map(frozenset, per_rate.values()))) == 1  # all rates saw the same data
+    for seed in (TUNING_SEEDS, TUNING_SEEDS + 1):
+        seen = [(t.panel, t.m) for t in tuned if t.index == seed]
+        per_rate = [{m for panel, m in seen if panel == one} for one in {p for p, _ in seen}]
+        assert len(set(map(frozenset, per_rate))) == 1  # all of them saw the same data
     assert min(question.scores) < (40, 0)
     assert len(scored) == len(question.scores) <= 32 + 2 * 16
+    assert {1.0, 0.96} <= {look.accuracy for look in question.scores.values()}
 
 
 @pytest.mark.parametrize(("design", "probes"), [("grid", 0), ("adaptive", PROBES)])
@@ -118,7 +140,7 @@ def test_a_learner_that_no_rate_helps_is_not_searched_for(design, probes):
     while (trial := question.take()) is not None:
         question.record(outcome(trial, 0.6))
     assert question.finished
-    assert sorted(m for m, _ in question.scores) == [8, 16, 32] * (probes > 0) + [64] * probes
+    assert sorted(m for m, _ in question.scores) == [64] * probes  # scouts looked at smaller m
 
 
 def looks(*pairs):
@@ -156,8 +178,9 @@ def test_scouts_bound_the_grid():
 
 
 def test_a_grid_is_asked_for_once_after_the_scouts():
-    """A fake learner that is right from m = 100 on, as a grid: two rounds, all accuracies."""
-    plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
+    """A fake learner that is right from m = 100 on: half of the trials at every other m of a grid,
+    then all of them around 100."""
+    plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=4)
     question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
     rounds = []
     while batch := list(iter(question.take, None)):
@@ -165,11 +188,31 @@ def test_a_grid_is_asked_for_once_after_the_scouts():
         for trial in batch:
             question.record(outcome(trial, 1.0 if trial.m >= 100 else 0.6))
     assert question.finished
-    assert [{t.index >= TUNING_SEEDS for t in batch} for batch in rounds] == [{True}, {False}]
-    values = sorted({t.m for t in rounds[1]})
-    assert values[0] < 100 < values[-1]
-    assert all(b / a < 1.6 for a, b in pairwise(values))
-    assert len(rounds[1]) == 3 * len(values)
+    tuning = [{t.index >= TUNING_SEEDS for t in batch} for batch in rounds]
+    assert tuning == [{True}, {True}, {False}, {False}]
+    coarse, fine = [sorted({t.m for t in batch}) for batch in rounds[2:]]
+    assert coarse[0] < 100 < coarse[-1] == max(*coarse, *fine)
+    assert all(b / a > 1.6 for a, b in pairwise(coarse))
+    whole = sorted({*coarse, *fine})
+    near = [m for m in whole if 70 <= m <= 200]
+    assert all(b / a < 1.6 for a, b in pairwise(near))
+    number = {m: sum(cell[0] == m for cell in question.scores) for m in whole}
+    assert {number[m] for m in near} == {4} and {number[m] for m in whole} == {2, 4}
+
+
+@pytest.mark.parametrize(
+    ("solved", "found"),
+    [
+        ((0, 0, 0, 0), None),  # nothing passed: m* lies beyond
+        ((4, 4, 4, 4), (8, 16)),
+        ((0, 0, 4, 4), (16, 64)),
+        ((0, 2, 4, 4), (8, 64)),
+        ((0, 0, 4, 3), (16, 64)),  # a failure at the largest m: all of it is open
+        ((0, 3, 0, 4), (8, 128)),
+    ],
+)
+def test_where_a_grid_is_open(solved, found):
+    assert open_at(Counts((8, 16, 32, 64), solved, (4, 4, 4, 4))) == found
 
 
 def test_a_grid_is_looked_at_where_a_scout_reached_the_lowest_accuracy():
@@ -178,7 +221,7 @@ def test_a_grid_is_looked_at_where_a_scout_reached_the_lowest_accuracy():
     question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
     values = plan.grid(4, 512).m
     assert values[0] == 4 and values[-1] == 512
-    assert question.most_trials == 4 * plan.tuning_trials + 3 * len(values) + 2 * plan.more_trials
+    assert question.most_trials == 4 * plan.tuning_trials + 3 * len(values)
     while (trial := question.take()) is not None:
         question.record(outcome(trial, 0.96 if trial.m >= 100 else 0.6))
     assert question.finished and len(question.scores) > 9

@@ -76,15 +76,6 @@ def test_lapse_is_uniform_a_priori():
     assert prior @ nuisance.lapse == pytest.approx(0.5, abs=0.02)
 
 
-def test_a_cache_of_more_values_changes_nothing():
-    grid = CurveGrid(5, 200)
-    counts = Counts((11, 31, 61), (0, 3, 5), (2, 7, 5))
-    more = estimate(grid, counts, values=(7, 11, 13, 31, 61, 101))
-    found = estimate(grid, counts)
-    assert (more.low, more.m_star, more.high) == (found.low, found.m_star, found.high)
-    assert more.sigma == pytest.approx(found.sigma, rel=1e-12)
-
-
 def test_plenty_of_data_gives_a_narrow_interval_around_the_truth():
     m = np.arange(20, 151, 10)
     psi = success_probability(m.astype(float), math.log(70), 0.2, 0.03)

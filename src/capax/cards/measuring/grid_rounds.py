@@ -45,7 +45,7 @@ class GridRounds:
         return [m for m in values if any(r is not None and r[0] <= m <= r[1] for r in ranges)]
 
 
-def open_at(counts: Counts) -> tuple[float, float] | None:
+def open_at(counts: Counts) -> tuple[int, int] | None:
     """From the m up to which nothing passes, to twice that from which on all pass."""
     if not any(counts.solved):
         return None
