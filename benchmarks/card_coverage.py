@@ -15,7 +15,7 @@ import json
 import math
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +27,11 @@ from capax.learners.names import entry_of
 from capax.sweep.trial import Outcome, Run, Trial
 
 ACCURACIES = (1.0, 0.99, 0.95)
-_SHOWN = (1.0, 0.994, 0.97)  # what a trial that passes at an accuracy, and not at a higher one, shows
+_SHOWN = (
+    1.0,
+    0.994,
+    0.97,
+)  # what a trial that passes at an accuracy, and not at a higher one, shows
 _AT_TARGET = math.log(0.8 / 0.2)
 _NEVER = 10**9
 
@@ -61,7 +65,7 @@ class Kind:
         kept = 1 - self.lapse[rate] - self.fall / (1 + (4 * centre / m) ** 6)
         return max(0.0, kept) * _below(self.shape, math.log(m / centre) / self.spread)
 
-    @lru_cache(maxsize=None)  # noqa: B019
+    @cache  # noqa: B019
     def truth(self, rate: int, accuracy: int, T: int) -> int:
         """The smallest m at which trials pass with probability 0.8."""
         top = 64 * self.centre(rate, accuracy, T)

@@ -148,8 +148,8 @@ def test_a_search_ends_where_its_trials_took_the_work_it_may():
     long = {(64, i): BestLook(float(i % 3 > 0), 1000) for i in range(23)}
     assert Rounds(search, (1.0,), long, {}, effort=1e6).next_round(NOTHING)
     long[64, 23] = BestLook(1.0, 1000)
-    assert not Rounds(search, (1.0,), long, {}, effort=64 * 24_000).next_round(NOTHING)
-    assert Rounds(search, (1.0,), long, {}, effort=64 * 24_001).next_round(NOTHING)
+    assert not Rounds(search, (1.0,), long, {}, effort=64 * 24e3).next_round(NOTHING)
+    assert Rounds(search, (1.0,), long, {}, effort=64 * 24e3 + 1).next_round(NOTHING)
 
 
 def test_trouble_now_and_then_costs_a_trial_and_no_more():

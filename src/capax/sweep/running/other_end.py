@@ -1,9 +1,9 @@
 """The other end of `apart`: reads which trials are wanted, trains them, writes their outcomes.
 
-Standard output carries the outcomes; whatever else is printed goes to standard error. When nothing
-more will be asked, or the sweep is gone, the input ends, and this process goes home after the chunk
-it is in; a line that names a panel and T begins the next job: under NVIDIA's multi-process service one that dies in the middle of a kernel takes others
-with it.
+Standard output carries the outcomes; whatever else is printed goes to standard error. A line that
+names a panel and T begins the next job. When nothing more will be asked, or the sweep is gone, the
+input ends, and this process goes home after the chunk it is in: under NVIDIA's multi-process
+service one that dies in the middle of a kernel takes others with it.
 """
 
 import json
