@@ -45,8 +45,9 @@ class Plan(Spec):
     `grid`: scouts, on the tuning seeds, then a geometric grid over the range that they leave open:
     half of `grid_trials` at every other m, then all of them where it is open what happens: few
     rounds, for machines that train many models at once.
-    m_high_slow: the largest m of learners that are slow (`SLOW`, `COSTLY_FITS`). slow_T: beyond it slow learners are asked about the first target only; those
-    whose cost grows like T^2 beyond half of it, and about nothing beyond twice of it.
+    m_high_slow: the largest m of learners that are slow (`SLOW`, `COSTLY_FITS`). slow_T: beyond it
+    slow learners are asked about the first target only; those whose cost grows like T^2 beyond half
+    of it, and about nothing beyond twice of it.
     parity_steps, parity_every, parity_batch, parity_trials: limit of steps, steps between looks,
     fresh examples per step and trials that count, where steps to solve parities are measured.
     stop_memorised: a run of the engine that has memorised its sample and found no rule (training
