@@ -60,6 +60,28 @@ def test_processes_give_what_threads_give(tmp_path, experiment):
     assert json.loads(session[0][0])["device"] == "none"  # told by the process that trained
 
 
+def test_a_process_waits_for_the_next_job_on_its_cores(experiment):
+    """Another panel and T, the same process; none of a job that failed, or with a part of a GPU."""
+    panel, trial = one(experiment)
+    far = family_of(panel).trial(panel, 31, 50, 1)
+    with apart.Others() as others:
+        (first,) = LearnerApart(panel, 7, Share(), others=others)(iter([trial]))
+        (process,) = (other._process for other in others._waiting)
+        (second,) = LearnerApart(panel, 31, Share(), others=others)(iter([far]))
+        assert [other._process for other in others._waiting] == [process]
+        assert others.take(Share(cores=(0,))) is None
+        gone = LearnerApart(panel, 7, Share(), others=others)(iter([trial, None]))
+        next(gone)
+        gone.close()
+        assert not others._waiting and process.poll() is not None
+        on_gpu = Share(settings={"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.5"})
+        list(LearnerApart(panel, 7, on_gpu, others=others)(iter([trial])))
+        assert not others._waiting
+    here = [next(family_of(panel).learner(panel, t.T)(iter([t]))) for t in (trial, far)]
+    assert [first.solved, second.solved] == [outcome.solved for outcome in here]
+    assert (first.trial, second.trial) == (trial, far)
+
+
 def test_a_run_survives_the_way():
     run = Run(
         "r", 1, "failed", None, 30, 0.1, {"T": 7}, {"loss": [0.1, math.nan]}, "p", "", b"\x00\xff"
