@@ -52,6 +52,28 @@ def test_the_closed_form_of_the_last_state_is_the_recurrence():
     np.testing.assert_allclose(ours, state, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("name", "T"), [("cnn", 1), ("cnn", 11), ("lstm", 11), ("gru", 11), ("ssm", 11), ("mixer", 11)]
+)
+def test_the_form_for_a_cpu_is_the_architecture_itself(name, T):
+    """Logits and all gradients in float64, weights of size 1: nothing is small enough to hide."""
+    spec = entry_of(name).spec(T=T, **SIZES[name])
+    shapes = jax.eval_shape(spec.init, jax.random.key(0))
+    params = {k: jnp.asarray(drawn(*x.shape, seed=i)) for i, (k, x) in enumerate(shapes.items())}
+    bits = jnp.asarray(np.random.default_rng(6).integers(0, 2, (m, T)), jnp.float64)
+    weights = drawn(m, seed=7)
+    written, ours = (
+        jax.jit(jax.value_and_grad(lambda p, f=f: jnp.vdot(weights, f(p, bits))))(params)
+        for f in (spec.logits, spec.cpu_logits)
+    )
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10), written, ours
+    )
+    np.testing.assert_allclose(
+        jax.jit(spec.cpu_logits)(params, bits), spec.logits(params, bits), rtol=1e-10
+    )
+
+
 def test_arrays_start_at_their_stated_sizes():
     """1/sqrt(fan-in) where that is customary, PyTorch's variance 1/(3 n) for recurrent weights,
     `init_scale` for the rest; the steps of the state-space layer at 1/T."""

@@ -10,6 +10,7 @@ import pytest
 
 from capax.training.recurrent import cells, recurrence_kernel
 from capax.training.recurrent.cells import CELLS, CellInputs
+from capax.training.recurrent.columns import last_column
 from capax.training.recurrent.recurrence import last_state
 
 on_gpu = pytest.mark.skipif("jax.devices()[0].platform != 'gpu'", reason="needs a GPU")
@@ -44,8 +45,9 @@ def _plain(name: str, table, bits, W, b):
     return h
 
 
+@pytest.mark.parametrize("ours", [last_state, last_column])
 @pytest.mark.parametrize("name", CELLS)
-def test_states_and_gradients_are_those_of_the_plain_cell(name):
+def test_states_and_gradients_are_those_of_the_plain_cell(name, ours):
     arguments = _arguments(name, 3, 7, 5, dtype=jnp.float64)
     weights = jax.random.normal(jax.random.key(9), (7, 5), jnp.float64)
 
@@ -54,10 +56,12 @@ def test_states_and_gradients_are_those_of_the_plain_cell(name):
 
     chosen = (arguments[0], *arguments[2:])
     mine, wanted = (
-        jax.jit(jax.value_and_grad(loss(f), (0, 1, 2)))(*chosen) for f in (last_state, _plain)
+        jax.jit(jax.value_and_grad(loss(f), (0, 1, 2)))(*chosen) for f in (ours, _plain)
     )
     for x, y in zip(jax.tree.leaves(mine), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13)
+    states = (jax.jit(partial(f, name))(*arguments) for f in (ours, _plain))
+    np.testing.assert_allclose(*states, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -4,19 +4,30 @@
 
 Kernels of odd length, zero padding, as `torch.nn.Conv1d(padding="same")`. The first convolution is
 linear in the tokens, so each of its taps is a table of 2 T rows: no product with m rows.
+
+On a CPU also what comes after it is done on tables. At a position the first convolution sees k
+bits, one of 2^k patterns; so there are 2^k T rows of gelu(conv_1), and as many of each tap of the
+second convolution. What is left to do for every token of every example is to add k rows of tables,
+and its gradient is to add to k rows of tables.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
 from pydantic import Field, model_validator
 
-from capax.attention.activations import activated
+from capax.attention.activations import activated, gelu_and_slope, gelu_kept
 from capax.attention.products import matmul, over_width
 from capax.errors import require
 from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, tokens
+
+_LONGEST = 7  # kernel whose 2^k patterns are listed
 
 
 def shifted(x: Float[Array, "m T c"], by: int) -> Float[Array, "m T c"]:
@@ -67,6 +78,88 @@ class CNN(Framed):
         y = activated("gelu", sum(taps, start=start))
         return jnp.mean(activated("gelu", conv1d(y, params["W_2"], params["b_2"])), axis=1)
 
+    def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """The same by tables of patterns."""
+        if self.kernel > _LONGEST:
+            return self.mix(params, inputs)
+        seen = gelu_kept(pattern_table(tokens(params), params["W_1"], params["b_1"]))
+        rows = jnp.pad(seen.reshape(-1, self.channels), ((0, 1), (0, 0)))  # beyond the ends: 0
+        taps = [matmul(rows, params["W_2"][j]) for j in range(self.kernel)]
+        return mean_of_taps(taps, params["b_2"], pattern_rows(inputs, self.kernel))
+
     @property
     def floats_per_example(self) -> int:
         return super().floats_per_example + (2 * self.kernel + 6) * self.T * self.channels
+
+
+def pattern_table(
+    x: Float[Array, "2 T d"], W: Float[Array, "k d c"], b: Float[Array, "c"]
+) -> Float[Array, "T 2**k c"]:
+    """The first convolution at every position, for every pattern; its bit j is that of tap j."""
+    (k, d, c), T = W.shape, x.shape[1]
+    taps = matmul(x.reshape(2 * T, d), jnp.moveaxis(W, 0, 1).reshape(d, k * c))
+    taps = jnp.pad(taps.reshape(2, T, k, c), ((0, 0), (k // 2, k // 2), (0, 0), (0, 0)))
+    at_taps = jnp.stack([taps[:, j : j + T, j] for j in range(k)])
+    bit = np.arange(2**k)[:, None] >> np.arange(k)[None, :] & 1
+    both = np.concatenate([1 - bit, bit], axis=1).astype(x.dtype)
+    entering = jnp.moveaxis(at_taps, 0, 1).reshape(2 * k, T, c)
+    return (
+        jnp.einsum("pj,jtc->tpc", both, entering, precision=lax.Precision.HIGHEST) + b[None, None]
+    )
+
+
+def pattern_rows(bits: Float[Array, "m T"], k: int) -> Int[Array, "positions m"]:
+    """Rows of the table at every position; at k // 2 positions beyond its ends the row after it."""
+    T, half = bits.shape[1], k // 2
+    beyond = jnp.pad(bits.T.astype(jnp.int32), ((half, half), (0, 0)))
+    pattern = sum(beyond[j : j + T] << j for j in range(k))
+    rows = pattern + 2**k * jnp.arange(T, dtype=jnp.int32)[:, None]
+    return jnp.pad(rows, ((half, half), (0, 0)), constant_values=2**k * T)
+
+
+@jax.custom_vjp
+def mean_of_taps(
+    taps: Sequence[Float[Array, "n c"]], b: Float[Array, "c"], rows: Int[Array, "positions m"]
+) -> Float[Array, "m c"]:
+    """(1/T) sum_t gelu(b + sum_j taps_j[rows_(t+j)]), a position at a time: all in the cache."""
+    return _mean(taps, b, rows, keep=False)[0]
+
+
+def _mean(
+    taps: Sequence[Array], b: Array, rows: Array, keep: bool
+) -> tuple[Array, Float[Array, "T m c"] | None]:
+    k = len(taps)
+    T = rows.shape[0] - k + 1
+
+    def add(total: Array, at: Int[Array, "k m"]) -> tuple[Array, Array | None]:
+        z = sum((_read(tap, at[j]) for j, tap in enumerate(taps)), start=b[None, :])
+        y, slope = gelu_and_slope(z) if keep else (activated("gelu", z), None)
+        return total + y, slope
+
+    start = jnp.zeros((rows.shape[1], b.shape[0]), b.dtype)
+    total, slopes = lax.scan(add, start, jnp.stack([rows[j : j + T] for j in range(k)], axis=1))
+    return total / T, slopes
+
+
+def _read(table: Array, rows: Array) -> Array:
+    return table.at[rows].get(mode="promise_in_bounds")
+
+
+def _kept(taps: Sequence[Array], b: Array, rows: Array) -> tuple[Array, tuple[Array, ...]]:
+    mean, slopes = _mean(taps, b, rows, keep=True)
+    return mean, (slopes, rows, taps[0])
+
+
+def _back(kept: tuple[Array, ...], dh: Float[Array, "m c"]) -> tuple[list[Array], Array, None]:
+    slopes, rows, table = kept
+    T, c = slopes.shape[0], slopes.shape[2]
+    dz = (slopes * (dh / T)[None]).reshape(-1, c)
+    k = rows.shape[0] - T + 1
+    empty = jnp.zeros_like(table)
+    of_taps = [
+        empty.at[rows[j : j + T].reshape(-1)].add(dz, mode="promise_in_bounds") for j in range(k)
+    ]
+    return of_taps, jnp.sum(dz, axis=0), None
+
+
+mean_of_taps.defvjp(_kept, _back)

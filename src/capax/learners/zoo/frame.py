@@ -128,6 +128,14 @@ class Framed(Architecture):
         """Mixed tokens, then the read-out."""
         return read_out(params, self.mix(params, inputs))
 
+    def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """`mix` as a CPU does it."""
+        return self.mix(params, inputs)
+
+    def cpu_logits(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m"]:
+        """The same from `cpu_mix`."""
+        return read_out(params, self.cpu_mix(params, inputs))
+
     @property
     def floats_per_example(self) -> int:
         return 3 * self.T + 8 * (self.d + self.mlp_width)

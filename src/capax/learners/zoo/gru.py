@@ -12,6 +12,7 @@ from pydantic import Field
 
 from capax.attention.products import matmul
 from capax.learners.zoo.frame import Framed, Params, Shapes, tokens
+from capax.training.recurrent.columns import last_column
 from capax.training.recurrent.recurrence import last_state
 
 
@@ -45,8 +46,14 @@ class GRU(Framed):
 
     def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
         """The state after the last token."""
-        table = matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
-        return gru_last(table, inputs, params["W_h"], params["b_h"])
+        return gru_last(self._table(params), inputs, params["W_h"], params["b_h"])
+
+    def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """The same with examples in columns."""
+        return last_column("gru", self._table(params), inputs, params["W_h"], params["b_h"])
+
+    def _table(self, params: Params) -> Float[Array, "2 T g"]:
+        return matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
 
     @property
     def floats_per_example(self) -> int:

@@ -7,6 +7,7 @@ W_x x_t is one of two rows for each position, so the products with inputs are do
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import jax.numpy as jnp
@@ -15,14 +16,18 @@ from pydantic import Field
 
 from capax.attention.products import matmul
 from capax.learners.zoo.frame import Framed, Params, Shapes, tokens
+from capax.training.recurrent.columns import last_column
 from capax.training.recurrent.recurrence import last_state
 
 
 def lstm_last(
-    table: Float[Array, "2 T g"], bits: Float[Array, "m T"], W_h: Float[Array, "n g"]
+    table: Float[Array, "2 T g"],
+    bits: Float[Array, "m T"],
+    W_h: Float[Array, "n g"],
+    last: Callable[..., Array] = last_state,
 ) -> Float[Array, "m n"]:
     """The last hidden state; table = W_x x + b of every (bit, position)."""
-    return last_state("lstm", table, bits, W_h, jnp.zeros(W_h.shape[1], W_h.dtype))
+    return last("lstm", table, bits, W_h, jnp.zeros(W_h.shape[1], W_h.dtype))
 
 
 class LSTM(Framed):
@@ -45,8 +50,14 @@ class LSTM(Framed):
 
     def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
         """The state after the last token."""
-        table = matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
-        return lstm_last(table, inputs, params["W_h"])
+        return lstm_last(self._table(params), inputs, params["W_h"])
+
+    def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """The same with examples in columns."""
+        return lstm_last(self._table(params), inputs, params["W_h"], last_column)
+
+    def _table(self, params: Params) -> Float[Array, "2 T g"]:
+        return matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
 
     @property
     def floats_per_example(self) -> int:

@@ -43,6 +43,10 @@ class Architecture(Spec):
         """One logit per example; differentiable in `params`."""
         raise NotImplementedError
 
+    def cpu_logits(self, params: Any, inputs: Any) -> Float[Array, "m"]:
+        """The same logits by the operations that a CPU does fastest, where that is another way."""
+        return self.logits(params, inputs)
+
     @property
     def floats_per_example(self) -> int:
         """Numbers kept for the backward pass, for each example of a step (for planning memory)."""

@@ -199,6 +199,7 @@ class ModulePath:
     """Any other architecture, as it is written. It has no attention to speak of: mass 0."""
 
     spec: Architecture
+    on_cpu: bool = False
     name: Literal["module"] = "module"
     reason: None = None
 
@@ -216,7 +217,8 @@ class ModulePath:
 
     def logits(self, params: Any, inputs: Any) -> Float[Array, "m"]:
         """Logits of prepared inputs; differentiable in `params`."""
-        return self.spec.logits(params, inputs)
+        own = self.spec.cpu_logits if self.on_cpu else self.spec.logits
+        return own(params, inputs)
 
     def examiner(self, params: Any):
         """bits, support -> logits and zeros."""
@@ -250,7 +252,7 @@ def path_for(
     trained: what is trained of a one-layer network, the only one with a choice.
     """
     if isinstance(spec, Architecture):
-        return ModulePath(spec)
+        return ModulePath(spec, on_cpu=platform == "cpu")
     deep = spec.layers > 1
     reason = (pairwise if deep else one_layer).why_not(spec)
     if reason is not None:
