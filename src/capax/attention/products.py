@@ -24,6 +24,11 @@ def matmul(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
+def over_examples(x: Float[Array, "i m"], y: Float[Array, "j m"]) -> Float[Array, "i j"]:
+    """x y^T, where examples are columns."""
+    return lax.dot_general(x, y, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST)
+
+
 @jax.custom_vjp
 def over_width(x: Float[Array, "m T c"], W: Float[Array, "c n"]) -> Float[Array, "m T n"]:
     """x_t W for every token."""

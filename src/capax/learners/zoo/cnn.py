@@ -13,7 +13,7 @@ and its gradient is to add to k rows of tables.
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -145,12 +145,12 @@ def _read(table: Array, rows: Array) -> Array:
     return table.at[rows].get(mode="promise_in_bounds")
 
 
-def _kept(taps: Sequence[Array], b: Array, rows: Array) -> tuple[Array, tuple[Array, ...]]:
+def _kept(taps: Sequence[Array], b: Array, rows: Array) -> tuple[Array, tuple[Any, ...]]:
     mean, slopes = _mean(taps, b, rows, keep=True)
     return mean, (slopes, rows, taps[0])
 
 
-def _back(kept: tuple[Array, ...], dh: Float[Array, "m c"]) -> tuple[list[Array], Array, None]:
+def _back(kept: tuple[Any, ...], dh: Float[Array, "m c"]) -> tuple[list[Array], Array, None]:
     slopes, rows, table = kept
     T, c = slopes.shape[0], slopes.shape[2]
     dz = (slopes * (dh / T)[None]).reshape(-1, c)

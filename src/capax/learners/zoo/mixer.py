@@ -3,23 +3,30 @@
 y = x + V_2 gelu(V_1 LN(x))          over positions, the same for every channel
 z = y + gelu(LN(y) U_1) U_2          over channels, the same at every position
 h = (1/T) sum_t z_t
+
+On a CPU the first product, linear in the bits, is one of the bits with a table V_1[e, t] change_t,
+and its gradient one of them with dy: two products instead of three. Means over positions are taken
+before U_2, not after it, and examples are columns: loops over entries are vector instructions.
 """
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.activations import activated
-from capax.attention.products import over_positions, over_width
+from capax.attention.activations import activated, gelu_and_slope, gelu_kept
+from capax.attention.products import matmul, over_examples, over_positions, over_width
 from capax.learners.zoo.frame import (
     Framed,
     Params,
     Shapes,
     chosen,
     layer_norm,
+    sums_over_tokens,
     tokens,
 )
 
@@ -54,7 +61,111 @@ class Mixer(Framed):
         z = y + over_width(channels, params["U_2"]) + params["b_4"][None, None, :]
         return jnp.mean(z, axis=1)
 
+    def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """The same with examples in columns."""
+        x, V_2 = tokens(params), params["V_2"]
+        hidden = gelu_kept(over_bits(params["V_1"], x, inputs) + params["b_1"][:, None, None])
+        entering = x + params["b_2"][None, :, None]
+        U = params["gain_3"][:, None] * params["U_1"]
+        b = matmul(params["bias_3"], params["U_1"]) + params["b_3"]
+        channels = sums_of_channels(hidden, V_2, entering, inputs, U, b)
+        whole = matmul(jnp.sum(V_2, axis=0), hidden.reshape(len(hidden), -1))
+        y = whole.reshape(self.d, -1).T + sums_over_tokens(inputs, entering)
+        return (y + matmul(channels.T, params["U_2"])) / self.T + params["b_4"][None, :]
+
     @property
     def floats_per_example(self) -> int:
         wide = 6 * self.d + 4 * self.channel_width
         return super().floats_per_example + self.T * wide + 4 * self.d * self.position_width
+
+
+@jax.custom_vjp
+def over_bits(
+    V: Float[Array, "e T"], x: Float[Array, "2 T d"], bits: Float[Array, "m T"]
+) -> Float[Array, "e d m"]:
+    """sum_t V_et x_t of every example, as a product of a table with the bits."""
+    table = V[:, None, :] * (x[1] - x[0]).T[None]
+    changed = matmul(table.reshape(-1, bits.shape[1]), bits.T)
+    return changed.reshape(*table.shape[:2], -1) + matmul(V, x[0])[:, :, None]
+
+
+def _over_bits_back(
+    kept: tuple[Array, Array, Array], dy: Float[Array, "e d m"]
+) -> tuple[Array, Array, Array]:
+    V, x, bits = kept
+    (e, d, m), T = dy.shape, bits.shape[1]
+    of_table = matmul(dy.reshape(-1, m), bits).reshape(e, d, T)
+    total, change = jnp.sum(dy, axis=2), x[1] - x[0]
+    dV = jnp.sum(of_table * change.T[None], axis=1) + matmul(total, x[0].T)
+    of_change = jnp.sum(of_table * V[:, None, :], axis=0).T
+    of_x = jnp.stack([matmul(V.T, total) - of_change, of_change])
+    return dV, of_x, jnp.zeros_like(bits)
+
+
+over_bits.defvjp(lambda V, x, bits: (over_bits(V, x, bits), (V, x, bits)), _over_bits_back)
+
+
+@jax.custom_vjp
+def sums_of_channels(
+    hidden: Float[Array, "e d m"],
+    V: Float[Array, "T e"],
+    x: Float[Array, "2 T d"],
+    bits: Float[Array, "m T"],
+    U: Float[Array, "d n"],
+    b: Float[Array, "n"],
+) -> Float[Array, "n m"]:
+    """sum_t gelu(U^T norm(x_t + sum_e V_te hidden_e) + b), norm without gain and bias."""
+    return _channels(hidden, V, x, bits, U, b, keep=False)[0]
+
+
+def _channels(
+    hidden: Array, V: Array, x: Array, bits: Array, U: Array, b: Array, keep: bool
+) -> tuple[Array, tuple[Array, Array, Array] | None]:
+    d, m = hidden.shape[1:]
+    rows = matmul(V, hidden.reshape(-1, d * m)).reshape(-1, d, m)
+
+    def add(total: Array, now: tuple[Array, Array, Array, Array]):
+        row, base, change, bit = now
+        y = row + base[:, None] + change[:, None] * bit[None, :]
+        centred = y - jnp.mean(y, axis=0, keepdims=True)
+        scale = lax.rsqrt(jnp.mean(centred * centred, axis=0, keepdims=True) + 1e-5)
+        normal = centred * scale
+        z = matmul(U.T, normal) + b[:, None]
+        new, slope = gelu_and_slope(z) if keep else (activated("gelu", z), None)
+        return total + new, (normal, scale, slope) if keep else None
+
+    start = jnp.zeros((U.shape[1], m), U.dtype)
+    return lax.scan(add, start, (rows, x[0], x[1] - x[0], bits.T))
+
+
+def _channels_kept(
+    hidden: Array, V: Array, x: Array, bits: Array, U: Array, b: Array
+) -> tuple[Array, tuple[Any, ...]]:
+    total, kept = _channels(hidden, V, x, bits, U, b, keep=True)
+    return total, (kept, hidden, V, bits, U)
+
+
+def _channels_back(residual: tuple[Any, ...], dy: Float[Array, "n m"]) -> tuple[Array, ...]:
+    kept, hidden, V, bits, U = residual
+    wide = hidden.reshape(len(hidden), -1)
+
+    def step(state: tuple[Array, Array], now: tuple[Array, Array, Array, Array]):
+        (dU, slopes), (normal, scale, slope, bit) = state, now
+        dz = slope * dy
+        of_normal = matmul(U, dz)
+        along = jnp.mean(of_normal * normal, axis=0, keepdims=True)
+        centred = of_normal - jnp.mean(of_normal, axis=0, keepdims=True)
+        of_row = scale * (centred - normal * along)
+        of_x = over_examples(jnp.stack([1 - bit, bit]), of_row)
+        return (dU + over_examples(normal, dz), slopes + slope), (of_row, of_x)
+
+    start = (jnp.zeros_like(U), jnp.zeros_like(dy))
+    (dU, slopes), (of_rows, of_x) = lax.scan(step, start, (*kept, bits.T))
+    of_rows = of_rows.reshape(len(V), -1)
+    of_hidden = matmul(V.T, of_rows).reshape(hidden.shape)
+    db = jnp.sum(dy * slopes, axis=1)
+    of_x = jnp.moveaxis(of_x, 1, 0)
+    return of_hidden, over_examples(of_rows, wide), of_x, jnp.zeros_like(bits), dU, db
+
+
+sums_of_channels.defvjp(_channels_kept, _channels_back)

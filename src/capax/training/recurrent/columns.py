@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from capax.attention.activations import sigmoid, tanh
-from capax.attention.products import matmul
+from capax.attention.products import matmul, over_examples
 
 Gates = Sequence[Float[Array, "n m"]]
 Kept = tuple[Array, ...]  # arrays [T, n, m]
@@ -107,9 +107,9 @@ def _back(
         gates, da, past, dc = cell.back(dh, dc, kept)
         du = _stacked(gates)
         both = jnp.stack([1 - bit, bit])
-        of_table = _over_examples(du, both)
-        own = None if da is None else _over_examples(da, both)
-        return (past + matmul(W, du), dc, dW + _over_examples(kept[0], du)), (of_table, own)
+        of_table = over_examples(du, both)
+        own = None if da is None else over_examples(da, both)
+        return (past + matmul(W, du), dc, dW + over_examples(kept[0], du)), (of_table, own)
 
     start = (dh.T, jnp.zeros_like(dh.T), jnp.zeros_like(W))
     (_, _, dW), (of_table, own) = lax.scan(step, start, (kept, bits.T), reverse=True)
@@ -141,7 +141,3 @@ def _stacked(gates: Gates) -> Float[Array, "Gn m"]:
     for k, gate in enumerate(gates):
         whole = lax.dynamic_update_slice_in_dim(whole, gate, k * n, axis=0)
     return whole
-
-
-def _over_examples(x: Float[Array, "i m"], y: Float[Array, "j m"]) -> Float[Array, "i j"]:
-    return lax.dot_general(x, y, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST)
