@@ -120,7 +120,7 @@ def sums_of_channels(
 
 def _channels(
     hidden: Array, V: Array, x: Array, bits: Array, U: Array, b: Array, keep: bool
-) -> tuple[Array, tuple[Array, Array, Array] | None]:
+) -> tuple[Array, Any]:
     d, m = hidden.shape[1:]
     rows = matmul(V, hidden.reshape(-1, d * m)).reshape(-1, d, m)
 
