@@ -9,16 +9,20 @@ Only the last state is read, and A is diagonal, so the recurrence has a closed f
 
 exact and stable, for every exponent is negative: one cumulative sum instead of T steps. D_t and
 D_t B_t x_t depend on (bit, position) only and come from tables.
+
+On a CPU the recurrence itself is faster: exp(D_t A) is one of two numbers at each position, so that
+no exponential is left for every example.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.products import matmul
+from capax.attention.products import matmul, over_examples
 from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, layer_norm, tokens
 
 
@@ -28,6 +32,49 @@ def last_state(
     """sum_t exp(A S_t) drive_t with S_t the steps after t: s_T of the recurrence."""
     after = jnp.cumsum(step[:, ::-1], axis=1)[:, ::-1] - step
     return jnp.sum(jnp.exp(A[None, None] * after[..., None]) * drive, axis=1)
+
+
+@jax.custom_vjp
+def state_by_steps(
+    decay: Float[Array, "2 T N"], drive: Float[Array, "2 T N"], bits: Float[Array, "m T"]
+) -> Float[Array, "N m"]:
+    """s_T of s_t = decay_t s_(t-1) + drive_t, the rows of both chosen by the bit."""
+    return _states(decay, drive, bits, keep=False)[0]
+
+
+def _states(decay: Array, drive: Array, bits: Array, keep: bool) -> tuple[Array, Any]:
+    def step(state: Array, now: tuple[Array, Array, Array]) -> tuple[Array, Array | None]:
+        decay, drive, bit = now
+        return _of_bit(decay, bit) * state + _of_bit(drive, bit), state if keep else None
+
+    start = jnp.zeros((decay.shape[2], len(bits)), decay.dtype)
+    return lax.scan(step, start, (jnp.moveaxis(decay, 1, 0), jnp.moveaxis(drive, 1, 0), bits.T))
+
+
+def _of_bit(rows: Float[Array, "2 N"], bit: Float[Array, "m"]) -> Float[Array, "N m"]:
+    return jnp.where(bit[None, :] > 0, rows[1][:, None], rows[0][:, None])
+
+
+def _states_kept(decay: Array, drive: Array, bits: Array) -> tuple[Array, tuple[Any, ...]]:
+    last, before = _states(decay, drive, bits, keep=True)
+    return last, (before, decay, bits)
+
+
+def _states_back(kept: tuple[Any, ...], ds: Float[Array, "N m"]) -> tuple[Array, Array, Array]:
+    before, decay, bits = kept
+
+    def step(ds: Array, now: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        before, decay, bit = now
+        both = jnp.stack([1 - bit, bit])
+        of_rows = over_examples(both, ds * before), over_examples(both, ds)
+        return _of_bit(decay, bit) * ds, of_rows
+
+    seen = (before, jnp.moveaxis(decay, 1, 0), bits.T)
+    _, (of_decay, of_drive) = lax.scan(step, ds, seen, reverse=True)
+    return jnp.moveaxis(of_decay, 1, 0), jnp.moveaxis(of_drive, 1, 0), jnp.zeros_like(bits)
+
+
+state_by_steps.defvjp(_states_kept, _states_back)
 
 
 class SSM(Framed):
@@ -54,16 +101,30 @@ class SSM(Framed):
 
     def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
         """The last state, read by [CLS]."""
-        x = tokens(params)
-        own = layer_norm(params["cls"], params["gain_1"], params["bias_1"])
-        steps = jax.nn.softplus(matmul(x, params["W_D"]) + params["b_D"][None, None, :])
-        drive = (steps * x)[..., None] * matmul(x, params["W_B"])[:, :, None, :]
+        steps, drive = self._tables(params)
         flat = chosen(inputs, drive.reshape(2, self.T, -1))
         states = last_state(
             chosen(inputs, steps),
             flat.reshape(*inputs.shape, self.d, self.states),
             -jnp.exp(params["log_A"]),
         )
+        return self._read(params, states)
+
+    def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
+        """The same, position by position."""
+        steps, drive = self._tables(params)
+        decay = jnp.exp(-steps[..., None] * jnp.exp(params["log_A"])[None, None])
+        states = state_by_steps(*(x.reshape(2, self.T, -1) for x in (decay, drive)), inputs)
+        return self._read(params, states.T.reshape(-1, self.d, self.states))
+
+    def _tables(self, params: Params) -> tuple[Float[Array, "2 T d"], Float[Array, "2 T d n"]]:
+        """D and D B x of every (bit, position)."""
+        x = tokens(params)
+        steps = jax.nn.softplus(matmul(x, params["W_D"]) + params["b_D"][None, None, :])
+        return steps, (steps * x)[..., None] * matmul(x, params["W_B"])[:, :, None, :]
+
+    def _read(self, params: Params, states: Float[Array, "m d n"]) -> Float[Array, "m k"]:
+        own = layer_norm(params["cls"], params["gain_1"], params["bias_1"])
         y = matmul(states, matmul(own, params["W_C"])) + (params["gain_skip"] * own)[None, :]
         return y * jax.nn.silu(matmul(own, params["W_G"]))[None, :]
 
