@@ -1,5 +1,8 @@
 """Gradients in pieces where many lanes go together, as on a GPU: the same runs as one by one."""
 
+from dataclasses import replace
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +11,9 @@ import pytest
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
-from capax.training.programs import compiled
+from capax.training.programs import compiled, program
 from capax.training.programs.program_compiler import ProgramCompiler
+from capax.training.programs.shape import program_of
 from capax.training.steps.gradient_pieces import in_pieces, larger_pieces, summed, whose
 from capax.training.steps.objective import cross_entropy
 from capax.training.steps.paths import path_for
@@ -46,6 +50,22 @@ def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
         for name, values in result.runs[0].evals.items():
             wanted = alone[result.trial_id].runs[0].evals[name]
             np.testing.assert_allclose(values, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_answers_in_pieces_are_those_of_the_whole(trials, monkeypatch, alone):
+    """40 rows in pieces of 8, or of 4 where lanes go together: at every m, all that count."""
+    monkeypatch.setattr(program, "_MANY", 8)
+    made = program_of(trials[0], Hardware(workers=1, use_cache=False), max_m=40, block=4)
+    path, rows = made.path, made.rows
+    params = path.init(jax.random.key(2))
+    inputs = path.prepare(jax.random.bernoulli(jax.random.key(1), 0.5, (rows, T)).astype(jnp.uint8))
+    whole = path.logits(params, inputs)
+    answers = jax.jit(partial(program._logits, replace(made, alone=alone)))
+    for m in range(1, rows + 1):
+        mask = (jnp.arange(rows) < m).astype(jnp.float32)
+        found = answers(params, inputs, mask)
+        np.testing.assert_allclose(found[:m], whole[:m], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -7,6 +7,7 @@ are inputs, so that one program serves every run of a shape.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -28,6 +29,7 @@ from capax.training.steps.paths import CollapsedPath, Path
 
 SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
 _FEW = 64  # rows that all lanes answer together where gradients are in pieces: memory for few
+_MANY = 128  # rows that a lane alone answers at once
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Program:
     fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
     block: int = 0  # examples per piece of a gradient; 0: all at once
     larger: tuple[int, ...] = ()  # and per piece of a lane alone that has many
+    alone: bool = False  # lanes are computed one after the other, as on a CPU
     labelled: bool = False  # the pool has the labels in a column after the inputs
     dropout: DropoutSpec = NOTHING_DROPPED
 
@@ -230,16 +233,27 @@ def labels(target: TargetBits, bits: UInt8[Array, "m T"], A: int = 2) -> Float[A
 
 def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> LaneMeasures:
     inputs, y, mask = batch
-    values = _logits(program, lane.params, inputs)
-    head, few = pool[:SUBSET], program.block > 0
+    values = _logits(program, lane.params, inputs, mask)
+    head, few = pool[:SUBSET], program.block > 0 and not program.alone
     correct, mass = examine(program, lane.params, lane.target, head, few)
     return LaneMeasures(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
 
 
-def _logits(program: Program, params: Any, inputs: Any) -> Array:
-    """Logits of the training set, piece by piece where gradients are."""
+def _logits(program: Program, params: Any, inputs: Any, mask: Float[Array, "m"]) -> Array:
+    """Logits of the training set, piece by piece where gradients are; a lane alone answers the
+    pieces with examples in them only, which come first."""
     if program.block == 0:
         return program.path.logits(params, inputs)
+    if program.alone:
+        size = next(n for n in range(min(_MANY, len(mask)), 0, -1) if len(mask) % n == 0)
+
+        def answer(i: Array, values: Array) -> Array:
+            cut = partial(lax.dynamic_slice_in_dim, start_index=i * size, slice_size=size)
+            found = program.path.logits(params, jax.tree.map(cut, inputs))
+            return lax.dynamic_update_slice_in_dim(values, found, i * size, 0)
+
+        needed = jnp.ceil(jnp.sum(mask) / size).astype(jnp.int32)
+        return lax.fori_loop(jnp.int32(0), needed, answer, jnp.zeros_like(mask))
     rows = next(n for n in range(min(_FEW, program.block), 0, -1) if program.block % n == 0)
     pieces = jax.tree.map(lambda x: x.reshape(-1, rows, *x.shape[1:]), inputs)
     return lax.map(lambda piece: program.path.logits(params, piece), pieces).reshape(-1)

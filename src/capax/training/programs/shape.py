@@ -86,6 +86,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         block_rows=block_rows(path),
         block=block,
         larger=larger,
+        alone=hardware.platform == "cpu",
         labelled=labelled,
         dropout=trial.dropout,
     )
