@@ -251,7 +251,14 @@ def test_times_of_a_store(store, tmp_path):
     assert picture.stat().st_size > 10_000
     text = typed("times", store).stdout
     assert "> 600" in text and "3 of 4" in text and "statistical queries: a = 2" in text
+    (left,) = said["unfinished"]  # the experiment asks for T = 5 alone
+    assert (left["T"], left["trials"]) == (5, 4) and "The sweep has not ended (" in text
+    experiment = load_experiment(experiment_path("parity"), "smoke")
+    with Store.create_or_resume(store, experiment) as opened:
+        for T in STEPS:
+            opened.close_job(left["panel"], T)
     said = typed("times", store, "--over", "m").stdout
+    assert "has not ended" not in said
     assert "No law: wanted solved runs at two values of m." in said
     assert said.count(" *") == 2 and "no smaller sample was as fast" in said
 

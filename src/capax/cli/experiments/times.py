@@ -25,6 +25,7 @@ def times(
     Runs that were stopped unsolved count: their time is longer than their steps. An interval that
     they leave open says so. Only the first run of a trial counts, not its restarts. Laws are of the
     runs that get there, with the share that never does; T^s is what statistical queries need.
+    Of a sweep that has not ended the slowest runs are missing, which the command says.
     `--over m` follows the sample size instead of T, and marks the frontier with a star: no smaller
     sample was as fast.
 
@@ -45,6 +46,8 @@ def times(
 
     with Store.read(path) as opened:
         found = run_times(opened, panel)
+        named = {cell.panel for cell in found}
+        open_jobs = [job for job in opened.unfinished() if job.panel in named]
     known = any(cell.at(over) is not None for cell in found)
     require(known, "--over", "T, m or an axis of the sweep with numbers as values", over)
     rows, laws = [solve_times(cell) for cell in found], time_laws(found, over)
@@ -58,6 +61,7 @@ def times(
         "rows": [{**row.to_json(), "frontier": row in best} for row in rows],
         "laws": [law.to_json() for law in laws],
         "over": over,
+        "unfinished": [{"panel": job.panel, "T": job.T, "trials": job.trials} for job in open_jobs],
         "plot": None if plot is None else str(plot),
     }
     emit(payload, as_json, lambda console: _show(console, payload))
@@ -84,6 +88,15 @@ def _show(console: "Terminal", payload: dict[str, Any]) -> None:
         console.print(f"No law: wanted solved runs at two values of {payload['over']}.")
     if any(row["frontier"] for row in rows):
         console.print("* on the frontier: no smaller sample was as fast")
+    if payload["unfinished"]:
+        first = payload["unfinished"][0]
+        others = len(payload["unfinished"]) - 1
+        more = f" and {others} more" if others else ""
+        place = f"{first['panel']}, T = {first['T']}{more}"
+        console.print(
+            f"The sweep has not ended ({place}). Runs still in training are missing, so medians "
+            "may be too small: let the sweep end first."
+        )
 
 
 def median_words(row: dict[str, Any]) -> str:
