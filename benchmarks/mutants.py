@@ -40,7 +40,8 @@ from mutation_report import enough, harmless, survived, tables, write_report
 from mutation_runs import COLD, IMPORTED, begin, outcome, told
 
 ROOT = Path(__file__).parents[1]
-MODULES = ("capacity", "compiler/proof", "decompile/proof", "decompile/bounds", "analysis",
+MODULES = ("capacity", "compiler/proof", "compiler/certificate", "decompile/proof",
+           "decompile/bounds", "analysis",
            "boolean/best_possible", "audit/heads", "cards/measuring", "sweep/storage",
            "learners")  # fmt: skip
 TOP = ("src", "tests", "docs", "benchmarks", "examples", "course", "tools")

@@ -22,7 +22,15 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "weights",
         "certificates",
     ),
-    "compiler": ("construction", "proof", "."),
+    "compiler": (
+        "construction",
+        "proof",
+        "certificate",
+        ".",
+        "paper",
+        "extensions",
+        "verified",
+    ),
     "statements": ("rows", "forms", "instances", "."),
     "training": (
         "specs",

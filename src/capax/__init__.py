@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from capax.cards.card import card as card
     from capax.compiler.compiling import Compiled as Compiled
     from capax.compiler.compiling import compile as compile
-    from capax.compiler.verification import Verification as Verification
-    from capax.compiler.verifying import verify as verify
+    from capax.compiler.verified.verification import Verification as Verification
+    from capax.compiler.verified.verifying import verify as verify
     from capax.data.task import TaskSpec as TaskSpec
     from capax.data.task import draw_task as draw_task
     from capax.decompile.decompiled import Decompiled as Decompiled
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _PUBLIC: dict[str, str] = {
     "parse": "capax.boolean.parser:parse",
     "compile": "capax.compiler.compiling:compile",
-    "verify": "capax.compiler.verifying:verify",
+    "verify": "capax.compiler.verified.verifying:verify",
     "cover": "capax.capacity.covers.cover:cover",
     "bound": "capax.capacity.certificates.bounding:bound",
     "certify": "capax.capacity.certificates.certifying:certify",
@@ -73,7 +73,7 @@ _PUBLIC: dict[str, str] = {
     "Threshold": "capax.analysis.threshold:Threshold",
     "Scaling": "capax.analysis.scaling:Scaling",
     "Compiled": "capax.compiler.compiling:Compiled",
-    "Verification": "capax.compiler.verification:Verification",
+    "Verification": "capax.compiler.verified.verification:Verification",
     "Trained": "capax.training.one_model:Trained",
     "CapaxError": "capax.errors:CapaxError",
     "InputError": "capax.errors:InputError",

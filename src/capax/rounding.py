@@ -23,7 +23,7 @@ Three rules decide between them.
 2. *Underflow is absolute.* A product of two float64 numbers may lose up to 2^-1074, which no
    relative factor covers: add `TINY` wherever a product can underflow. In float32 the loss is up to
    2^-126 where small numbers are flushed to zero, and later factors multiply it
-   (`capax.compiler.proof.float32`).
+   (`capax.compiler.certificate.float32`).
 3. *Round once more than you think.* The error bound is itself computed in floating point; `UP`
    covers the rounding of up to 2^31 nonnegative terms.
 

@@ -17,8 +17,8 @@ import capax
 from capax.attention import ClsScalar
 from capax.boolean import parse
 from capax.compiler import save_compiled, verify
-from capax.compiler.proof import worst_case
-from capax.compiler.verification import Verification
+from capax.compiler.certificate import worst_case
+from capax.compiler.verified.verification import Verification
 from capax.errors import CapaxError
 
 FILES = 66
@@ -85,7 +85,9 @@ def contradiction(model, claims) -> str | None:
     f = parse(claims["function"], T)
     bits = all_inputs(T)
     y = truth(f.table, f.support, bits)
-    table = capax.compiler.proof.certificate.function_from(claims["support"], claims["table"], T)
+    table = capax.compiler.certificate.certificate.function_from(
+        claims["support"], claims["table"], T
+    )
     if not np.array_equal(truth(table.table, table.support, bits), y):
         return "table and formula differ"
     target, cut = (2 * y - 1, 0.0) if signed else (y, 0.5)

@@ -14,8 +14,8 @@ import capax
 from capax.attention import checkpoint
 from capax.cli.networks import compile as compile_command
 from capax.cli.networks import verify as verify_command
-from capax.compiler.average_file import save_average
-from capax.compiler.averages import certify_average, compile_average, parse_average
+from capax.compiler.extensions.averages import certify_average, compile_average, parse_average
+from capax.compiler.verified.average_file import save_average
 from capax.compiler.weights_file import AVERAGE
 from capax.errors import InfeasibleError, InputError
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.compiler import continuous
-from capax.compiler.construction.piecewise_linear import parse_piecewise
-from capax.compiler.continuous import compile_continuous, error_of, leak
+from capax.compiler.extensions import continuous
+from capax.compiler.extensions.continuous import compile_continuous, error_of, leak
+from capax.compiler.extensions.piecewise_linear import parse_piecewise
 from capax.errors import InfeasibleError, InputError
 
 FUNCTIONS = {

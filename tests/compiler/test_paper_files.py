@@ -11,8 +11,8 @@ from safetensors.numpy import save_file
 import capax
 from capax.attention import checkpoint
 from capax.boolean import SparseFunction
-from capax.compiler.paper_file import MATRICES, load_paper, save_paper
-from capax.compiler.paper_method import compile_paper
+from capax.compiler.paper.paper_file import MATRICES, load_paper, save_paper
+from capax.compiler.paper.paper_method import compile_paper
 from capax.compiler.weights_file import PAPER, kind_of, read_parts
 from capax.errors import InputError
 from one_line import one_line

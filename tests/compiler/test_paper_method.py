@@ -15,16 +15,16 @@ from capax.boolean import SparseFunction
 from capax.capacity.network.head_bounds import INDEPENDENT
 from capax.capacity.network.sample_points import Sample
 from capax.cli.networks import compile as compile_command
-from capax.compiler.construction.bump_network import BumpNetwork
-from capax.compiler.paper_method import compile_paper, construct, network_for
-from capax.compiler.proof.certificate import error_from_range
-from capax.compiler.proof.paper_range import (
+from capax.compiler.certificate.certificate import error_from_range
+from capax.compiler.paper.bump_network import BumpNetwork
+from capax.compiler.paper.paper_method import compile_paper, construct, network_for
+from capax.compiler.paper.paper_range import (
     head_box,
     network_range,
     output_of_sums,
     second_layer_sums,
 )
-from capax.compiler.proof.paper_sample_size import paper_class
+from capax.compiler.paper.paper_sample_size import paper_class
 from capax.errors import InputError
 
 ENCODINGS = ("deterministic", "trainable", "bag", "incoherent")

@@ -11,7 +11,7 @@ from forward_pass import outputs
 
 import capax
 from capax.compiler import save_compiled, verify
-from capax.compiler.proof import worst_case
+from capax.compiler.certificate import worst_case
 from capax.compiler.proof.adversary import attack
 from capax.compiler.proof.output_range import hidden_units, output_range
 from capax.compiler.proof.tables import head_tables, readout_output

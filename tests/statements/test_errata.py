@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from capax.compiler.construction.paper_heads import paper_heads
+from capax.compiler.paper.paper_heads import paper_heads
 from capax.statements.checking import CHECKS, check_statement
 from capax.statements.errata import ERRATA, Erratum, errata_of, markdown_list
 from capax.statements.instances.representation_counterexamples import (

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 
 from capax.boolean import SparseFunction, parse
+from capax.compiler.certificate.certificate import Certificate, certify, table_text
 from capax.compiler.construction.assemble import Model, assemble
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import Construction
 from capax.compiler.construction.selection import EncodingName
-from capax.compiler.proof.certificate import Certificate, certify, table_text
 from capax.errors import require
 from capax.html import html_table
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
-from capax.compiler.proof.certificate import error_from_range, function_from, table_text
+from capax.compiler.certificate.certificate import error_from_range, function_from, table_text
 from capax.compiler.proof.linear_fractional import HeadProblems
 from capax.compiler.proof.output_range import (
     direction_ranges,

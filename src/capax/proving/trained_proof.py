@@ -15,7 +15,7 @@ import numpy as np
 from capax.attention.checkpoint import load
 from capax.attention.transformer import Transformer
 from capax.boolean import SparseFunction
-from capax.compiler.proof.certificate import table_text
+from capax.compiler.certificate.certificate import table_text
 from capax.decompile.decompiling import Effort, decompile
 from capax.decompile.proof.cell_forms import CellBound, FloatCell, ReadOut
 from capax.decompile.proof.one_query_layer import one_query_layer

@@ -26,8 +26,8 @@ import numpy as np
 from capax.attention import ClsMLP, ClsScalar, checkpoint
 from capax.attention.transformer import Transformer
 from capax.boolean import SparseFunction
+from capax.compiler.certificate.certificate import function_from
 from capax.compiler.proof.adversary import attack
-from capax.compiler.proof.certificate import function_from
 from capax.compiler.proof.linear_fractional import all_patterns
 from capax.compiler.proof.tables import HeadTables, readout_output
 from capax.compiler.weights_file import is_compiled_file, load_compiled

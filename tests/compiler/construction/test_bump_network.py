@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capax.compiler.construction.bump_network import (
+from capax.compiler.paper.bump_network import (
     BumpNetwork,
     bump_network,
     injective_network,

@@ -6,11 +6,11 @@ import pytest
 from naive_head import all_inputs, outputs, token_vectors, truth
 
 from capax.boolean import SparseFunction
+from capax.compiler.certificate.norm_table import closed_form_norms
 from capax.compiler.construction.assemble import matrices, slot_of_positions
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import Construction
 from capax.compiler.construction.readouts import ScalarReadout
-from capax.compiler.proof.norm_table import closed_form_norms
 
 ENCODINGS = ("deterministic", "trainable", "bag")
 

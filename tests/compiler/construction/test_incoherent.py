@@ -7,12 +7,12 @@ import pytest
 from naive_head import all_inputs, outputs, truth
 
 from capax.boolean import SparseFunction
+from capax.compiler.certificate.certificate import proven_error
 from capax.compiler.construction.assemble import assemble, matrices
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import Construction
 from capax.compiler.construction.general import exact_readout, pattern_margins
 from capax.compiler.construction.readouts import ScalarReadout
-from capax.compiler.proof.certificate import proven_error
 from capax.compiler.proof.tables import head_tables
 
 LENGTH = 128  # one length for all, so that no shorter one is tried first

@@ -15,7 +15,7 @@ from tampering import arrays_of, with_arrays
 import capax
 from capax.attention import ClsScalar
 from capax.boolean import from_table, parse
-from capax.compiler.proof.float32 import (
+from capax.compiler.certificate.float32 import (
     EXP32,
     _mlp_error,
     _range,
@@ -24,9 +24,9 @@ from capax.compiler.proof.float32 import (
     float32_margin,
     float32_tables,
 )
+from capax.compiler.certificate.underflow import ETA
 from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import head_tables
-from capax.compiler.proof.underflow import ETA
 from capax.rounding import UNIT32
 
 T = 5

@@ -21,14 +21,14 @@ from capax.attention import (
 )
 from capax.attention.normalizers import Hardmax, Softmax
 from capax.capacity.network.sample_points import Sample
-from capax.compiler.proof.average_range import error_by_position, error_by_symbol
-from capax.compiler.proof.certificate import error_from_range, function_from, proven_error
-from capax.compiler.proof.claims import at_least, at_most, equal, is_number
+from capax.compiler.certificate.certificate import error_from_range, function_from, proven_error
+from capax.compiler.certificate.norm_table import _nonzero_rows, paper_bounds_of
+from capax.compiler.certificate.sample_size import _is_conjunction, _longest_image, _mlp_class
+from capax.compiler.extensions.average_range import error_by_position, error_by_symbol
 from capax.compiler.proof.enclosed import exactly
-from capax.compiler.proof.norm_table import _nonzero_rows, paper_bounds_of
 from capax.compiler.proof.output_range import output_range, scalar_direction
-from capax.compiler.proof.sample_size import _is_conjunction, _longest_image, _mlp_class
 from capax.compiler.proof.tables import HeadTables, head_tables, readout_output, token_images
+from capax.compiler.verified.claims import at_least, at_most, equal, is_number
 from capax.errors import InputError
 
 T, k = 5, 3

@@ -7,7 +7,7 @@ from capax.cli.speaking.output import emit, note
 from capax.errors import require
 
 if TYPE_CHECKING:
-    from capax.compiler.averages import AverageCertificate
+    from capax.compiler.extensions.averages import AverageCertificate
     from capax.terminal import Terminal
 
 DEFAULT_EPS = 0.01
@@ -25,8 +25,8 @@ def show_average(
     """Compile, certify, write the weights and print the certificate."""
     for option, value in asked.items():
         require(value is None, option, "no such option with mean(...)", value)
-    from capax.compiler.average_file import save_average
-    from capax.compiler.averages import compile_average
+    from capax.compiler.extensions.averages import compile_average
+    from capax.compiler.verified.average_file import save_average
     from capax.compiler.weights_file import check_destination
 
     if out is not None:

@@ -6,7 +6,7 @@ from capax.cli.speaking.output import emit
 from capax.errors import require
 
 if TYPE_CHECKING:
-    from capax.compiler.continuous import ContinuousCertificate
+    from capax.compiler.extensions.continuous import ContinuousCertificate
     from capax.terminal import Terminal
 
 DEFAULT_EPS = 0.01
@@ -18,7 +18,7 @@ def show_continuous(
     """Compile, certify and print; nothing is written."""
     for option, value in asked.items():
         require(value is None, option, "no such option with --continuous", value)
-    from capax.compiler.continuous import compile_continuous
+    from capax.compiler.extensions.continuous import compile_continuous
 
     made = compile_continuous(formula, T, eps=DEFAULT_EPS if eps is None else eps)
     c = made.certificate

@@ -7,7 +7,7 @@ from capax.cli.speaking.output import emit, note
 from capax.errors import require
 
 if TYPE_CHECKING:
-    from capax.compiler.paper_method import PaperCertificate
+    from capax.compiler.paper.paper_method import PaperCertificate
     from capax.terminal import Terminal
 
 
@@ -28,8 +28,8 @@ def show_paper(
     encoding, family, dim = choice
     families = ("auto", "symmetric", "general")
     require(family in families, "family", f"one of {', '.join(families)} for the paper", family)
-    from capax.compiler.paper_file import save_paper
-    from capax.compiler.paper_method import compile_paper, side_by_side
+    from capax.compiler.paper.paper_file import save_paper
+    from capax.compiler.paper.paper_method import compile_paper, side_by_side
     from capax.compiler.weights_file import check_destination
 
     if out is not None:

@@ -1,2 +1,1 @@
-"""Proofs about a network on all 2^T inputs: tables, ranges, a search for bad inputs, the
-certificate."""
+"""Proofs about a network on all 2^T inputs: tables, ranges, a search for bad inputs."""

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from capax.boolean import SparseFunction
 from capax.boolean.functions import only_bits
 from capax.compiler import Compiled, compile
-from capax.compiler.proof.certificate import LABELS
+from capax.compiler.certificate.certificate import LABELS
 from capax.figures.style import Palette, save, styled
 
 LENGTHS = (10, 100, 1000, 10_000, 100_000, 1_000_000)

@@ -217,7 +217,7 @@ def _weights(asked: Exercise, model: Any) -> dict[str, Any]:
 def _limits(asked: Exercise, model: Any, margin: float) -> str:
     """The limit that a right answer exceeds, or an empty text; numbers are rounded outward."""
     from capax.attention.readout import ClsMLP, ClsScalar
-    from capax.compiler.proof.norm_table import measured_norms, norm_error
+    from capax.compiler.certificate.norm_table import measured_norms, norm_error
     from capax.compiler.proof.output_range import scalar_direction
     from capax.compiler.proof.tables import head_tables
 

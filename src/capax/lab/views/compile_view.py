@@ -144,8 +144,8 @@ def break_answer(question: HeadQuestion) -> dict[str, Any]:
     `fails` is proved. Finding no failing input proves nothing; the certificate's margin does.
     """
     from capax.attention import ClsScalar
+    from capax.compiler.certificate.certificate import targets
     from capax.compiler.proof.adversary import attack
-    from capax.compiler.proof.certificate import targets
     from capax.compiler.proof.evaluation import output_bounds
     from capax.compiler.proof.output_range import output_range
     from capax.compiler.proof.tables import head_tables, readout_output

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from capax.attention.numpy_block import softmax
-from capax.compiler.construction.bump_network import BumpNetwork, bump_network
+from capax.compiler.paper.bump_network import BumpNetwork, bump_network
 from capax.errors import require
 
 

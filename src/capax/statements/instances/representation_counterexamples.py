@@ -6,8 +6,8 @@
 import numpy as np
 from jaxtyping import Float
 
-from capax.compiler.construction.bump_network import bump_network, symmetric_network
-from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
+from capax.compiler.paper.bump_network import bump_network, symmetric_network
+from capax.compiler.paper.paper_heads import PaperHeads, paper_heads
 from capax.statements.instances.small_instance import SmallInstance, compared
 
 

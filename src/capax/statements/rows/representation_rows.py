@@ -27,9 +27,9 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
         "B.1",
         "The same for each encoding: the paper's heads, followed by the networks of B.5 and B.6.",
         (
-            "capax.compiler.construction.paper_heads:paper_heads",
-            "capax.compiler.construction.bump_network:symmetric_network",
-            "capax.compiler.construction.bump_network:injective_network",
+            "capax.compiler.paper.paper_heads:paper_heads",
+            "capax.compiler.paper.bump_network:symmetric_network",
+            "capax.compiler.paper.bump_network:injective_network",
         ),
         (
             "tests/compiler/construction/test_paper_heads.py"
@@ -42,7 +42,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "B.2",
         "Fixed positions: the mean of s bits by one head, each bit by s heads.",
-        ("capax.compiler.construction.paper_heads:paper_heads",),
+        ("capax.compiler.paper.paper_heads:paper_heads",),
         (
             "tests/compiler/construction/test_paper_heads.py"
             "::test_heads_approximate_their_function_within_their_norms",
@@ -56,7 +56,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "B.3",
         "Trained positions: the same with ||P^T||_2,1 <= s.",
-        ("capax.compiler.construction.paper_heads:paper_heads",),
+        ("capax.compiler.paper.paper_heads:paper_heads",),
         (
             "tests/compiler/construction/test_paper_heads.py"
             "::test_heads_approximate_their_function_within_their_norms",
@@ -68,7 +68,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "B.4",
         "Bag of vectors: (r - s)/(r + 1) or the vector (b_i - 1)/(r + 1) by one head.",
-        ("capax.compiler.construction.paper_heads:paper_heads",),
+        ("capax.compiler.paper.paper_heads:paper_heads",),
         (
             "tests/compiler/construction/test_paper_heads.py"
             "::test_heads_approximate_their_function_within_their_norms",
@@ -81,7 +81,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "B.5",
         "From a monotone function to any symmetric one: widths 4(s+1), 2(s+1).",
-        ("capax.compiler.construction.bump_network:symmetric_network",),
+        ("capax.compiler.paper.bump_network:symmetric_network",),
         (
             "tests/compiler/construction/test_bump_network.py"
             "::test_networks_have_the_printed_widths_and_norms",
@@ -95,7 +95,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "B.6",
         "From an injective function to any function: widths 4 s 2^s, 2 2^s.",
-        ("capax.compiler.construction.bump_network:injective_network",),
+        ("capax.compiler.paper.bump_network:injective_network",),
         (
             "tests/compiler/construction/test_bump_network.py"
             "::test_networks_have_the_printed_widths_and_norms",
@@ -121,7 +121,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "B.8",
         "A 3-layer ReLU network that equals f around separated points.",
-        ("capax.compiler.construction.bump_network:bump_network",),
+        ("capax.compiler.paper.bump_network:bump_network",),
         (
             "tests/compiler/construction/test_bump_network.py::test_values_around_separated_points",
             "tests/compiler/construction/test_bump_network.py::test_planted_faults_are_seen",
@@ -142,7 +142,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
         "Section 5",
         "Remarks: averages, averages over a subspace, the influence of one token.",
         (
-            "capax.compiler.averages:compile_average",
+            "capax.compiler.extensions.averages:compile_average",
             "capax.statements.forms.token_influence:influence_bound",
             "capax.statements.forms.token_influence:smallest_score",
             "capax.statements.forms.token_influence:head_influence",

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from capax.compiler.proof.claims import Claim
-from capax.compiler.proof.float32 import Float32Margin
+from capax.compiler.certificate.float32 import Float32Margin
+from capax.compiler.verified.claims import Claim
 
 NormTable = dict[str, dict[str, float]]
 ARITHMETIC = "real arithmetic on the stored float64 weights"

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from capax.attention import ClsScalar, DeterministicPositions
-from capax.compiler.proof.average_range import error_by_position, error_by_symbol
+from capax.compiler.extensions.average_range import error_by_position, error_by_symbol
 from capax.compiler.proof.tables import HeadTables, head_tables
 from capax.errors import InfeasibleError, InputError, require
 from capax.rounding import digits_down, digits_up, gamma
@@ -80,7 +80,7 @@ def compile_average(text: str, T: int, *, alphabet: int = 2, eps: float = 0.01) 
     """The head for `mean(all)`, `mean(x0..x9)` or `mean(1, 2; all)`, off by at most `eps`.
 
     Examples:
-        >>> from capax.compiler.averages import compile_average
+        >>> from capax.compiler.extensions.averages import compile_average
         >>> made = compile_average("mean(all)", T=1000)
         >>> made.certificate.norms["W_QK_F"], made.certificate.worst_case_error < 1e-9
         (0.0, True)

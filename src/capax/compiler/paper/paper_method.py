@@ -12,20 +12,20 @@ from typing import Any, Literal
 import numpy as np
 
 from capax.boolean import SparseFunction
+from capax.compiler.certificate.certificate import error_from_range, function_from, table_text
+from capax.compiler.certificate.sample_size import sample_sizes
 from capax.compiler.compiling import Compiled, formula_of, understood
 from capax.compiler.compiling import compile as compile_ours
-from capax.compiler.construction.bump_network import (
+from capax.compiler.construction.incoherent import draw_codes
+from capax.compiler.construction.selection import ENCODINGS, EncodingName
+from capax.compiler.paper.bump_network import (
     BumpNetwork,
     injective_network,
     symmetric_network,
 )
-from capax.compiler.construction.incoherent import draw_codes
-from capax.compiler.construction.paper_heads import PaperHeads, paper_heads
-from capax.compiler.construction.selection import ENCODINGS, EncodingName
-from capax.compiler.proof.certificate import error_from_range, function_from, table_text
-from capax.compiler.proof.paper_range import Box, head_box, network_range
-from capax.compiler.proof.paper_sample_size import paper_routes
-from capax.compiler.proof.sample_size import sample_sizes
+from capax.compiler.paper.paper_heads import PaperHeads, paper_heads
+from capax.compiler.paper.paper_range import Box, head_box, network_range
+from capax.compiler.paper.paper_sample_size import paper_routes
 from capax.errors import InfeasibleError, InputError, require
 from capax.rounding import digits_down, digits_up
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from capax.compiler.construction.piecewise_linear import Affine, PiecewiseLinear, parse_piecewise
+from capax.compiler.extensions.piecewise_linear import Affine, PiecewiseLinear, parse_piecewise
 from capax.compiler.proof.enclosed import exp_bounds
 from capax.errors import InfeasibleError, require
 from capax.rounding import digits_up
@@ -86,7 +86,7 @@ def compile_continuous(text: str, T: int, *, eps: float) -> ContinuousNetwork:
     """The network for a piecewise-linear function of numbers in [0, 1], off by at most `eps`.
 
     Examples:
-        >>> from capax.compiler.continuous import compile_continuous
+        >>> from capax.compiler.extensions.continuous import compile_continuous
         >>> made = compile_continuous("max(x1, x5) - 0.5*x9", T=1000, eps=0.01)
         >>> made.certificate.units, made.certificate.worst_case_error <= 0.01
         (1, True)

@@ -28,15 +28,15 @@ from capax.capacity.network.layer_pieces import (
     vector_piece,
 )
 from capax.capacity.network.sample_points import Sample
-from capax.compiler.construction.bump_network import BumpNetwork
-from capax.compiler.construction.paper_heads import PaperHeads
-from capax.compiler.proof.sample_size import (
+from capax.compiler.certificate.sample_size import (
     DELTA,
     REFERENCE_SAMPLES,
     TARGET_ERROR,
     description_bits,
     occam_route,
 )
+from capax.compiler.paper.bump_network import BumpNetwork
+from capax.compiler.paper.paper_heads import PaperHeads
 from capax.rounding import digits_up
 
 

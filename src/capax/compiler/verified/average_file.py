@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from capax.attention import ClsScalar, checkpoint
-from capax.compiler.averages import (
+from capax.compiler.extensions.averages import (
     AverageCertificate,
     Averaged,
     certify_average,
     parse_average,
 )
-from capax.compiler.proof.claims import Claim, at_least, at_most, equal, near, stated
 from capax.compiler.proof.tables import alphabet_of
-from capax.compiler.verification import ARITHMETIC, Verification
+from capax.compiler.verified.claims import Claim, at_least, at_most, equal, near, stated
+from capax.compiler.verified.verification import ARITHMETIC, Verification
 from capax.compiler.weights_file import AVERAGE, load_compiled
 from capax.errors import InputError, require
 

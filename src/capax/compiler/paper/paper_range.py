@@ -11,8 +11,8 @@ number stays on a plateau, nothing is lost but rounding.
 import numpy as np
 from jaxtyping import Float
 
-from capax.compiler.construction.bump_network import BumpNetwork
-from capax.compiler.construction.paper_heads import PaperHeads
+from capax.compiler.paper.bump_network import BumpNetwork
+from capax.compiler.paper.paper_heads import PaperHeads
 from capax.compiler.proof.enclosed import Enclosed, between, exactly
 from capax.compiler.proof.linear_fractional import head_range
 from capax.compiler.proof.ridge import ridge

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from capax.boolean import SparseFunction
-from capax.compiler.fields import function_claim, table_claim
-from capax.compiler.paper_file import PaperFile, load_paper
-from capax.compiler.paper_method import PaperCertificate, certify_paper, network_for
-from capax.compiler.proof.certificate import function_from, targets
-from capax.compiler.proof.claims import Claim, at_least, at_most, equal, near, stated
-from capax.compiler.proof.paper_range import head_box, network_range
-from capax.compiler.proof.worst_case import rows_of
-from capax.compiler.verification import ARITHMETIC, Verification
+from capax.compiler.certificate.certificate import function_from, targets
+from capax.compiler.certificate.worst_case import rows_of
+from capax.compiler.paper.paper_file import PaperFile, load_paper
+from capax.compiler.paper.paper_method import PaperCertificate, certify_paper, network_for
+from capax.compiler.paper.paper_range import head_box, network_range
+from capax.compiler.verified.claims import Claim, at_least, at_most, equal, near, stated
+from capax.compiler.verified.fields import function_claim, table_claim
+from capax.compiler.verified.verification import ARITHMETIC, Verification
 from capax.errors import InputError
 
 ATTACKS = 64

@@ -12,17 +12,17 @@ from typing import Any
 
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
-from capax.compiler.average_file import verify_average
-from capax.compiler.fields import description_claims, paper_claims, size_claims
-from capax.compiler.proof.certificate import Certificate, function_from
-from capax.compiler.proof.claims import Claim, at_least, at_most, equal, is_number, near, stated
-from capax.compiler.proof.float32 import float32_margin
-from capax.compiler.proof.norm_table import measured_norms, norm_error
-from capax.compiler.proof.sample_size import capacity_report, capacity_routes, sample_sizes
+from capax.compiler.certificate.certificate import Certificate, function_from
+from capax.compiler.certificate.float32 import float32_margin
+from capax.compiler.certificate.norm_table import measured_norms, norm_error
+from capax.compiler.certificate.sample_size import capacity_report, capacity_routes, sample_sizes
+from capax.compiler.certificate.worst_case import WorstCase, worst_case
 from capax.compiler.proof.tables import HeadTables, Model, alphabet_of, head_tables
-from capax.compiler.proof.worst_case import WorstCase, worst_case
-from capax.compiler.verification import ARITHMETIC, NormTable, Verification
-from capax.compiler.verify_paper import verify_paper
+from capax.compiler.verified.average_file import verify_average
+from capax.compiler.verified.claims import Claim, at_least, at_most, equal, is_number, near, stated
+from capax.compiler.verified.fields import description_claims, paper_claims, size_claims
+from capax.compiler.verified.verification import ARITHMETIC, NormTable, Verification
+from capax.compiler.verified.verify_paper import verify_paper
 from capax.compiler.weights_file import AVERAGE, PAPER, WeightsFile, kind_of, load_compiled
 from capax.errors import CapaxError, InputError
 

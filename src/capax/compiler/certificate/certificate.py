@@ -13,14 +13,19 @@ import numpy as np
 
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction, from_table
+from capax.compiler.certificate.norm_table import closed_form_norms, paper_bounds
+from capax.compiler.certificate.sample_size import (
+    DELTA,
+    TARGET_ERROR,
+    capacity_report,
+    capacity_routes,
+)
+from capax.compiler.certificate.sample_size import sample_sizes as by_route
 from capax.compiler.construction.assemble import assemble
 from capax.compiler.construction.families import Construction
 from capax.compiler.construction.readouts import ScalarReadout
 from capax.compiler.proof.enclosed import exactly
-from capax.compiler.proof.norm_table import closed_form_norms, paper_bounds
 from capax.compiler.proof.output_range import output_range
-from capax.compiler.proof.sample_size import DELTA, TARGET_ERROR, capacity_report, capacity_routes
-from capax.compiler.proof.sample_size import sample_sizes as by_route
 from capax.compiler.proof.tables import HeadTables, Model, head_tables
 from capax.errors import InfeasibleError, InputError, require
 from capax.rounding import digits_down, digits_up

@@ -15,15 +15,15 @@ from capax.attention import (
 )
 from capax.boolean import SparseFunction, parse
 from capax.boolean.symbol_classes import on_classes, symbol_classes
+from capax.compiler.certificate.certificate import statements_of, table_text, target_of
+from capax.compiler.certificate.norm_table import paper_bounds_of
+from capax.compiler.certificate.sample_size import DELTA, TARGET_ERROR
 from capax.compiler.compiling import formula_of
 from capax.compiler.construction.families import FAMILIES, Refusal, scalar_problem
 from capax.compiler.construction.general import MAX_GENERAL_SPARSITY
 from capax.compiler.construction.literals import literal_form
-from capax.compiler.proof.certificate import statements_of, table_text, target_of
-from capax.compiler.proof.claims import Claim, equal, near
-from capax.compiler.proof.norm_table import paper_bounds_of
-from capax.compiler.proof.sample_size import DELTA, TARGET_ERROR
 from capax.compiler.proof.tables import Model, alphabet_of
+from capax.compiler.verified.claims import Claim, equal, near
 from capax.errors import InputError
 
 ENCODING_NAMES: dict[type, str] = {

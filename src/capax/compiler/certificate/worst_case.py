@@ -14,8 +14,8 @@ from jaxtyping import Float, Integer
 from capax.attention import ClsScalar
 from capax.boolean import SparseFunction
 from capax.boolean.functions import all_patterns
+from capax.compiler.certificate.certificate import error_from_range, targets
 from capax.compiler.proof.adversary import attack
-from capax.compiler.proof.certificate import error_from_range, targets
 from capax.compiler.proof.evaluation import output_bounds
 from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import HeadTables, Model, readout_output

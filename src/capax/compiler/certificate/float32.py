@@ -26,17 +26,8 @@ from jaxtyping import Float
 
 from capax.attention import ClsMLP, ClsScalar
 from capax.boolean import SparseFunction
-from capax.compiler.proof.certificate import error_from_range
-from capax.compiler.proof.enclosed import exactly
-from capax.compiler.proof.linear_fractional import HeadProblems, head_range
-from capax.compiler.proof.output_range import (
-    Hidden,
-    hidden_units,
-    scalar_direction,
-    summed_ridges,
-)
-from capax.compiler.proof.tables import HeadTables, Model, score_sizes, value_sizes
-from capax.compiler.proof.underflow import (
+from capax.compiler.certificate.certificate import error_from_range
+from capax.compiler.certificate.underflow import (
     ETA,
     hidden_underflow,
     output_underflow,
@@ -46,6 +37,15 @@ from capax.compiler.proof.underflow import (
     value_underflow,
     within_range,
 )
+from capax.compiler.proof.enclosed import exactly
+from capax.compiler.proof.linear_fractional import HeadProblems, head_range
+from capax.compiler.proof.output_range import (
+    Hidden,
+    hidden_units,
+    scalar_direction,
+    summed_ridges,
+)
+from capax.compiler.proof.tables import HeadTables, Model, score_sizes, value_sizes
 from capax.rounding import UNIT32, UP, digits_down, digits_up, gamma, lowered, raised
 
 EXP32 = 2.0**-20

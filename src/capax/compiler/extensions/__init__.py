@@ -1,0 +1,1 @@
+"""Heads beyond sparse functions of bits: averages of tokens, and functions of numbers."""

@@ -1,0 +1,1 @@
+"""The paper's own networks (Appendix B): heads, bump networks, their proofs and files."""

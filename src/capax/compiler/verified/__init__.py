@@ -1,0 +1,1 @@
+"""Verification: every claim of a file recomputed from its weights alone."""
