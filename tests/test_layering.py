@@ -20,7 +20,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "linear",
         "network",
         "weights",
+        "margins",
         "certificates",
+        "routes",
     ),
     "compiler": (
         "construction",

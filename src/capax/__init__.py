@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from capax.boolean.functions import SparseFunction as SparseFunction
     from capax.boolean.parser import parse as parse
     from capax.capacity.bound import Bound as Bound
-    from capax.capacity.certificates.bounding import bound as bound
-    from capax.capacity.certificates.certifying import certify as certify
     from capax.capacity.certificates.error_certificate import ErrorCertificate as ErrorCertificate
     from capax.capacity.certificates.evidence import Evidence as Evidence
     from capax.capacity.covers.cover import cover as cover
     from capax.capacity.covers.covering_sets import Cover as Cover
+    from capax.capacity.routes.bounding import bound as bound
+    from capax.capacity.routes.certifying import certify as certify
     from capax.cards.answers.card_rows import Card as Card
     from capax.cards.card import card as card
     from capax.compiler.compiling import Compiled as Compiled
@@ -49,8 +49,8 @@ _PUBLIC: dict[str, str] = {
     "compile": "capax.compiler.compiling:compile",
     "verify": "capax.compiler.verified.verifying:verify",
     "cover": "capax.capacity.covers.cover:cover",
-    "bound": "capax.capacity.certificates.bounding:bound",
-    "certify": "capax.capacity.certificates.certifying:certify",
+    "bound": "capax.capacity.routes.bounding:bound",
+    "certify": "capax.capacity.routes.certifying:certify",
     "draw_task": "capax.data.task:draw_task",
     "sweep": "capax.sweep.running.sweeping:sweep",
     "thresholds": "capax.analysis.store_answer:thresholds_of",

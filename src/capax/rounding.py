@@ -6,7 +6,7 @@ to use depends on how the number was made.
 | the number | use |
 |---|---|
 | an array on the way to a proof | `capax.compiler.proof.enclosed.Enclosed`: middle and radius |
-| a float64 function traced by JAX | `capax.capacity.certificates.running_error` |
+| a float64 function traced by JAX | `capax.capacity.margins.running_error` |
 | a sum or dot product of n terms | error <= `gamma(n)` times the sum of the absolute values |
 | the result of at most n roundings | `raised(x, n)`, `lowered(x, n)` |
 | a radius or another sum of terms >= 0 | multiply it by `UP`, add `TINY` |

@@ -13,12 +13,12 @@ import pytest
 from scipy.stats import binom
 
 from capax.capacity.certificates.linear_readout import linear_complexity, linear_readout_bound
-from capax.capacity.certificates.margin_bounds import ramp_loss
 from capax.capacity.complexity.chaining import dudley_quadratic
 from capax.capacity.complexity.rademacher import rademacher_exact, rademacher_monte_carlo
 from capax.capacity.covers.metrics import _check_size, check_triangle
 from capax.capacity.linear.cover_pieces import Piece, closed_form
 from capax.capacity.linear.linear_classes import log_cover_matrix_frobenius, num_levels
+from capax.capacity.margins.margin_bounds import ramp_loss
 from capax.capacity.network.head_bounds import scalar_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.sample_points import Sample

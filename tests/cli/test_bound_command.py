@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from capax.attention import DeterministicPositions, Transformer, TransformerSpec, save
 from capax.attention.readout import ClsScalar
-from capax.capacity.certificates import model_files
 from capax.capacity.network.sample_points import Sample
+from capax.capacity.routes import model_files
 from capax.capacity.weights.plain_norms import class_from_norms, parse_norms
 from capax.cli.theory import bound_command as bound
 from capax.cli.theory import theorems

@@ -24,7 +24,7 @@ from capax.attention import (
     TransformerSpec,
     save,
 )
-from capax.capacity.certificates.margin_bounds import realizable_bound
+from capax.capacity.margins.margin_bounds import realizable_bound
 from capax.capacity.network.paper_style import paper_style_cover
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.model_bounds import measure

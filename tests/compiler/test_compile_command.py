@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 import capax
-from capax.capacity.certificates.decision import threshold_of
+from capax.capacity.margins.decision import threshold_of
 from capax.cli.networks import compile as compile_command
 from capax.cli.networks import verify as verify_command
 from capax.errors import CapaxError

@@ -26,10 +26,10 @@ from capax.capacity.certificates.evidence import (
     task_evidence,
     twins_beyond_chance,
 )
-from capax.capacity.certificates.model_routes import weights_route
 from capax.capacity.certificates.pac_bayes import pac_bayes_bound
 from capax.capacity.certificates.portfolio import Draws
 from capax.capacity.certificates.tails import holdout_bound
+from capax.capacity.routes.model_routes import weights_route
 from capax.compiler import compile
 from capax.data import TaskSpec, draw_task
 from capax.data.examples import Examples, fresh_examples
@@ -411,7 +411,7 @@ def test_decompile_and_bound_decide_alike(tmp_path):
 
 def test_outputs_on_one_side_of_the_threshold_are_errors_for_both_commands():
     """+0.1 and -0.1 are both below 1/2: the network of the attack says 0, and is half wrong."""
-    from capax.capacity.certificates.margins import holdout_errors
+    from capax.capacity.margins.margins import holdout_errors
 
     model = compile("x1 ^ x4", 6).model
     model = eqx.tree_at(lambda m: (m.w_2, m.b_2), model, (0.2 * model.w_2, 0.2 * model.b_2 - 0.1))

@@ -16,7 +16,7 @@ from extended_forward import extended_outputs
 from naive_head import all_inputs
 
 import capax
-from capax.capacity.certificates.certifying import certify_margins
+from capax.capacity.routes.certifying import certify_margins
 from capax.capacity.weights.model_bounds import measure
 from capax.data.task import TaskSpec, draw_task
 from capax.identity import key_from

@@ -3,10 +3,11 @@
 The packages follow the paper, and each uses only those before it: `covers` (finite sets, function
 classes on samples), `complexity` (VC, fat-shattering, Rademacher, chaining, Lemma 2.2), `linear`
 (Lemma 4.6), `network` (Corollary 4.5, Theorem 4.7), `weights` (norms of modules and of files),
-`certificates` ("with probability 1 - delta, error <= ..."). Beside them: `bound` (a bound is an
+`margins` (margins of a model, and bounds from covers), `certificates` ("with probability 1 - delta,
+error <= ...") and `routes` (all bounds of a model or a file). Besides: `bound` (a bound is an
 object), `magnitude` (numbers too large for a float) and `arguments`.
 
-`weights.model_bounds` and `certificates.certifying` need JAX: import them from their files.
+`weights.model_bounds` and `routes.certifying` need JAX: import them from their files.
 """
 
 from capax.capacity.bound import Assumption as Assumption
@@ -16,8 +17,6 @@ from capax.capacity.certificates.error_certificate import ErrorCertificate as Er
 from capax.capacity.certificates.evidence import Evidence as Evidence
 from capax.capacity.certificates.evidence import read_evidence as read_evidence
 from capax.capacity.certificates.evidence import task_evidence as task_evidence
-from capax.capacity.certificates.margin_bounds import margin_bound as margin_bound
-from capax.capacity.certificates.margin_bounds import realizable_bound as realizable_bound
 from capax.capacity.certificates.occam import occam_bound as occam_bound
 from capax.capacity.certificates.portfolio import bound_from_norms as bound_from_norms
 from capax.capacity.complexity.chaining import dudley as dudley
@@ -58,6 +57,8 @@ from capax.capacity.linear.norms import MatrixNorms as MatrixNorms
 from capax.capacity.linear.norms import matrix_norms as matrix_norms
 from capax.capacity.linear.norms import norms_QK as norms_QK
 from capax.capacity.linear.norms import norms_VO as norms_VO
+from capax.capacity.margins.margin_bounds import margin_bound as margin_bound
+from capax.capacity.margins.margin_bounds import realizable_bound as realizable_bound
 from capax.capacity.network.function_class import FunctionClass as FunctionClass
 from capax.capacity.network.head_bounds import attention_head as attention_head
 from capax.capacity.network.head_bounds import linear_head as linear_head

@@ -5,8 +5,8 @@ from typing import Any
 
 from capax.boolean.functions import SparseFunction
 from capax.capacity.bound import MODEL, Bound
-from capax.capacity.certificates.decision import decision_rule
 from capax.capacity.certificates.error_certificate import ErrorCertificate
+from capax.capacity.margins.decision import decision_rule
 from capax.compiler.certificate.certificate import table_text
 from capax.decompile.proof.all_inputs import AllInputs
 from capax.decompile.reading.formula import Formula

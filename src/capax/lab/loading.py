@@ -17,7 +17,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "ladder": _COMPILE,
     "break": _COMPILE,
     "weights": _COMPILE,
-    "bounds": ("capax.capacity.certificates.bounding", "capax.capacity.weights.plain_norms"),
+    "bounds": ("capax.capacity.routes.bounding", "capax.capacity.weights.plain_norms"),
     "runs": ("capax.training.one_model",),
     "laws": _LAWS,
     "reference": _LAWS,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from capax.capacity.certificates.certifying import certify
 from capax.capacity.certificates.error_certificate import ErrorCertificate
+from capax.capacity.routes.certifying import certify
 from capax.compiler import Certificate, Compiled, Verification, save_compiled, verify
 from capax.compiler import compile as compile_function
 from capax.data.task import TaskSpec, draw_task

@@ -32,13 +32,13 @@ from capax.attention import (
     TransformerSpec,
 )
 from capax.capacity.certificates import margins as margins_file
-from capax.capacity.certificates.certifying import certify, certify_margins
 from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.capacity.certificates.portfolio import bound_from_norms
 from capax.capacity.certificates.tails import holdout_bound
 from capax.capacity.linear.norms import norm_2_1
 from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.sample_points import Sample
+from capax.capacity.routes.certifying import certify, certify_margins
 from capax.capacity.weights.model_bounds import measure
 from capax.capacity.weights.one_layer_bounds import head_tables
 from capax.capacity.weights.table_norms import score_table_norm, value_table_norms, value_weights

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from capax.capacity.certificates.decision import decision_rule, threshold_of
 from capax.capacity.certificates.gibbs import gibbs_errors
-from capax.capacity.certificates.margins import holdout_errors, margins_of
-from capax.capacity.certificates.model_routes import read_out_route
+from capax.capacity.margins.decision import decision_rule, threshold_of
+from capax.capacity.margins.margins import holdout_errors, margins_of
+from capax.capacity.routes.model_routes import read_out_route
 from capax.compiler import compile
 from capax.data.examples import Examples
 

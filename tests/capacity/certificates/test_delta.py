@@ -23,11 +23,11 @@ from capax.capacity.bound import Bound, share_of
 from capax.capacity.certificates import pac_bayes, portfolio
 from capax.capacity.certificates.error_certificate import ErrorCertificate, NoBound
 from capax.capacity.certificates.evidence import Evidence
-from capax.capacity.certificates.margins import check_examples
-from capax.capacity.certificates.model_routes import SAME_LAW, same_law
 from capax.capacity.certificates.pac_bayes import GibbsErrors, gaussian_pac_bayes_bound
 from capax.capacity.certificates.portfolio import Draws, Route, assemble, holdout_route
 from capax.capacity.certificates.tails import holdout_bound
+from capax.capacity.margins.margins import check_examples
+from capax.capacity.routes.model_routes import SAME_LAW, same_law
 from capax.capacity.weights.a_posteriori import round_up
 from capax.capacity.weights.model_bounds import measure
 from capax.compiler import compile, save_compiled

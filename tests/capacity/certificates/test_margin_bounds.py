@@ -7,13 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.capacity.certificates.margin_bounds import (
-    _loss_assumption,
-    loss_complexity,
-    margin_bound,
-    ramp_loss,
-    realizable_bound,
-)
 from capax.capacity.certificates.occam import (
     IntegerTableModel,
     conjunction_model,
@@ -22,6 +15,13 @@ from capax.capacity.certificates.occam import (
     occam_bound,
 )
 from capax.capacity.complexity.samples_needed import samples_needed
+from capax.capacity.margins.margin_bounds import (
+    _loss_assumption,
+    loss_complexity,
+    margin_bound,
+    ramp_loss,
+    realizable_bound,
+)
 from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.sample_points import Sample

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from capax.attention import ClsScalar, DeterministicPositions, Transformer, TransformerSpec
-from capax.capacity.certificates.certifying import certify
-from capax.capacity.certificates.margins import holdout_errors, margins_of, rounding_assumption
-from capax.capacity.certificates.running_error import (
+from capax.capacity.margins.margins import holdout_errors, margins_of, rounding_assumption
+from capax.capacity.margins.running_error import (
     RULES,
     Op,
     UnknownOperation,
     evaluate_with_error,
 )
+from capax.capacity.routes.certifying import certify
 
 T = 4
 BITS = ((np.arange(2**T)[:, None] >> np.arange(T)) & 1).astype(np.int64)

@@ -27,7 +27,6 @@ from simulated_sets import (
 
 from capax.capacity.certificates.best_placements import best_placements
 from capax.capacity.certificates.linear_readout import linear_readout_bound
-from capax.capacity.certificates.margin_routes import margin_routes
 from capax.capacity.certificates.pac_bayes import GibbsErrors, gaussian_pac_bayes_bound
 from capax.capacity.certificates.tails import (
     holdout_bound,
@@ -35,6 +34,7 @@ from capax.capacity.certificates.tails import (
     price_of_conditioning,
 )
 from capax.capacity.complexity.generalization import separated_bound, zero_one_bound
+from capax.capacity.routes.margin_routes import margin_routes
 from capax.capacity.weights.model_bounds import measure
 
 SETS = int(os.environ.get("CAPAX_SIMULATED_SETS", "100"))

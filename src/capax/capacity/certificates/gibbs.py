@@ -14,8 +14,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Num
 
-from capax.capacity.certificates.decision import threshold_of
 from capax.capacity.certificates.pac_bayes import SIGMAS, GibbsErrors
+from capax.capacity.margins.decision import threshold_of
 from capax.errors import require
 
 DRAWS = 1000

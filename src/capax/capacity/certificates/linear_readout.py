@@ -21,9 +21,9 @@ from jaxtyping import Float
 
 from capax.capacity.arguments import check_finite, check_nonnegative, check_probability
 from capax.capacity.bound import MODEL, Assumption, Bound, Term
-from capax.capacity.certificates.margin_bounds import ramp_loss
 from capax.capacity.certificates.tails import INDEPENDENT
 from capax.capacity.magnitude import number
+from capax.capacity.margins.margin_bounds import ramp_loss
 from capax.capacity.weights.a_posteriori import GRID, round_up
 from capax.errors import require
 from capax.rounding import ROUND_UP

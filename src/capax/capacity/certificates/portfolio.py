@@ -17,13 +17,13 @@ from capax.capacity.arguments import check_probability
 from capax.capacity.bound import MODEL, Bound, share_of
 from capax.capacity.certificates.error_certificate import ErrorCertificate, NoBound
 from capax.capacity.certificates.evidence import Evidence, acceptance
-from capax.capacity.certificates.margin_bounds import margin_bound, realizable_bound
 from capax.capacity.certificates.tails import (
     Conditioning,
     binomial_lower,
     holdout_bound,
     price_of_conditioning,
 )
+from capax.capacity.margins.margin_bounds import margin_bound, realizable_bound
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.sample_points import Sample
 from capax.errors import InfeasibleError, InputError, require

@@ -96,7 +96,7 @@ def bound(
     extra: dict[str, Any] = {}
     if norms is not None:
         _check_nothing_trained(files, chosen, B_X)
-        from capax.capacity.certificates.bounding import bound_from_text
+        from capax.capacity.routes.bounding import bound_from_text
 
         sizes: dict[str, Any] = {"T": T or DEFAULT_T, "m": m, "d": d, "k": k, "layers": layers}
         answer, extra = bound_from_text(norms, **sizes, **goal)
@@ -151,7 +151,7 @@ def _from_file(
     given: dict[str, dict[str, Any]],
     goal: dict[str, Any],
 ) -> tuple["ErrorCertificate | Bound", dict[str, Any]]:
-    from capax.capacity.certificates.model_files import foreign_certificate, is_capax_checkpoint
+    from capax.capacity.routes.model_files import foreign_certificate, is_capax_checkpoint
 
     if is_capax_checkpoint(path):
         require(heads is None, "--heads", "a GPT-2 or BERT file", "a Capax checkpoint")
@@ -173,8 +173,8 @@ def _from_checkpoint(
     given: dict[str, dict[str, Any]],
     goal: dict[str, Any],
 ) -> tuple["ErrorCertificate | Bound", dict[str, Any]]:
-    from capax.capacity.certificates.decision import decision_rule, threshold_of
-    from capax.capacity.certificates.model_files import module_certificate, read_module
+    from capax.capacity.margins.decision import decision_rule, threshold_of
+    from capax.capacity.routes.model_files import module_certificate, read_module
 
     module, metadata = read_module(path)
     evidence = _evidence(metadata, given["files"], given["chosen"])
@@ -198,7 +198,7 @@ def _evidence(
 ) -> "Evidence":
     """What the files say; hold-out rows that judged the training pay for these looks."""
     from capax.capacity.certificates.evidence import looks_in_training, read_evidence
-    from capax.capacity.certificates.model_files import read_module
+    from capax.capacity.routes.model_files import read_module
 
     needing = {"--family": chosen["family"], "--prior": files["prior"]}
     needing["--frozen"] = chosen["frozen"] or None

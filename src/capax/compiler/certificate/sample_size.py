@@ -35,9 +35,9 @@ from capax.attention import (
 from capax.boolean import SparseFunction
 from capax.boolean.symbol_classes import on_classes, symbol_classes
 from capax.capacity.bound import Bound
-from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.certificates.occam import conjunction_model, elias_gamma_bits, occam_bound
 from capax.capacity.linear.norms import matrix_norms
+from capax.capacity.margins.margin_bounds import realizable_bound
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.layer_pieces import Inputs

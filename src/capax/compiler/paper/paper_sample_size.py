@@ -16,9 +16,9 @@ import numpy as np
 
 from capax.boolean import SparseFunction
 from capax.capacity.bound import Bound
-from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.linear.cover_pieces import Piece
 from capax.capacity.linear.norms import matrix_norms
+from capax.capacity.margins.margin_bounds import realizable_bound
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.head_bounds import INDEPENDENT
 from capax.capacity.network.layer_pieces import (

@@ -47,7 +47,7 @@ def network_certificate(
     routes.append(shape_route(f, data).optional())
     module = weights_of(asked)
     if module is not None:
-        from capax.capacity.certificates.model_routes import weights_route
+        from capax.capacity.routes.model_routes import weights_route
 
         routes.append(weights_route(module, evidence).optional())
         routes += [route.optional() for route in norm_routes_on_demand(asked, data)]
@@ -65,7 +65,7 @@ def weights_of(asked: Oracle) -> Any:
 
 
 def _holdout(asked: Oracle, evidence: Evidence, assumptions: tuple[Assumption, ...]) -> Route:
-    from capax.capacity.certificates.model_routes import same_law
+    from capax.capacity.routes.model_routes import same_law
 
     holdout = evidence.holdout
     assert holdout is not None
@@ -85,9 +85,9 @@ def norm_routes_on_demand(asked: Oracle, data: Examples) -> list[Route]:
     def routes(proved: bool) -> tuple[Route, Route]:
         import jax
 
-        from capax.capacity.certificates.certifying import norm_routes
-        from capax.capacity.certificates.margin_routes import margin_routes
-        from capax.capacity.certificates.margins import margins_of
+        from capax.capacity.margins.margins import margins_of
+        from capax.capacity.routes.certifying import norm_routes
+        from capax.capacity.routes.margin_routes import margin_routes
         from capax.capacity.weights.model_bounds import measure
 
         if proved:

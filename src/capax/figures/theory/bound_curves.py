@@ -22,12 +22,12 @@ from matplotlib.figure import Figure
 
 from capax.boolean.best_possible.limits import fano
 from capax.boolean.named_functions import conjunction
-from capax.capacity.certificates.margin_bounds import realizable_bound
 from capax.capacity.certificates.occam import conjunction_model, occam_bound
 from capax.capacity.complexity.samples_needed import samples_needed
 from capax.capacity.complexity.vc import log_sauer_power
 from capax.capacity.covers.point_files import read_table
 from capax.capacity.linear.cover_pieces import parameter_count_cover
+from capax.capacity.margins.margin_bounds import realizable_bound
 from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.paper_style import paper_style_cover

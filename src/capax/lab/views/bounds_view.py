@@ -46,7 +46,7 @@ class BoundsQuestion(Spec):
 
 def bounds_answer(question: BoundsQuestion) -> dict[str, Any]:
     """The answer of `capax bound --json`, the routes as curves over m, and their first useful m."""
-    from capax.capacity.certificates.bounding import bound, bound_from_text
+    from capax.capacity.routes.bounding import bound, bound_from_text
 
     sizes = {"T": question.T, "m": question.m, "d": question.d}
     goal = {"margin": question.margin, "delta": question.delta}

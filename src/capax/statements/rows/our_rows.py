@@ -24,10 +24,10 @@ OUR_ROWS: tuple[Statement, ...] = (
         "Certificate",
         "Several routes at their shares of delta; a minimum only over the same predictor.",
         (
-            "capax.capacity.certificates.certifying:certify",
+            "capax.capacity.routes.certifying:certify",
             "capax.capacity.certificates.portfolio:assemble",
             "capax.capacity.weights.a_posteriori:round_up",
-            "capax.capacity.certificates.running_error:evaluate_with_error",
+            "capax.capacity.margins.running_error:evaluate_with_error",
         ),
         (
             "tests/capacity/certificates/test_certificate.py"

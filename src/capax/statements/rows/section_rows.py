@@ -34,8 +34,8 @@ SECTION_ROWS: tuple[Statement, ...] = (
         (
             "capax.capacity.complexity.generalization:lemma_2_2",
             "capax.capacity.complexity.chaining:rademacher_from_cover",
-            "capax.capacity.certificates.margin_bounds:margin_bound",
-            "capax.capacity.certificates.margin_bounds:realizable_bound",
+            "capax.capacity.margins.margin_bounds:margin_bound",
+            "capax.capacity.margins.margin_bounds:realizable_bound",
         ),
         (
             "tests/capacity/complexity/test_generalization.py::test_lemma_2_2_is_its_formula",

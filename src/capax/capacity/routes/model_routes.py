@@ -19,11 +19,9 @@ from capax.attention.transformer import Transformer
 from capax.boolean.parser import parse
 from capax.capacity.bound import Assumption, Bound
 from capax.capacity.certificates.best_placements import best_placements
-from capax.capacity.certificates.decision import threshold_of
 from capax.capacity.certificates.evidence import Evidence
 from capax.capacity.certificates.gibbs import distance_squared, gibbs_errors
 from capax.capacity.certificates.linear_readout import linear_readout_bound
-from capax.capacity.certificates.margins import check_examples, holdout_errors, in_float64
 from capax.capacity.certificates.pac_bayes import (
     LEAST_EXAMPLES,
     SIGMAS,
@@ -33,6 +31,8 @@ from capax.capacity.certificates.pac_bayes import (
     pac_bayes_bound,
 )
 from capax.capacity.certificates.portfolio import Route, holdout_route
+from capax.capacity.margins.decision import threshold_of
+from capax.capacity.margins.margins import check_examples, holdout_errors, in_float64
 from capax.data.examples import Examples
 from capax.errors import InputError, require
 

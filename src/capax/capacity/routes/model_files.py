@@ -12,13 +12,13 @@ from capax.attention.checkpoint import FORMAT, load
 from capax.attention.head import Head
 from capax.attention.layer import AttentionLayer
 from capax.capacity.bound import Bound
-from capax.capacity.certificates.certifying import norm_routes
 from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.capacity.certificates.evidence import Evidence
-from capax.capacity.certificates.margins import margins_of
-from capax.capacity.certificates.model_routes import evidence_routes
 from capax.capacity.certificates.portfolio import assemble, bound_from_norms, draws_of
+from capax.capacity.margins.margins import margins_of
 from capax.capacity.network.sample_points import Sample
+from capax.capacity.routes.certifying import norm_routes
+from capax.capacity.routes.model_routes import evidence_routes
 from capax.capacity.weights.checkpoint_norms import (
     checkpoint_blocks,
     head_table,

@@ -54,7 +54,7 @@ def bound(
         require(length >= 1, "T", "a context length >= 1", T)
         cls = class_from_norms(parse_norms(source), d=d, k=k, layers=layers)
         return bound_from_norms(cls, Sample(m, length), margin=margin, delta=delta, target=target)
-    from capax.capacity.certificates.model_files import module_certificate, read_module
+    from capax.capacity.routes.model_files import module_certificate, read_module
 
     module = read_module(source)[0] if isinstance(source, str | Path) else source
     goal: dict[str, Any] = {"margin": margin, "delta": delta, "target": target}

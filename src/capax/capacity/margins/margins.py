@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Float, Num
 
 from capax.capacity.bound import Assumption
-from capax.capacity.certificates.decision import threshold_of
-from capax.capacity.certificates.running_error import UnknownOperation, evaluate_with_error
+from capax.capacity.margins.decision import threshold_of
+from capax.capacity.margins.running_error import UnknownOperation, evaluate_with_error
 from capax.errors import require
 from capax.rounding import ROUND_UP
 

@@ -13,10 +13,10 @@ from jaxtyping import Num
 
 from capax.capacity.bound import MODEL
 from capax.capacity.certificates.error_certificate import ErrorCertificate
-from capax.capacity.certificates.margin_routes import Margins, margin_routes
-from capax.capacity.certificates.margins import margins_of, rounding_assumption
 from capax.capacity.certificates.portfolio import Draws, Route, assemble, holdout_route
 from capax.capacity.certificates.tails import occam_tail_bound
+from capax.capacity.margins.margins import margins_of, rounding_assumption
+from capax.capacity.routes.margin_routes import Margins, margin_routes
 from capax.capacity.weights.a_posteriori import GRID
 from capax.capacity.weights.measured import MeasuredModel
 from capax.capacity.weights.model_bounds import measure

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float, Num
 
 from capax.capacity.bound import Assumption, Bound
-from capax.capacity.certificates.margin_bounds import margin_bound, ramp_loss, realizable_bound
 from capax.capacity.certificates.portfolio import Answer, Route
+from capax.capacity.margins.margin_bounds import margin_bound, ramp_loss, realizable_bound
 from capax.capacity.network.function_class import FunctionClass
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.weights.a_posteriori import GRID, round_up
