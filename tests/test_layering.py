@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "capax"
 LAYERS: dict[str, tuple[str, ...]] = {
     "boolean": (".", "traits", "consistent", "best_possible"),
     "data": (".",),
-    "attention": (".", "collapsed"),
+    "attention": ("parts", ".", "collapsed"),
     "capacity": (
         ".",
         "covers",

@@ -25,7 +25,7 @@ from capax.attention import (
     TopK,
     normalizer,
 )
-from capax.attention.normalizers import log_softplus
+from capax.attention.parts.normalizers import log_softplus
 from capax.errors import InputError
 
 SMOOTH = (

@@ -13,7 +13,7 @@ from decompile_cases import all_inputs, logits_of, random_transformer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.attention.normalizers import Hardmax, Softmax
+from capax.attention.parts.normalizers import Hardmax, Softmax
 from capax.boolean import parse
 from capax.compiler import compile
 from capax.compiler.proof.enclosed import between

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from capax.attention.activations import activation as activation_named
 from capax.attention.head import attend
-from capax.attention.masks import Mask
-from capax.attention.normalizers import Normalizer, Softmax
-from capax.attention.scores import ScaleRule, attention_scale
+from capax.attention.parts.activations import activation as activation_named
+from capax.attention.parts.masks import Mask
+from capax.attention.parts.normalizers import Normalizer, Softmax
+from capax.attention.parts.scores import ScaleRule, attention_scale
 
 LAYER_NORM_EPSILON = 1e-5
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from capax.attention.tokens import Bits, TwoHotTokens
+from capax.attention.parts.tokens import Bits, TwoHotTokens
 from capax.errors import require
 
 

@@ -9,9 +9,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from capax.attention.masks import Mask
-from capax.attention.normalizers import Normalizer
-from capax.attention.tokens import Token, Tokens, TwoHotTokens
+from capax.attention.parts.masks import Mask
+from capax.attention.parts.normalizers import Normalizer
+from capax.attention.parts.tokens import Token, Tokens, TwoHotTokens
 
 
 def attend(

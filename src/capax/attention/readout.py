@@ -8,14 +8,14 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float
 
-from capax.attention.activations import activation as activation_named
 from capax.attention.encodings import Encoding
 from capax.attention.head import attend
 from capax.attention.layer import AttentionLayer
-from capax.attention.masks import Mask, keep_cls
-from capax.attention.normalizers import Normalizer, Softmax
-from capax.attention.scores import ScaleRule, attention_scale, factored_scores
-from capax.attention.tokens import Bits, Tokens
+from capax.attention.parts.activations import activation as activation_named
+from capax.attention.parts.masks import Mask, keep_cls
+from capax.attention.parts.normalizers import Normalizer, Softmax
+from capax.attention.parts.scores import ScaleRule, attention_scale, factored_scores
+from capax.attention.parts.tokens import Bits, Tokens
 from capax.errors import require
 
 

@@ -10,13 +10,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from capax.attention.activations import activation as activation_named
 from capax.attention.encodings import Encoding
 from capax.attention.head import attend
-from capax.attention.masks import Mask, keep_cls
-from capax.attention.normalizers import Normalizer, Softmax
-from capax.attention.scores import ScaleRule, attention_scale
-from capax.attention.tokens import Bits, Tokens, TwoHotTokens
+from capax.attention.parts.activations import activation as activation_named
+from capax.attention.parts.masks import Mask, keep_cls
+from capax.attention.parts.normalizers import Normalizer, Softmax
+from capax.attention.parts.scores import ScaleRule, attention_scale
+from capax.attention.parts.tokens import Bits, Tokens, TwoHotTokens
 from capax.errors import require
 
 Queries = Float[Array, "Q d"] | TwoHotTokens

@@ -15,13 +15,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from capax.attention.activations import ACTIVATIONS
 from capax.attention.block import Block, LayerNorm, normalised
 from capax.attention.encodings import as_bits
-from capax.attention.masks import keep_cls
-from capax.attention.normalizers import NORMALIZERS, normalizer
-from capax.attention.scores import ScaleRule
-from capax.attention.tokens import Bits
+from capax.attention.parts.activations import ACTIVATIONS
+from capax.attention.parts.masks import keep_cls
+from capax.attention.parts.normalizers import NORMALIZERS, normalizer
+from capax.attention.parts.scores import ScaleRule
+from capax.attention.parts.tokens import Bits
 from capax.errors import InputError, require, shown
 
 Shapes = dict[str, tuple[int, ...]]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from capax.attention.block import LAYER_NORM_EPSILON
-from capax.attention.scores import attention_scale
+from capax.attention.parts.scores import attention_scale
 from capax.attention.transformer import Transformer, TransformerSpec, parameters
 from capax.errors import InputError, require
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from capax.attention import ClsScalar, attention_scale
 from capax.attention.block import LAYER_NORM_EPSILON, Block, LayerNorm
-from capax.attention.normalizers import Softmax
+from capax.attention.parts.normalizers import Softmax
 from capax.attention.transformer import Transformer
 from capax.compiler.proof.enclosed import exactly, joined
 from capax.compiler.proof.tables import HeadTables, Model, head_tables

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.attention import normalizers
+from capax.attention.parts import normalizers
 from capax.capacity.linear.cover_pieces import closed_form
 from capax.capacity.linear.norms import MatrixNorms, spread
 from capax.capacity.network.head_bounds import attention_head, linear_head, scalar_head

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax.attention.normalizers import NORMALIZERS, normalizer
+from capax.attention.parts.normalizers import NORMALIZERS, normalizer
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.head_bounds import linear_head, scalar_head
 from capax.capacity.network.multi_head_bounds import ResidualHead, multi_head

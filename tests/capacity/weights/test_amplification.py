@@ -30,7 +30,7 @@ from capax.attention import (
     Transformer,
     TransformerSpec,
 )
-from capax.attention.normalizers import NORMALIZERS, normalizer
+from capax.attention.parts.normalizers import NORMALIZERS, normalizer
 from capax.capacity.weights.block_norms import folded
 from capax.capacity.weights.model_bounds import measure
 from capax.capacity.weights.one_layer_bounds import head_tables

@@ -20,7 +20,7 @@ from capax.attention import (
     Transformer,
     TransformerSpec,
 )
-from capax.attention.normalizers import ScaledSigmoid
+from capax.attention.parts.normalizers import ScaledSigmoid
 from capax.capacity.linear.cover_pieces import total_cover
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.layer_pieces import Inputs

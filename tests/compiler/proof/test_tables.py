@@ -19,7 +19,7 @@ from capax.attention import (
     OrthonormalBag,
     TrainablePositions,
 )
-from capax.attention.normalizers import Hardmax, Softmax
+from capax.attention.parts.normalizers import Hardmax, Softmax
 from capax.capacity.network.sample_points import Sample
 from capax.compiler.certificate.certificate import error_from_range, function_from, proven_error
 from capax.compiler.certificate.norm_table import _nonzero_rows, paper_bounds_of

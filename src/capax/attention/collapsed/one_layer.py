@@ -26,12 +26,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Integer
 
-from capax.attention.activations import activated
 from capax.attention.block import LayerNorm, normalised
 from capax.attention.collapsed.design import Design, matmul, over_tokens
 from capax.attention.collapsed.one_layer_table import centred, head_sums, inverse_deviation, table
 from capax.attention.collapsed.row_norm import normalised_rows
-from capax.attention.scores import ScaleRule, attention_scale
+from capax.attention.parts.activations import activated
+from capax.attention.parts.scores import ScaleRule, attention_scale
 from capax.attention.transformer import Transformer, TransformerSpec, assemble
 from capax.errors import InputError
 

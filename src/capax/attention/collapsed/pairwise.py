@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Integer
 
-from capax.attention.activations import activated
 from capax.attention.block import Block, normalised
 from capax.attention.collapsed.pairwise_table import first_heads, pairs_of, place_cls, tokens_of
+from capax.attention.parts.activations import activated
+from capax.attention.parts.scores import attention_scale
 from capax.attention.products import matmul, over_width
-from capax.attention.scores import attention_scale
 from capax.attention.transformer import Transformer, TransformerSpec
 
 Symbols = Integer[Array, "m T"]

@@ -32,7 +32,7 @@ from jaxtyping import Array, Float, Integer
 
 from capax.attention.block import Block, normalised
 from capax.attention.collapsed.design import one_hot, over_pairs
-from capax.attention.scores import attention_scale
+from capax.attention.parts.scores import attention_scale
 
 Pairs = Float[Array, "A n d"]  # vectors of (symbol, position)
 Queries = Float[Array, "H A t k"]

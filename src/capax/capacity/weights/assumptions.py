@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from capax.attention.activations import activation_lipschitz
-from capax.attention.normalizers import Normalizer, RatioNormalizer
+from capax.attention.parts.activations import activation_lipschitz
+from capax.attention.parts.normalizers import Normalizer, RatioNormalizer
 from capax.capacity.bound import Assumption
 from capax.capacity.linear.norms import finite_matrix, norm_spectral, radius, spread, upper
 from capax.capacity.network.layer_pieces import Inputs

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from capax.attention.normalizers import Normalizer
+from capax.attention.parts.normalizers import Normalizer
 from capax.capacity.bound import Assumption
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.network.function_class import FunctionClass

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from capax.attention.activations import activation_lipschitz
 from capax.attention.head import Head, Linear
 from capax.attention.layer import AttentionLayer
+from capax.attention.parts.activations import activation_lipschitz
+from capax.attention.parts.scores import BilinearScore, FactoredScore, attention_scale
 from capax.attention.readout import ClsMLP, ClsScalar
-from capax.attention.scores import BilinearScore, FactoredScore, attention_scale
 from capax.attention.stack import PaperBlock, PaperStack
 from capax.attention.transformer import Transformer
 from capax.capacity.linear.norms import (

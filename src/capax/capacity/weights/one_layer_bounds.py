@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
-from capax.attention.scores import attention_scale
+from capax.attention.parts.scores import attention_scale
 from capax.attention.transformer import Transformer
 from capax.capacity.linear.cover_pieces import Piece
 from capax.capacity.linear.norms import matrix_norms

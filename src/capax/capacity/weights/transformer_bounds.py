@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from capax.attention.activations import activation_lipschitz
 from capax.attention.block import LAYER_NORM_EPSILON, Block, LayerNorm
-from capax.attention.scores import attention_scale
+from capax.attention.parts.activations import activation_lipschitz
+from capax.attention.parts.scores import attention_scale
 from capax.attention.transformer import Transformer
 from capax.capacity.linear.norms import MatrixNorms, finite_matrix, matrix_norms, upper
 from capax.capacity.network.function_class import FunctionClass

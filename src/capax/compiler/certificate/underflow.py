@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float
 
 from capax.attention import ClsScalar, DeterministicPositions, OrthonormalBag
-from capax.attention.scores import attention_scale
+from capax.attention.parts.scores import attention_scale
 from capax.compiler.proof.tables import HeadTables, Model, token_sizes
 
 ETA = 2.0**-126

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from capax.attention.collapsed.one_layer import why_not
-from capax.attention.normalizers import Softmax
+from capax.attention.parts.normalizers import Softmax
 from capax.attention.readout import ClsMLP, ClsScalar
 from capax.attention.transformer import Transformer
 from capax.boolean.functions import SparseFunction

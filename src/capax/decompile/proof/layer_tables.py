@@ -13,7 +13,7 @@ import numpy as np
 
 from capax.attention.block import LAYER_NORM_EPSILON, LayerNorm
 from capax.attention.collapsed.one_layer import why_not
-from capax.attention.scores import attention_scale
+from capax.attention.parts.scores import attention_scale
 from capax.attention.transformer import Transformer
 from capax.compiler.proof.enclosed import Enclosed, exactly
 from capax.compiler.proof.tables import HeadTables

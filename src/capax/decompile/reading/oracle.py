@@ -131,7 +131,7 @@ def _capax(model: Any) -> Made | None:
     """Capax modules take one example: the batch is `vmap`, or the tables of a one-layer model."""
     if not type(model).__module__.startswith("capax."):
         return None
-    from capax.attention.normalizers import Softmax
+    from capax.attention.parts.normalizers import Softmax
     from capax.attention.readout import ClsMLP, ClsScalar
     from capax.attention.stack import PaperStack
     from capax.attention.transformer import Transformer

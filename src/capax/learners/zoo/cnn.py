@@ -22,7 +22,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 from pydantic import Field, model_validator
 
-from capax.attention.activations import activated, gelu_and_slope, gelu_kept
+from capax.attention.parts.activations import activated, gelu_and_slope, gelu_kept
 from capax.attention.products import matmul, over_width
 from capax.errors import require
 from capax.learners.zoo.frame import Framed, Params, Shapes, chosen, tokens

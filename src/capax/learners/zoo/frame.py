@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.activations import activated
+from capax.attention.parts.activations import activated
 from capax.attention.products import matmul
 from capax.training.specs.architecture import Architecture
 

@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.activations import activated, gelu_and_slope, gelu_kept
+from capax.attention.parts.activations import activated, gelu_and_slope, gelu_kept
 from capax.attention.products import matmul, over_examples, over_positions, over_width
 from capax.learners.zoo.frame import (
     Framed,

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.activations import activated, activation_lipschitz
+from capax.attention.parts.activations import activated, activation_lipschitz
 from capax.attention.products import matmul
 from capax.capacity.bound import Assumption
 from capax.capacity.network.field_bounds import FieldBound, mlp_bound

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, UInt8
 
-from capax.attention.activations import activated
 from capax.attention.collapsed.design import matmul, one_hot
 from capax.attention.collapsed.one_layer import (
     Collapsed,
@@ -24,7 +23,8 @@ from capax.attention.collapsed.one_layer import (
 )
 from capax.attention.collapsed.one_layer_table import centred, head_sums, inverse_deviation
 from capax.attention.collapsed.row_norm import normalised_rows
-from capax.attention.scores import attention_scale
+from capax.attention.parts.activations import activated
+from capax.attention.parts.scores import attention_scale
 from capax.training.dropout.dropout_masks import EMBEDDING, OUTPUT, Masks
 from capax.training.dropout.token_sums import TokenSums, collapsed_sums, token_sums
 from capax.training.specs.trial_specs import DropoutSpec

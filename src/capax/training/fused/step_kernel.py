@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float32, UInt32
 
 from capax.attention.block import LAYER_NORM_EPSILON
-from capax.attention.scores import attention_scale
+from capax.attention.parts.scores import attention_scale
 from capax.attention.transformer import TransformerSpec
 from capax.training.fused.nvrtc import identity, kept_ptx, version
 from capax.training.specs.trial_specs import OptimiserSpec

@@ -6,7 +6,7 @@ from typing import Literal
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from capax.attention.tokens import Token, Tokens
+from capax.attention.parts.tokens import Token, Tokens
 from capax.errors import require
 
 ScaleRule = Literal["paper", "sqrt"]

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from capax.attention.entmax import entmax
-from capax.attention.masks import Mask, hide
+from capax.attention.parts.entmax import entmax
+from capax.attention.parts.masks import Mask, hide
 from capax.errors import require
 
 
