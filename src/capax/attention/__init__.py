@@ -1,7 +1,7 @@
 """Attention as a mathematical object: from bits to tokens to a number.
 
-An encoding turns T bits into T + 1 tokens, the [CLS] token last (`encodings`). The `parts` of a head
-are tokens, scores (which compare a token with a context; the scale is fixed there), masks, and
+An encoding turns T bits into T + 1 tokens, the [CLS] token last (`encodings`). The `parts` of a
+head are tokens, scores (which compare a token with a context; the scale is fixed there), masks, and
 normalizers, which turn scores into weights and have a Lipschitz constant. A head mixes the values
 by these weights (`head`, Definition 3.1). Self-attention is a head whose contexts are its own
 tokens (`layer`, Definition 3.2); reading the [CLS] row gives a real-valued function (`readout`).
