@@ -12,7 +12,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from capax.attention import encodings, head, layer, normalizers, readout, scores, stack
+from capax.attention import encodings, head, layer, readout, stack
+from capax.attention.parts import normalizers, scores
 from capax.attention.transformer import Transformer, assemble, parameters, transformer_spec
 from capax.errors import InputError, require
 

@@ -31,11 +31,11 @@ from capax.attention import (
     Transformer,
     TransformerSpec,
 )
-from capax.capacity.certificates import margins as margins_file
 from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.capacity.certificates.portfolio import bound_from_norms
 from capax.capacity.certificates.tails import holdout_bound
 from capax.capacity.linear.norms import norm_2_1
+from capax.capacity.margins import margins as margins_file
 from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.routes.certifying import certify, certify_margins
