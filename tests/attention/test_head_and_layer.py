@@ -23,7 +23,7 @@ from capax.attention import (
     causal_mask,
     padding_mask,
 )
-from capax.attention.activations import exp_below_0, gelu_kept, sigmoid, tanh
+from capax.attention.parts.activations import exp_below_0, gelu_kept, sigmoid, tanh
 from capax.errors import InputError
 
 T, d, H, k = 11, 15, 5, 3  # d = H k, as PyTorch wants

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from capax.attention.activations import sigmoid, tanh
+from capax.attention.parts.activations import sigmoid, tanh
 from capax.attention.products import matmul, over_examples
 
 Gates = Sequence[Float[Array, "n m"]]
