@@ -8,10 +8,12 @@ that forks, so nothing is computed while tests are collected.
 """
 
 import gc
+import importlib
 import os
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from socket import socket
 from unittest.mock import patch
@@ -20,6 +22,10 @@ import pytest
 from jax._src import xla_bridge
 
 import warm_server
+
+
+# What tests import when they run: seconds for each worker, or once for all of them.
+IMPORTED = "torch sympy flint sklearn.tree sklearn.neural_network pandas pyarrow.parquet PIL.Image"
 
 
 class CollectedWorkers:
@@ -61,6 +67,9 @@ class Forking:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self):
+        for name in IMPORTED.split():
+            with suppress(ImportError):  # the test that needs it will say so
+                importlib.import_module(name)
         gc.collect()
         gc.freeze()  # shared with the workers as long as nobody looks through it
         warm_server.answer_all(self.listening)

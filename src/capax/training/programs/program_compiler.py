@@ -66,7 +66,7 @@ class ProgramCompiler:
         bits = jax.ShapeDtypeStruct((rows, width), jnp.uint8)
         fresh = lane._replace(data=lane.data._replace(bits=bits))
         lanes, fresh = stacked(lane, self.width), stacked(fresh, GROUP)
-        write = partial(_write, spec.T, spec.alphabet)
+        write = partial(_write, spec.T, spec.alphabet, self.device.platform == "cpu")
         return self._build("write", write, lanes, fresh, _INDEX, donate=(0,))
 
     def examine(self) -> Any:
@@ -171,8 +171,13 @@ def _into(future: Future[Any], make: Callable[[], Any]) -> None:
         future.set_exception(error)
 
 
-def _write(T: int, alphabet: int, lanes: Lane, fresh: Lane, index: Any) -> Lane:
-    """New runs, their bits unpacked, into slots."""
+def _write(
+    T: int, alphabet: int, one_by_one: bool, lanes: Lane, fresh: Lane, index: Any
+) -> Lane:
+    """New runs, their bits unpacked, into slots.
+
+    On a CPU one by one: XLA makes a loop of every `at[].set`, one for each array of a run.
+    """
     packed = fresh.data.bits
     if alphabet > 2:
         bits = packed
@@ -181,4 +186,11 @@ def _write(T: int, alphabet: int, lanes: Lane, fresh: Lane, index: Any) -> Lane:
     else:
         bits = jnp.zeros((len(packed), 0, T), jnp.uint8)
     fresh = fresh._replace(data=fresh.data._replace(bits=bits))
-    return jax.tree.map(lambda old, new: old.at[index].set(new), lanes, fresh)
+    if not one_by_one:
+        return jax.tree.map(lambda old, new: old.at[index].set(new), lanes, fresh)
+
+    def put(i: Any, lanes: Lane) -> Lane:
+        at = partial(lax.dynamic_update_index_in_dim, index=index[i], axis=0)
+        return jax.tree.map(lambda old, new: at(old, new[i]), lanes, fresh)
+
+    return lax.fori_loop(0, len(index), put, lanes)
