@@ -46,6 +46,7 @@ def installed(wheel, tmp_path_factory) -> Path:
         "--no-deps",
         "--no-index",
         "--ignore-installed",
+        "--no-compile",  # commands compile the modules that they load
     ]
     target = ["--prefix", str(home), str(wheel)]
     subprocess.run([*command, *target], check=True, capture_output=True, text=True)

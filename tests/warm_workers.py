@@ -23,7 +23,6 @@ from jax._src import xla_bridge
 
 import warm_server
 
-
 # What tests import when they run: seconds for each worker, or once for all of them.
 IMPORTED = "torch sympy flint sklearn.tree sklearn.neural_network pandas pyarrow.parquet PIL.Image"
 

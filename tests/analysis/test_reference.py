@@ -24,7 +24,8 @@ LENGTHS, SIZES = (50, 100, 200, 400, 800), (30, 40, 50, 60, 70, 80, 90, 120)
 
 @pytest.fixture(autouse=True)
 def no_floor(monkeypatch):
-    monkeypatch.setattr("capax.analysis.threshold.panel_floor", lambda *_: None)
+    for place in ("threshold", "reference.agreement"):  # each has the name
+        monkeypatch.setattr(f"capax.analysis.{place}.panel_floor", lambda *_: None)
 
 
 def experiment(lengths=LENGTHS, reference="", **model):

@@ -222,8 +222,7 @@ def leaf_of(params, name):
     ("dropout", "layer_norm"),
     [
         (ALL, True),
-        (ALL, False),
-        (DropoutSpec(attention=0.2), True),
+        (DropoutSpec(attention=0.2), False),
         (DropoutSpec(output=0.3), True),
     ],
 )

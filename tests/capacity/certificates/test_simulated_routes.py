@@ -1,4 +1,4 @@
-"""Every route on 100 simulated training sets: the bound holds, and half of it would not.
+"""Every route on 25 or 100 simulated training sets: the bound holds, and half of it would not.
 
 A test of a bound is worth something only if a smaller bound fails it, so each simulation is run on
 the bound and on a scaled copy. delta = 0.05 per route. CAPAX_SIMULATED_SETS draws more sets.
@@ -173,8 +173,9 @@ def test_the_fast_rate_holds_and_an_eighth_of_it_does_not():
 
 
 def test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not():
-    rng, m, noise = np.random.default_rng(8), 10**8, 0.4
-    counts = np.stack([draw_counts(rng, m, noise) for _ in range(SETS)])
+    rng, m, noise, sets = np.random.default_rng(8), 10**8, 0.4, SETS // 4  # to train takes time
+    allowed = int(binom.isf(1e-4, sets, DELTA))
+    counts = np.stack([draw_counts(rng, m, noise) for _ in range(sets)])
     heads, outputs = train_heads(rng, counts)
     results = []
     for head, f, count in zip(heads, outputs, counts, strict=True):
@@ -183,6 +184,6 @@ def test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not():
         results.append((uniform.ask(DELTA, 0.0).value, true_error(f > 0, noise)))
     wrong, half = violations(results), violations(results, 0.5)
     values, errors = (np.mean(column) for column in zip(*results, strict=True))
-    print(f"norms: {wrong}/{SETS}, half {half}/{SETS}, {values:.3f} vs {errors:.3f}")
-    assert wrong <= ALLOWED
-    assert half > 3 * ALLOWED
+    print(f"norms: {wrong}/{sets}, half {half}/{sets}, {values:.3f} vs {errors:.3f}")
+    assert wrong <= allowed
+    assert half > 3 * allowed

@@ -51,10 +51,10 @@ def test_one_point_per_function_not_per_value():
     assert cover_on_sample(values, 1.0).exact == 1
 
 
-@settings(max_examples=1000)
+@settings(max_examples=250)
 @given(seeds, st.integers(2, 10), st.integers(1, 4), st.integers(1, 3), st.floats(0.05, 1.5))
 def test_linear_bounds_hold_for_random_classes(seed, members, N, d, eps):
-    """On 1000 random classes {w_1..w_n} in a ball: packing <= N_inf <= ... every upper bound.
+    """On random classes {w_1..w_n} in a ball: packing <= N_inf <= ... every upper bound.
 
     The packing at 2 eps is a lower bound on external covers of the whole ball, so each upper
     bound on the ball must be above it.

@@ -146,11 +146,11 @@ def version_space_sizes(
         _refuse_long_lists(g, T, last, supports, _MOST_LISTED)
     if as_and is None and last * T > _MOST_BITS:
         raise InfeasibleError(f"T: samples of {last} inputs of length {T} are too large to draw")
-    sizes = []
+    sizes, whole = [], conjunction(range(g.s))
     for _ in range(draws):
         if as_and is not None:
             X, y = _conjunction_sample(T, g.s, first, last, as_and, random)
-            sizes.append(_sizes_along(conjunction(range(g.s)), X, y, first, limit, "random"))
+            sizes.append(_sizes_along(whole, X, y, first, limit, "random"))
         else:
             X = random.random((last, T)) < p
             y = g.on(_drawn_placement(g, T, supports, random), T)(X)

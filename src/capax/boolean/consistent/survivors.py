@@ -6,6 +6,7 @@ over ordered placements, counted once for each distinct function they give.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -79,17 +80,28 @@ def is_unique(f: SparseFunction, X: Any, y: Any, *, max_work: int = MAX_WORK) ->
 
 
 def _blocks(f: SparseFunction, X: np.ndarray, y: np.ndarray, max_work: int) -> Iterator[np.ndarray]:
-    """Consistent placements in blocks: covers for AND and OR, the general search for the rest.
+    """Consistent placements in blocks: covers for AND and OR, the general search for the rest."""
+    g, kind = _by_table(f)
+    if kind == "and":
+        return conjunction_placements(g.s, X, y, max_work)
+    if kind == "or":  # AND of flipped bits, label flipped
+        return conjunction_placements(g.s, 1 - X.astype(np.uint8, copy=False), 1 - y, max_work)
+    return consistent_placements(g, X, y, max_work)
 
-    Irrelevant variables are dropped, and f sits on 0..s-1 so that equal tables share cached work.
+
+@lru_cache(maxsize=32)
+def _by_table(f: SparseFunction) -> tuple[SparseFunction, str]:
+    """f without irrelevant variables, on 0..s-1 so that equal tables share cached work; its kind.
+
+    Simulations ask about one f and thousands of samples.
     """
     g = f.relevant()
     g = g.on(range(g.s))
-    if g == conjunction(range(g.s)) and g.s:
-        return conjunction_placements(g.s, X, y, max_work)
-    if g == disjunction(range(g.s)) and g.s:  # AND of flipped bits, label flipped
-        return conjunction_placements(g.s, 1 - X.astype(np.uint8, copy=False), 1 - y, max_work)
-    return consistent_placements(g, X, y, max_work)
+    if not g.s:
+        return g, "other"
+    if g == conjunction(range(g.s)):
+        return g, "and"
+    return g, "or" if g == disjunction(range(g.s)) else "other"
 
 
 def _checked(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

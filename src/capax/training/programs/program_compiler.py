@@ -171,9 +171,7 @@ def _into(future: Future[Any], make: Callable[[], Any]) -> None:
         future.set_exception(error)
 
 
-def _write(
-    T: int, alphabet: int, one_by_one: bool, lanes: Lane, fresh: Lane, index: Any
-) -> Lane:
+def _write(T: int, alphabet: int, one_by_one: bool, lanes: Lane, fresh: Lane, index: Any) -> Lane:
     """New runs, their bits unpacked, into slots.
 
     On a CPU one by one: XLA makes a loop of every `at[].set`, one for each array of a run.
