@@ -20,6 +20,7 @@ solved one stops early. With q = ψ(m) and independent restarts, E[restarts] = q
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
@@ -55,12 +56,13 @@ def next_batch(
     restarts: int = 1,
     num_draws: int = 32,
     rows_of_a_start: float = math.inf,
-    plateau: int | None = None,
+    plateau: Callable[[int], int] | None = None,
 ) -> tuple[int, ...]:
     """The `size` values of m to try next, in increasing order. Deterministic.
 
     `restarts` = K is what a failing trial costs; 1 means that all trials cost the same.
-    plateau: how many of them ask for the plateau while it is not known; a third if None.
+    plateau: m -> how many trials there ask for the plateau while it is not known, besides `size`; a
+    third of them if None.
     rows_of_a_start: a run costs as much as this number of examples, and its m besides; infinite:
     the same for all m.
     """
@@ -70,8 +72,9 @@ def next_batch(
     gradient, psi = _scores(np.asarray(candidates, dtype=np.float64), theta, sigma, lapse, grid)
     rows = 1 + np.asarray(candidates, dtype=np.float64) / rows_of_a_start
     cost = rows * expected_restarts(psi, restarts).mean(axis=0)
-    number = size // 3 if plateau is None else plateau
-    chosen = _plateau_trials(grid, counts, candidates, number, psi, lapse)
+    at = _plateau_at(grid, counts, candidates, psi, lapse)
+    chosen = [] if at is None else [at] * (size // 3 if plateau is None else plateau(at))
+    size += 0 if plateau is None else len(chosen)
     while len(chosen) < size:
         copies = min(-(-size // _STEPS), size - len(chosen))
         along = gradient @ covariance
@@ -85,23 +88,21 @@ def next_batch(
     return tuple(sorted(chosen))
 
 
-def _plateau_trials(
+def _plateau_at(
     grid: CurveGrid,
     counts: Counts,
     candidates: tuple[int, ...],
-    number: int,
     psi: Float[ndarray, "d c"],
     lapse: Float[ndarray, " d"],
-) -> list[int]:
-    """The part of a batch that asks for the plateau; none at first, none once it is known."""
+) -> int | None:
+    """The m that asks for the plateau; None at first, and once it is known."""
     if not counts.trials:
-        return []
+        return None
     below = ~grid.nuisance.reaches
     if np.exp(log_posterior(grid, counts))[:, below].sum() < _SURE:
-        return []
+        return None
     risen = (psi / (1 - lapse[:, None])).mean(axis=0) >= _RISEN
-    m = candidates[int(np.argmax(risen))] if risen.any() else candidates[-1]
-    return [m] * number
+    return candidates[int(np.argmax(risen))] if risen.any() else candidates[-1]
 
 
 def _spread_draws(

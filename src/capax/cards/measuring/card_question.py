@@ -42,7 +42,7 @@ from capax.sweep.trial import Outcome, Trial
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than the error of 512 rows
 _MOST_TROUBLES = 24  # trials with trouble, if they are the most, after which a search gives up
 NO_ANSWER = "no answer: the trials failed for reasons other than the number of examples"
-_CHEAP = 2  # times as many trials for learners that are fitted: most take milliseconds
+_CHEAP = 1.5  # times as many trials for learners that are fitted: most take milliseconds
 _SCOUTS = 4  # values of m at which rates are compared, at most
 
 
@@ -156,7 +156,7 @@ class CardQuestion(Question):
         if self.plan.design == "grid":
             return len(self.plan.grid(4, self.plan.highest(self.entry)).m) * self.plan.grid_trials
         most = self.plan.max_trials + (len(self.plan.accuracies) - 1) * self.plan.more_trials
-        return most if self.entry.in_lanes else _CHEAP * most
+        return most if self.entry.in_lanes else round(_CHEAP * most)
 
     def take(self) -> Trial | None:
         """The next trial to start; None while results are awaited."""

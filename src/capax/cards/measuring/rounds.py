@@ -2,8 +2,9 @@
 
 Every trial answers for every accuracy, so a round is shared: each accuracy that is not settled says
 where trials would tell most about its threshold, and gets an equal part of the round. That success
-levels off above 80 % takes the most trials to show (17 in a row, if none fails); the highest
-accuracy says where, for what passes there passes at the others. What two of them ask for is trained
+levels off above 80 % takes the most trials to show (17 in a row, if none fails). As many trials as
+the parts have together ask for it: at the lowest accuracy for which it is not shown, where they
+take the fewest examples; fewer of them where they take many. What two accuracies ask for is trained
 once. All outcomes count for all of them.
 
 A search that has its first trials also ends when they took as much work as it may: a learner that
@@ -18,6 +19,8 @@ from capax.cards.measuring.looks import Looks, evidence
 from capax.cards.protocol.card_search import CardSearch
 from capax.sweep.counts import Counts
 
+_LEAST = 16  # trials before a search may end for the work they took
+
 
 def counts_at(looks: Looks, accuracy: float) -> Counts:
     """The outcomes of trials that gave evidence, at one accuracy."""
@@ -30,7 +33,7 @@ class Rounds:
     """The search for m* at every accuracy, as `Progress` drives it.
 
     scores: the trials that count; the question adds to them. hints: tuning trials of the rate.
-    effort: examples x steps, over all trials, after which it ends; at `search.min_trials` or later.
+    effort: examples x steps, over all trials, after which it ends; after `_LEAST` trials or later.
     """
 
     search: CardSearch
@@ -44,13 +47,13 @@ class Rounds:
         del counts  # of one accuracy: `scores` knows all
         known = evidence(self.scores)
         spent = sum(m * look.steps for (m, _), look in known.items())
-        if len(known) >= self.search.min_trials and spent >= self.effort:
+        if len(known) >= _LEAST and spent >= self.effort:
             return ()
-        ranked = sorted(self.accuracies, reverse=True)
+        ranked = sorted(self.accuracies)
         at = ((counts_at(self.scores, a), counts_at(self.hints, a)) for a in ranked)
         left, asked = list(dict.fromkeys(at)), []
         while left:
-            asked = [self._part(*one, len(left), restarts, i == 0) for i, one in enumerate(left)]
+            asked = self._parts(left, restarts)
             if all(asked):
                 break
             left = [one for one, batch in zip(left, asked, strict=True) if batch]
@@ -60,11 +63,13 @@ class Rounds:
         most = self.search.max_trials - len(known)
         return tuple(sorted(together.elements(), reverse=True)[: max(0, most)])
 
-    def _part(
-        self, counts: Counts, hints: Counts, parts: int, restarts: int, leads: bool
-    ) -> tuple[int, ...]:
-        """What one accuracy asks for; the first one for the plateau too."""
-        level = self.search.batch // 2
-        size = -(-(self.search.batch - level) // parts) + (level if leads else 0)
+    def _parts(self, left: list[tuple[Counts, Counts]], restarts: int) -> list[tuple[int, ...]]:
+        """What each accuracy asks for; the first one that needs them has trials of the plateau."""
+        half = self.search.batch // 2
+        size = -(-(self.search.batch - half) // len(left))
         search = self.search.model_copy(update={"batch": size})
-        return search.next_round(counts, restarts, hints, level if leads else 0)
+        asked: list[tuple[int, ...]] = []
+        for counts, hints in left:
+            plateau = 0 if any(len(batch) > size for batch in asked) else half
+            asked.append(search.next_round(counts, restarts, hints, plateau))
+        return asked

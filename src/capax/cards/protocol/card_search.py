@@ -18,7 +18,13 @@ _SURE = 0.999  # level of the interval by which a search gives up before its tri
 # after every round add up: in simulations with m* = m_high, 0.95 missed more, 0.999 did not
 _RUNG = 2  # the smaller m that are looked at lie this factor apart
 _FEW = 8  # trials that count, from which on they alone say where to look
+_ROWS = 512  # examples of the trials of a round that ask for the plateau
 _START = 128.0  # a run costs as much as so many examples, and its m besides
+
+
+def _affordable(trials: int, m: int) -> int:
+    """As many as `_ROWS` examples make, but one at least."""
+    return min(trials, max(min(trials, 1), _ROWS // m))
 
 
 class CardSearch(AdaptiveSearch):
@@ -39,7 +45,8 @@ class CardSearch(AdaptiveSearch):
 
         hints: outcomes that say where to look, and are no evidence. The rungs come right after the
         first probe: a fit may take a minute. Where the probes fail and no rung was tried, the rungs
-        are tried then. plateau: as in `next_batch`.
+        are tried then. plateau: trials besides that ask for the plateau, at most; fewer where they
+        take many examples. A third of all if None.
         """
         tried = dict(zip(counts.m, counts.total, strict=True))
         known = counts.joined(hints) if counts.trials < _FEW else counts
@@ -71,7 +78,7 @@ class CardSearch(AdaptiveSearch):
             size,
             restarts=restarts,
             rows_of_a_start=_START,
-            plateau=plateau,
+            plateau=None if plateau is None else lambda m: _affordable(plateau, m),
         )
 
     def rising(self, counts: Counts) -> Counts:

@@ -26,7 +26,9 @@ from capax.training.steps.paths import Path
 from capax.training.steps.together import spread
 
 PLACES = 48  # pieces that are worked on together: a GPU is busy, and few places stay empty
-_LARGER = (10, 4)  # blocks of a larger piece: three sizes, each a gradient more to compile
+_LARGER = (
+    4,
+)  # blocks of a larger piece: each size is a gradient more to compile, and ten gain nothing
 _FULL = 0.6  # of a larger piece: with more of it left it costs less than the blocks it replaces
 
 
