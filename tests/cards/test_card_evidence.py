@@ -230,6 +230,39 @@ def test_a_question_goes_on_where_some_trials_fail_and_ends_where_most_do():
     assert half._usable is not None and more._usable is None
 
 
+class Meanwhile(float):
+    """An accuracy; whenever somebody looks at it, another trial comes in."""
+
+    looks: dict
+
+    def _comes_in(self):
+        self.looks[1000 + len(self.looks), 0] = BestLook(1.0, 1)
+
+    def __ge__(self, other):
+        self._comes_in()
+        return float(self) >= other
+
+    def __bool__(self):
+        self._comes_in()
+        return False
+
+
+def test_a_question_tells_how_it_stands_while_another_thread_adds_to_it():
+    """The thread of a job hears outcomes, the main thread draws the line of progress: it raised
+    "dictionary changed size during iteration" on a GPU, where outcomes come by hundreds."""
+    plan = Plan(T=(11,))
+    made = {}
+    for kept in (made, *(tuning := {rate: {} for rate in plan.rates}).values()):
+        for i in range(3):
+            one = Meanwhile(0.5)
+            one.looks = kept
+            kept[20, TUNING_SEEDS + i] = BestLook(one, 1, trouble=one)
+    tuned = CardQuestion(plan, entry_of("mlp"), "and3", 11, {}, tuning)
+    assert "tuning trial" in tuned.so_far and tuned.num_done > 12
+    scored = CardQuestion(plan, entry_of("mlp"), "and3", 11, made, tuning)
+    assert scored.num_solved >= 0 and "trial" in scored.so_far and len(made) > 3
+
+
 def test_what_a_store_remembers_is_what_was_heard(tmp_path):
     """Trials with two restarts, with a reason of their own, and with a run that failed."""
     plan = Plan(T=(11,), m_high=64)

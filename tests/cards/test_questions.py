@@ -8,7 +8,6 @@ from numpy.random import default_rng
 from capax.boolean.traits.bias import balancing_probability
 from capax.cards.measuring.card_jobs import card_jobs
 from capax.cards.measuring.card_question import CardQuestion
-from capax.cards.measuring.grid_rounds import open_at
 from capax.cards.measuring.looks import BestLook, chosen_rate, look_at, open_range
 from capax.cards.protocol import card_search
 from capax.cards.protocol.card_search import PROBES, CardSearch
@@ -178,9 +177,8 @@ def test_scouts_bound_the_grid():
 
 
 def test_a_grid_is_asked_for_once_after_the_scouts():
-    """A fake learner that is right from m = 100 on: half of the trials at every other m of a grid,
-    then all of them around 100."""
-    plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=4)
+    """A fake learner that is right from m = 100 on, as a grid: two rounds, all accuracies."""
+    plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
     question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
     rounds = []
     while batch := list(iter(question.take, None)):
@@ -188,31 +186,20 @@ def test_a_grid_is_asked_for_once_after_the_scouts():
         for trial in batch:
             question.record(outcome(trial, 1.0 if trial.m >= 100 else 0.6))
     assert question.finished
-    tuning = [{t.index >= TUNING_SEEDS for t in batch} for batch in rounds]
-    assert tuning == [{True}, {True}, {False}, {False}]
-    coarse, fine = [sorted({t.m for t in batch}) for batch in rounds[2:]]
-    assert coarse[0] < 100 < coarse[-1] == max(*coarse, *fine)
-    assert all(b / a > 1.6 for a, b in pairwise(coarse))
-    whole = sorted({*coarse, *fine})
-    near = [m for m in whole if 70 <= m <= 200]
-    assert all(b / a < 1.6 for a, b in pairwise(near))
-    number = {m: sum(cell[0] == m for cell in question.scores) for m in whole}
-    assert {number[m] for m in near} == {4} and {number[m] for m in whole} == {2, 4}
+    assert [{t.index >= TUNING_SEEDS for t in batch} for batch in rounds] == [{True}, {False}]
+    values = sorted({t.m for t in rounds[1]})
+    assert values[0] < 100 < values[-1]
+    assert all(b / a < 1.6 for a, b in pairwise(values))
+    assert len(rounds[1]) == 3 * len(values)
 
 
-@pytest.mark.parametrize(
-    ("solved", "found"),
-    [
-        ((0, 0, 0, 0), None),  # nothing passed: m* lies beyond
-        ((4, 4, 4, 4), (8, 16)),
-        ((0, 0, 4, 4), (16, 64)),
-        ((0, 2, 4, 4), (8, 64)),
-        ((0, 0, 4, 3), (16, 64)),  # a failure at the largest m: all of it is open
-        ((0, 3, 0, 4), (8, 128)),
-    ],
-)
-def test_where_a_grid_is_open(solved, found):
-    assert open_at(Counts((8, 16, 32, 64), solved, (4, 4, 4, 4))) == found
+def test_on_a_grid_all_rates_are_tried_on_all_seeds_at_once():
+    """A round takes a GPU as long as its longest trial; a race has a round for every seed."""
+    plan = Plan(T=(11,), m_high=512, design="grid")
+    question = CardQuestion(plan, entry_of("mlp"), "and3", 11, {}, {})
+    first = list(iter(question.take, None))
+    scouts = plan.scouts(entry_of("mlp"), question._fewest)
+    assert len(first) == len(plan.rates) * plan.tuning_trials * len(scouts)
 
 
 def test_a_grid_is_looked_at_where_a_scout_reached_the_lowest_accuracy():

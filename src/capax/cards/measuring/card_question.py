@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from capax.analysis.floor import Floor, Protocol, fewest_examples, floor
-from capax.cards.measuring.grid_rounds import GridRounds
 from capax.cards.measuring.looks import (
     Looks,
     Rate,
@@ -124,12 +123,12 @@ class CardQuestion(Question):
 
     @property
     def num_done(self) -> int:
-        return len(self.scores) + sum(len(looks) for looks in self.tuning.values())
+        return len(self.scores) + sum(len(looks) for looks in list(self.tuning.values()))
 
     @property
     def num_solved(self) -> int:
         best = max(self.plan.accuracies)
-        return sum(look.accuracy >= best for look in self.scores.values())
+        return sum(look.accuracy >= best for look in list(self.scores.values()))
 
     @property
     def num_running(self) -> int:
@@ -140,7 +139,9 @@ class CardQuestion(Question):
         """A first estimate of m*, from the tuning trials, later from the scored trials."""
         if not self.num_done:
             return ""
-        return coarse_answer(self.scores, self.tuning, max(self.plan.accuracies))
+        scores, tuning = dict(self.scores), list(self.tuning.items())  # another thread adds to them
+        looks = {rate: dict(seen) for rate, seen in tuning}
+        return coarse_answer(scores, looks, max(self.plan.accuracies))
 
     @property
     def most_trials(self) -> int:
@@ -201,8 +202,9 @@ class CardQuestion(Question):
     def _tuning_trials(self) -> list[Trial]:
         """The rates that are in the race still, on the next tuning seed, at every scout.
 
-        On the first seed far apart, then between those where the first rate passes. The middle rate
-        first, at every m: a first idea of the answer where a fit takes long. None where trials
+        On the first seed far apart, then between those where the first rate passes. On a grid all
+        rates on all seeds at once: a round takes a GPU as long as its longest trial. The middle
+        rate first, at every m: a first idea of the answer where a fit takes long. None where trials
         count already: the rate was chosen then.
         """
         rates, waiting = rates_of(self.plan, self.entry), []
@@ -211,19 +213,27 @@ class CardQuestion(Question):
             return []
         scouts = self.plan.scouts(self.entry, self._fewest)
         for i in range(self.plan.tuning_trials):
-            left = racing(known, i)
-            if i:
-                looks = [known[rate] for rate in left]
-                scouts = scouts_between(looks, scouts, min(self.plan.accuracies))
-            for rate in from_the_middle(left):
-                for m in sorted(scouts, reverse=True):
-                    if (m, TUNING_SEEDS + i) not in known[rate]:
-                        panel = self.at(rate)
-                        made = self._family.trial(panel, self.T, m, TUNING_SEEDS + i)
-                        waiting.append(replace(made, panel=tuning_name(panel.name, rate)))
-            if waiting:
-                break
+            left = rates
+            if self.plan.design == "adaptive":
+                if waiting:
+                    break
+                left = racing(known, i)
+                if i:
+                    looks = [known[rate] for rate in left]
+                    scouts = scouts_between(looks, scouts, min(self.plan.accuracies))
+            waiting += self._scouting(left, scouts, TUNING_SEEDS + i)
         return waiting
+
+    def _scouting(self, rates: tuple[Rate, ...], scouts: tuple[int, ...], seed: int) -> list[Trial]:
+        """Tuning trials that are not known: each rate at each scout, the largest m first."""
+        made = []
+        for rate in from_the_middle(rates):
+            panel = self.at(rate)
+            for m in sorted(scouts, reverse=True):
+                if (m, seed) not in self.tuning[rate]:
+                    trial = self._family.trial(panel, self.T, m, seed)
+                    made.append(replace(trial, panel=tuning_name(panel.name, rate)))
+        return made
 
     def _after_tuning(self) -> None:
         """The best rate goes on; on a grid nothing does where none came near the lowest accuracy:
@@ -268,8 +278,7 @@ class CardQuestion(Question):
         if self.plan.design == "grid":
             whole = self.plan.grid(*open_range(scouts, self.plan.accuracies, *span))
             broken = broken_m(self.scores)
-            works = whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
-            return GridRounds(works, self.plan.accuracies, self.scores)
+            return whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
         search = self.plan.search(*span).model_copy(update={"max_trials": self._most})
         return Rounds(search, self.plan.accuracies, self.scores, scouts, self.plan.effort)
 
