@@ -11,6 +11,7 @@ import torch
 from capax.audit.auditing import audit
 from capax.audit.comparing import compare, larger_share
 from capax.audit.reading.opening import open_checkpoint
+from capax.audit.text import ablation
 from typed_command import typed
 
 ROW_KEYS = {"layer", "head", "W_QK_F", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21",
@@ -71,11 +72,12 @@ def test_smollm2_says_what_it_read():
     assert sum(row["capacity_share"] for row in found.rows) == pytest.approx(1)
 
 
-def test_rxnmapper_reads_its_head_among_those_that_look_things_up(tmp_path):
+def test_rxnmapper_reads_its_head_among_those_that_look_things_up(tmp_path, monkeypatch):
     """Layer 10, head 5, which the product reads: its weight on one token far away stands out.
 
     Plain sharpness belongs to heads that look at the neighbour; `far_peak` leaves those out.
     """
+    monkeypatch.setattr(ablation, "MOST_HEADS", 2)  # losses without heads: test_text.py
     (tmp_path / "reactions.txt").write_text(reactions.pieces())
     found = audit(
         real_files.rxnmapper(), text=tmp_path / "reactions.txt", split="spaces", lines=True

@@ -19,6 +19,7 @@ coverage of the interval.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -68,7 +69,7 @@ class TimeSample:
             np.repeat(np.asarray(groups), sizes),
         )
 
-    @property
+    @cached_property
     def solved(self) -> "ndarray":
         return np.isfinite(self.by)
 
@@ -84,7 +85,9 @@ class TimeSample:
     def loss(self, at: ndarray, log_spread: ndarray, logit_never: ndarray, shape: str) -> float:
         """Minus the log-likelihood of positions `at`, one for each run."""
         beyond = SHAPES[shape][0]
-        spread, never = np.exp(log_spread)[self.group], expit(logit_never)[self.group]
+        spread, never = np.exp(log_spread), expit(logit_never)
+        if len(spread) > 1:
+            spread, never = spread[self.group], never[self.group]
         early, late = beyond((self.after - at) / spread), beyond((self.by - at) / spread)
         chance = np.where(self.solved, (1 - never) * (early - late), never + (1 - never) * early)
         return -float(np.log(np.maximum(chance, _LEAST)).sum())
@@ -147,7 +150,7 @@ class _LineFit:
     sample: TimeSample
     shape: str
 
-    @property
+    @cached_property
     def middle(self) -> float:
         return float(self.sample.x[self.sample.solved].mean())
 
