@@ -18,6 +18,7 @@ from pathlib import Path
 from socket import socket
 from unittest.mock import patch
 
+import psutil
 import pytest
 from jax._src import xla_bridge
 
@@ -45,7 +46,13 @@ class CollectedWorkers:
         )
 
     def stop(self) -> None:
-        self._process.communicate()
+        """It waits for its workers; where xdist failed before it could end them, we do."""
+        try:
+            self._process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            for process in psutil.Process(self._process.pid).children(recursive=True):
+                process.kill()
+            self._process.communicate()
 
 
 class Forking:
