@@ -7,6 +7,8 @@ from typing import Any
 import jax
 from jax._src.interpreters import mlir
 
+JAX_CONTEXT = mlir.make_ir_context  # as JAX has it
+
 
 def plain_jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """`jax.jit` without LLVM's optimisations, in about half the time; on a GPU as it comes."""
@@ -19,14 +21,15 @@ def share_contexts(each: int = 100) -> None:
     """Lower `each` programs in one MLIR context; then make a new one, as constants stay in the old.
 
     JAX makes a context with all its dialects for every program: 7 of the 27 ms that an addition of
-    two arrays takes until it runs (JAX 0.10.2, one Neoverse N1, November 2026).
+    two arrays takes until it runs (JAX 0.10.2, one Neoverse N1, November 2026). A JAX that makes
+    contexts fast needs no sharing: `test_plain_programs.py` says when.
     """
-    make, uses, context = mlir.make_ir_context, count(), None
+    uses, context = count(), None
 
     def shared() -> Any:
         nonlocal context
         if next(uses) % each == 0:
-            context = make()
+            context = JAX_CONTEXT()
         return context
 
     mlir.make_ir_context = shared

@@ -24,8 +24,8 @@ from jax._src import xla_bridge
 
 import warm_server
 
-# What tests import when they run: seconds for each worker, or once for all of them.
-IMPORTED = "torch sympy flint sklearn.tree sklearn.neural_network pandas pyarrow.parquet PIL.Image"
+# What tests import when they run, beside what commands import: seconds for each worker, or once.
+IMPORTED = "torch sympy flint sklearn.neural_network PIL.Image playwright.sync_api"
 
 
 class CollectedWorkers:
@@ -76,6 +76,7 @@ class Forking:
         for name in IMPORTED.split():
             with suppress(ImportError):  # the test that needs it will say so
                 importlib.import_module(name)
+        warm_server.import_everything()
         gc.collect()
         gc.freeze()  # shared with the workers as long as nobody looks through it
         warm_server.answer_all(self.listening)
