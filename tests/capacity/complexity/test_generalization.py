@@ -15,6 +15,7 @@ from capax.capacity.complexity.generalization import (
     separated_bound,
     zero_one_bound,
 )
+from capax.capacity.complexity.samples_needed import samples_needed
 from capax.capacity.complexity.vc import log_sauer
 from capax.capacity.linear.linear_classes import log_cover_vector, quadratic_constant_vector
 from capax.errors import InputError
@@ -81,6 +82,15 @@ def test_zero_one_bound_uses_the_growth_function():
 def test_samples_needed_is_the_first_m_that_reaches_the_target(bound_at):
     needed = bound_at(100, target=0.3).m_needed
     assert bound_at(needed).value <= 0.3 < bound_at(needed - 1).value
+
+
+@pytest.mark.parametrize("log_guess", [-3.0, 0.0, 9.0, 14.914, 1e6])
+def test_a_guess_changes_the_time_and_not_the_answer(log_guess):
+    asked = []
+    needed = samples_needed(lambda m: asked.append(m) or 3e5 / m, 0.1, log_guess=log_guess)
+    assert needed == 3_000_000 and len(asked) < (12 if log_guess == 14.914 else 150)
+    assert samples_needed(lambda m: 1 / m, 0.9, log_guess=log_guess) == 2
+    assert samples_needed(lambda _: 1.0, 0.1, log_guess=log_guess) is None
 
 
 def test_the_zero_one_bound_holds_in_simulation():

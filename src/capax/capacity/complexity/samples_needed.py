@@ -1,30 +1,50 @@
 """The smallest number of samples at which a bound reaches a target, found exactly."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 from capax.errors import require
 
 MOST = 10**300
+_STEPS = (
+    *(16**k for k in range(8)),
+    *(16**8 * 10 ** (3 * k) for k in range(97)),
+    MOST,
+)
 
 
-def samples_needed(value_at: Callable[[int], float], target: float) -> int | None:
+def samples_needed(
+    value_at: Callable[[int], float], target: float, *, log_guess: float = 0.0
+) -> int | None:
     """The m with value_at(m) <= target < value_at(m - 1), for a value that falls with m.
 
     Multiplies until the target is reached, then closes in from both sides; the returned m has been
     evaluated (beyond 10^12 it is the smallest up to that precision). None when even 10^300 samples
-    would not do. Raises InputError for a target <= 0.
+    would not do. Raises InputError for a target <= 0. `log_guess` = ln m, about: where to begin. It
+    changes the time, never the answer.
 
     Bounds fall like a power of m, so ln(value / target) is nearly straight in ln m: we try where
     the chord crosses 0, with half the height of an end that stayed twice (the Illinois rule), and
     half way where that did not halve the interval. A dozen values of m in place of fifty.
     """
     require(0 < target < 1, "target", "a number strictly between 0 and 1", target)
-    low, above, high = 0, math.inf, 1
-    while (below := _height(value_at(high), target)) > 0:
-        if high >= MOST:
+    heights: dict[int, float] = {}
+
+    def above_target(step: int) -> bool:
+        heights[step] = _height(value_at(_STEPS[step]), target)
+        return heights[step] > 0
+
+    last = len(_STEPS) - 1
+    step = min(last, bisect_left(_STEPS, math.exp(min(max(log_guess, 0.0), 690.0))))
+    while above_target(step):
+        if step == last:
             return None
-        low, above, high = high, below, min(MOST, high * (16 if high < 10**9 else 10**3))
+        step += 1
+    while step > 0 and step - 1 not in heights and not above_target(step - 1):
+        step -= 1
+    high, below = _STEPS[step], heights[step]
+    low, above = (_STEPS[step - 1], heights[step - 1]) if step else (0, math.inf)
     kept, halve = "", False
     while (width := high - low) > max(1, high // 10**12):
         middle = _half_way(low, high) if halve else _crossing(low, above, high, below)

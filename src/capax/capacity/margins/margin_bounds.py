@@ -182,7 +182,11 @@ def realizable_bound(
     needed = (
         None
         if target is None
-        else samples_needed(lambda m: _fast(cls, doubled.of_size(m), log_eps, log_term), target)
+        else samples_needed(
+            lambda m: _fast(cls, doubled.of_size(m), log_eps, log_term),
+            target,
+            log_guess=log_value + math.log(sample.m) - math.log(target),
+        )
     )
     return Bound(
         statement=f"realizable margin bound with {cls.statement}",
