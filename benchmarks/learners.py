@@ -1,236 +1,258 @@
-"""Each architecture of the zoo: a step in the engine's lanes against the same model in PyTorch.
+"""Each architecture of the zoo: a step in the engine against the same model in PyTorch.
 
-python benchmarks/learners.py                      # T = 100, m = 100, all of them, JSON
-python benchmarks/learners.py --names mlp lstm --budget 5
+python benchmarks/learners.py                        # T = m = 100 and T = 400, m = 300, all of them
+python benchmarks/learners.py --sizes 100x100 --names mlp lstm --budget 5 --json
+python benchmarks/learners.py --before               # also the forms that GPUs have, on this CPU
 
-Both train the same shapes with AdamW on the full batch; PyTorch trains one model after the other
-with all its threads, as people do, the engine as many at once as there are cores (or slots). One
-run, one machine: only the ratios count. `ceiling` is the share of the machine's measured
-operations per second that the engine's step reaches, counted on the step XLA compiles.
+Both train the same shapes with AdamW on the full batch. The engine works as in a card: a process
+for every core, one run in each, gradients in pieces. PyTorch trains one model after the other with
+all cores, as people do. One run, one machine: only the ratios count. `ceiling` is the share of the
+operations per second that products of 1024 x 1024 reach on all cores together; counted are the
+operations in matrix products of the step as the engine does it, loops included. Sums, activations,
+look-ups in tables and the optimiser count for nothing, so tables make this share smaller.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
 
-import jax
-import jax.numpy as jnp
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-from capax.cards.protocol.matched_sizes import sizes
-from capax.data.task import TaskSpec
-from capax.learners.names import entry_of
-from capax.training import Hardware, TrialSpec
-from capax.training.programs.memory import num_parameters
-from capax.training.speed.benchmark import capax_seconds
-from capax.training.speed.roofline import best_of, measure
-from capax.training.speed.torch_rivals import adamw_step
-from capax.training.steps.objective import cross_entropy
-
-NAMES = ("mlp", "deep_sets", "linear_attention", "cnn", "lstm", "gru", "ssm", "mixer")
+NAMES = (
+    *("transformer", "transformer2", "mlp", "deep_sets", "linear_attention"),
+    *("cnn", "lstm", "gru", "ssm", "mixer"),
+)
+MOST = 1024  # examples that the program has room for, as in a card
+PIECE = 32
 
 
-class Frame(nn.Module):
-    """Tokens, a mixer, the MLP block and the read-out, as in `capax.learners.zoo.frame`."""
+def product_operations(jaxpr: Any) -> int:
+    """Multiplications and additions in the matrix products of a program, loops counted."""
+    import math
 
-    def __init__(self, T, d, mlp_width, mixer, mixed):
-        super().__init__()
-        self.embed, self.position = nn.Embedding(2, d), nn.Parameter(0.02 * torch.randn(T, d))
-        self.cls = nn.Parameter(0.02 * torch.randn(d))
-        self.ln1, self.ln2, self.ln3 = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
-        self.mixer, self.out = mixer, nn.Linear(mixed, d)
-        self.mlp = nn.Sequential(nn.Linear(d, mlp_width), nn.GELU(), nn.Linear(mlp_width, d))
-        self.read = nn.Linear(d, 1)
+    from jax.extend.core import ClosedJaxpr
 
-    def forward(self, bits):
-        x = self.ln1(self.embed(bits) + self.position)
-        z = self.cls + self.out(self.mixer(x, self.ln1(self.cls)))
-        z = z + self.mlp(self.ln2(z))
-        return self.read(self.ln3(z)).squeeze(-1)
-
-
-class Mean(nn.Module):
-    """Deep sets."""
-
-    def __init__(self, d):
-        super().__init__()
-        self.value = nn.Linear(d, d)
-
-    def forward(self, x, _):
-        return self.value(x).mean(1)
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            length = math.prod(shape[axis] for axis in contracted)
+            total += 2 * math.prod(equation.outvars[0].aval.shape) * length
+            continue
+        inner = [
+            product_operations(getattr(x, "jaxpr", x))
+            for value in equation.params.values()
+            for x in (value if isinstance(value, tuple) else (value,))
+            if isinstance(x, ClosedJaxpr) or hasattr(x, "eqns")
+        ]
+        if inner:
+            times = equation.params["length"] if equation.primitive.name == "scan" else 1
+            one = max(inner) if equation.primitive.name == "cond" else sum(inner)
+            total += times * one
+    return total
 
 
-class Linear(nn.Module):
-    """Linear attention of one query."""
+def model_at(name: str, T: int) -> tuple[Any, dict[str, Any]]:
+    """Its spec as in a card, and its fields."""
+    from capax.cards.protocol.matched_sizes import sizes
+    from capax.learners.names import entry_of
 
-    def __init__(self, d, heads):
-        super().__init__()
-        self.heads, self.q, self.k, self.v = heads, *(nn.Linear(d, d) for _ in range(3))
-
-    def forward(self, x, cls):
-        x = torch.cat([x, cls.expand(len(x), 1, -1)], 1)
-        m, T, d = x.shape
-        q = (F.elu(self.q(cls)) + 1).view(self.heads, -1)
-        k = (F.elu(self.k(x)) + 1).view(m, T, self.heads, -1)
-        a = torch.einsum("hk,mthk->mth", q, k)
-        mixed = torch.einsum("mth,mthk->mhk", a, self.v(x).view(m, T, self.heads, -1))
-        return (mixed / a.sum(1)[..., None]).reshape(m, d)
-
-
-class Convolutions(nn.Module):
-    """Two convolutions and a mean."""
-
-    def __init__(self, d, channels, kernel=5):
-        super().__init__()
-        self.one = nn.Conv1d(d, channels, kernel, padding="same")
-        self.two = nn.Conv1d(channels, channels, kernel, padding="same")
-
-    def forward(self, x, _):
-        return F.gelu(self.two(F.gelu(self.one(x.transpose(1, 2))))).mean(2)
-
-
-class Recurrent(nn.Module):
-    """PyTorch's own LSTM or GRU, the last state."""
-
-    def __init__(self, kind, d, hidden):
-        super().__init__()
-        self.net = kind(d, hidden, batch_first=True)
-
-    def forward(self, x, _):
-        return self.net(x)[0][:, -1]
-
-
-class Selective(nn.Module):
-    """The selective state space, token by token."""
-
-    def __init__(self, d, states):
-        super().__init__()
-        self.step, self.gate = nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        self.B, self.C = nn.Linear(d, states, bias=False), nn.Linear(d, states, bias=False)
-        self.log_A = nn.Parameter(torch.zeros(d, states))
-        self.skip = nn.Parameter(torch.ones(d))
-
-    def forward(self, x, cls):
-        step, A = F.softplus(self.step(x)), -self.log_A.exp()
-        drive = (step * x)[..., None] * self.B(x)[:, :, None, :]
-        state = torch.zeros_like(drive[:, 0])
-        for t in range(x.shape[1]):
-            state = torch.exp(step[:, t, :, None] * A) * state + drive[:, t]
-        return (state @ self.C(cls) + self.skip * cls) * F.silu(self.gate(cls))
-
-
-class Mixing(nn.Module):
-    """One Mixer layer and a mean."""
-
-    def __init__(self, T, d, e, n):
-        super().__init__()
-        self.positions = nn.Sequential(nn.Linear(T, e), nn.GELU(), nn.Linear(e, T))
-        self.norm = nn.LayerNorm(d)
-        self.channels = nn.Sequential(nn.Linear(d, n), nn.GELU(), nn.Linear(n, d))
-
-    def forward(self, x, _):
-        y = x + self.positions(x.transpose(1, 2)).transpose(1, 2)
-        return (y + self.channels(self.norm(y))).mean(1)
-
-
-class Perceptron(nn.Module):
-    """Two hidden layers on signs."""
-
-    def __init__(self, T, width):
-        super().__init__()
-        self.net = nn.Sequential(
-            nn.Linear(T, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1)
-        )
-
-    def forward(self, bits):
-        return self.net(2.0 * bits - 1.0).squeeze(-1)
-
-
-def twin(name: str, T: int, fields: dict) -> nn.Module:
-    """The PyTorch model of the same shapes."""
-    if name == "mlp":
-        return Perceptron(T, fields["width"])
-    d = fields["d"]
-    made = {
-        "deep_sets": lambda: (Mean(d), d),
-        "linear_attention": lambda: (Linear(d, fields["heads"]), d),
-        "cnn": lambda: (Convolutions(d, fields["channels"]), fields["channels"]),
-        "lstm": lambda: (Recurrent(nn.LSTM, d, fields["hidden"]), fields["hidden"]),
-        "gru": lambda: (Recurrent(nn.GRU, d, fields["hidden"]), fields["hidden"]),
-        "ssm": lambda: (Selective(d, fields["states"]), d),
-        "mixer": lambda: (
-            Mixing(T, d, fields["position_width"], fields["channel_width"]),
-            d,
-        ),
-    }[name]()
-    return Frame(T, d, fields["mlp_width"], *made)
-
-
-def torch_seconds(name: str, T: int, m: int, fields: dict, budget: float) -> tuple[float, int]:
-    """Seconds per step of one model, and its number of parameters."""
-    torch.manual_seed(0)
-    model = twin(name, T, fields)
-    step = adamw_step(model, T, m)
-    step()
-    return best_of(step, budget), sum(p.numel() for p in model.parameters())
-
-
-def step_flops(spec, m: int) -> float:
-    """Operations of one gradient on m examples, as XLA counts them in the compiled program.
-
-    Loops are counted once by XLA: for the recurrent nets this is too low, by a factor of about T.
-    """
-    params = jax.eval_shape(spec.init, jax.eval_shape(partial(jax.random.key, 0)))
-    X = jax.ShapeDtypeStruct((m, spec.T), jnp.float32)
-    y = jax.ShapeDtypeStruct((m,), jnp.float32)
-
-    def loss(params, X, y):
-        return cross_entropy(spec.logits(params, X), y, jnp.ones_like(y))
-
-    costs = jax.jit(jax.grad(loss)).lower(params, X, y).compile().cost_analysis()
-    return float((costs[0] if isinstance(costs, list) else costs)["flops"])
-
-
-def compare(name: str, T: int, m: int, budget: float, say: Callable[[str], None]) -> dict:
-    """One architecture, both ways."""
-    hardware, entry = Hardware(), entry_of(name)
+    entry = entry_of(name)
     fields = sizes(entry, T)
-    spec = entry.spec(T=T, **fields)
-    task = TaskSpec(T=T, m=m, reject_ambiguous=False, validation_size=512)
-    trial = TrialSpec(task=task, model=spec, steps=20, eval_every=20)
-    say(f"{name}: engine")
-    ours = capax_seconds(trial, hardware, budget)
-    say(f"{name}: PyTorch")
-    theirs, count = torch_seconds(name, T, m, fields, budget)
-    return {
-        "name": name,
-        "parameters": num_parameters(spec),
-        "torch_parameters": count,
-        "engine_ms": 1e3 * ours,
-        "torch_ms": 1e3 * theirs,
-        "speedup": theirs / ours,
-        "flops_per_second": step_flops(spec, m) / ours,
-    }
+    assert entry.spec is not None
+    return entry.spec(T=T, **fields), fields
+
+
+class Engine:
+    """A run of one learner in this process: `steps(n)` takes n steps."""
+
+    def __init__(self, name: str, T: int, m: int, before: bool) -> None:
+        import jax
+        import jax.numpy as jnp
+        import numpy as np
+
+        from capax.data.task import TaskSpec
+        from capax.training import Hardware, TrialSpec
+        from capax.training.programs import program as programs
+        from capax.training.programs.seeds import training_for
+        from capax.training.programs.shape import program_of
+        from capax.training.steps.paths import ModulePath
+
+        spec, _ = model_at(name, T)
+        task = TaskSpec(T=T, m=m, reject_ambiguous=False, validation_size=512)
+        trial, hardware = TrialSpec(task=task, model=spec), Hardware(workers=1)
+        program = program_of(trial, hardware, max_m=MOST, block=PIECE)
+        if before and isinstance(program.path, ModulePath):
+            program = replace(program, path=ModulePath(spec))
+        training = training_for(trial.run(0))
+        assert training is not None
+        pad = ((0, program.rows - m), (0, 0))
+        data = programs.Data(
+            np.pad(training.X.astype(np.uint8), pad),
+            np.pad(training.y.astype(np.float32), pad[0]),
+            (np.arange(program.rows) < m).astype(np.float32),
+        )
+        params, state = programs.start(program.path, program.rule, np.zeros(2, np.uint32))
+        rates = (np.float32(1e-3), np.float32(1e-4), np.float32(1000))
+        lane = programs.Lane(params, state, np.int32(0), data, None, *rates, np.zeros(2, np.uint32))
+
+        def advance(lane: Any, number: Any) -> Any:
+            step, _ = programs._plain(program, lane, None)
+            carry = (lane.params, lane.state, lane.step)
+            return jax.lax.fori_loop(0, number, lambda _, c: step(c, None)[0], carry)
+
+        self._lane = jax.device_put(lane)
+        options = hardware.compiler_options()
+        lowered = jax.jit(advance).lower(self._lane, jnp.int32(1))
+        self._advance = lowered.compile(compiler_options=options)
+        self._wait, self._number = jax.block_until_ready, jnp.int32
+        self.operations = self._counted(program.path, m)
+
+    def _counted(self, path: Any, m: int) -> int:
+        import jax
+        import jax.numpy as jnp
+
+        def loss(params: Any, inputs: Any) -> Any:
+            return jnp.sum(path.logits(params, inputs))
+
+        inputs = path.prepare(self._lane.data.bits[:m])
+        return product_operations(jax.make_jaxpr(jax.grad(loss))(self._lane.params, inputs).jaxpr)
+
+    def steps(self, number: int) -> None:
+        """Take this many steps, always from the same start."""
+        self._wait(self._advance(self._lane, self._number(number)))
+
+    def seconds(self, budget: float) -> float:
+        """Per step."""
+        import time
+
+        from capax.training.speed.roofline import best_of
+
+        began = time.perf_counter()
+        self.steps(2)
+        number = max(1, int(0.2 * budget / max(1e-6, (time.perf_counter() - began) / 2)))
+        return best_of(lambda: self.steps(number), budget) / number
+
+
+def serve(core: int, pipe: Connection) -> None:
+    """One process on one core: programs are made, then timed when the others are ready too."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+    from capax.training import Hardware
+    from capax.training.speed.roofline import measure
+
+    engine: Engine | None = None
+    while (order := pipe.recv()) is not None:
+        if order[0] == "ceiling":
+            pipe.send(measure(Hardware(workers=1), order[1]).flops_per_second)
+        elif order[0] == "make":
+            engine = Engine(*order[1:])
+            pipe.send(engine.operations)
+        else:
+            assert engine is not None
+            pipe.send(engine.seconds(order[1]))
+
+
+class Crew:
+    """A process for every core, all of which get the same order at the same time."""
+
+    def __init__(self) -> None:
+        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+        context = multiprocessing.get_context("spawn")
+        self._pipes = []
+        for core in cores:
+            ours, theirs = context.Pipe()
+            context.Process(target=serve, args=(core, theirs), daemon=True).start()
+            self._pipes.append(ours)
+
+    def tell(self, *order: Any) -> list[Any]:
+        """What each of them answers."""
+        for pipe in self._pipes:
+            pipe.send(order)
+        return [pipe.recv() for pipe in self._pipes]
+
+    def close(self) -> None:
+        """Send them home."""
+        for pipe in self._pipes:
+            pipe.send(None)
+
+    def step_seconds(self, budget: float) -> float:
+        """Per step and model, all cores busy."""
+        found = self.tell("time", budget)
+        return sum(found) / len(found) ** 2
+
+
+def torch_step(name: str, T: int, m: int) -> Callable[[], None]:
+    """One step of the model in PyTorch."""
+    import torch
+    from torch_twins import twin
+
+    from capax.training.speed.torch_rivals import adamw_step
+
+    torch.manual_seed(0)
+    return adamw_step(twin(name, T, model_at(name, T)[1]), T, m)
+
+
+def compare(crew: Crew, name: str, T: int, m: int, budget: float, before: bool) -> dict[str, Any]:
+    """One architecture, both ways, turn by turn; the shorter of two times counts."""
+    from capax.training.speed.roofline import best_of
+
+    step = torch_step(name, T, m)
+    step()
+    row: dict[str, Any] = {"name": name, "T": T, "m": m}
+    if before and name in ("cnn", "lstm", "gru", "ssm", "mixer"):  # that have two forms
+        crew.tell("make", name, T, m, True)
+        row["before_ms"] = 1e3 * crew.step_seconds(budget / 2)
+    row["operations"] = crew.tell("make", name, T, m, False)[0]
+    ours, theirs = [], []
+    for _ in range(2):
+        ours.append(crew.step_seconds(budget / 2))
+        theirs.append(best_of(step, budget / 2))
+    row |= {"engine_ms": 1e3 * min(ours), "torch_ms": 1e3 * min(theirs)}
+    return row | {"ratio": min(theirs) / min(ours)}
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    """A table for reading."""
+    head = ("name", "T", "m", "before_ms", "engine_ms", "torch_ms", "ratio", "ceiling")
+    print(" ".join(f"{x:>16s}" if x == "name" else f"{x:>9s}" for x in head))
+    for row in rows:
+        cells = [f"{row['name']:>16s}", f"{row['T']:9d}", f"{row['m']:9d}"]
+        for x in head[3:]:
+            value = row.get(x)
+            cells.append(f"{'-' if value is None else format(value, '.3g'):>9s}")
+        print(" ".join(cells), flush=True)
 
 
 def main() -> None:
-    """Print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--names", nargs="+", default=list(NAMES))
-    parser.add_argument("--T", type=int, default=100)
-    parser.add_argument("--m", type=int, default=100)
-    parser.add_argument("--budget", type=float, default=2.0)
+    """Print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--names", nargs="+", default=list(NAMES), choices=NAMES)
+    parser.add_argument("--sizes", nargs="+", default=["100x100", "400x300"], help="T x m")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds per measurement")
+    parser.add_argument("--before", action="store_true", help="also the forms written for GPUs")
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    say = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
-    ceilings = measure(Hardware(), options.budget)
-    rows = [compare(n, options.T, options.m, options.budget, say) for n in options.names]
+    crew, rows = Crew(), []
+    ceiling = sum(crew.tell("ceiling", options.budget))
+    for T, m in (map(int, size.split("x")) for size in options.sizes):
+        for name in options.names:
+            rows.append(compare(crew, name, T, m, options.budget, options.before))
+            print(rows[-1], file=sys.stderr, flush=True)
+    ceiling = max(ceiling, sum(crew.tell("ceiling", options.budget)))
+    crew.close()
     for row in rows:
-        row["ceiling"] = row["flops_per_second"] / ceilings.flops_per_second
-    print(json.dumps({"T": options.T, "m": options.m, "rows": rows}, indent=2))
+        row["ceiling"] = row["operations"] / (1e-3 * row["engine_ms"] * ceiling)
+    if options.json:
+        print(json.dumps({"gflops_per_second": ceiling / 1e9, "rows": rows}, indent=2))
+    else:
+        print(f"ceiling: {ceiling / 1e9:.1f} Gflop/s on {os.cpu_count()} cores")
+        show(rows)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,10 @@ class OneLayer(nn.Module):
         """bits [m, T] -> logits [m]."""
         m = bits.shape[0]
         x = torch.cat([self.embed(bits) + self.position, self.cls.expand(m, 1, -1)], 1)
-        x = F.dropout(x, self.dropout)
+        return self.layer(F.dropout(x, self.dropout))
+
+    def layer(self, x: torch.Tensor) -> torch.Tensor:
+        """The layer and the read-out: tokens [m, T + 1, d], [CLS] last -> logits [m]."""
         normed = self.ln1(x)
         rows = normed[:, -1:] if self.only_cls else normed
         query = self._split(self.query(rows))
