@@ -88,6 +88,14 @@ class CNN(Framed):
         return mean_of_taps(taps, params["b_2"], pattern_rows(inputs, self.kernel))
 
     @property
+    def cpu_floats(self) -> tuple[int, int]:
+        """Slopes of the second gelu; tables of k taps, of their gradients, of the layer before."""
+        if self.kernel > _LONGEST:
+            return super().cpu_floats
+        tables = (2 * self.kernel + 6) * 2**self.kernel * self.T * self.channels
+        return super().floats_per_example + 4 * self.T * self.channels, tables
+
+    @property
     def floats_per_example(self) -> int:
         return super().floats_per_example + (2 * self.kernel + 6) * self.T * self.channels
 

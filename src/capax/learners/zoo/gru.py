@@ -56,6 +56,11 @@ class GRU(Framed):
         return matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
 
     @property
+    def cpu_floats(self) -> tuple[int, int]:
+        """The state, three gates, u_n."""
+        return super().floats_per_example + 6 * self.T * self.hidden, 0
+
+    @property
     def floats_per_example(self) -> int:
         return super().floats_per_example + 10 * self.T * self.hidden
 

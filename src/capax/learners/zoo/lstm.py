@@ -60,6 +60,11 @@ class LSTM(Framed):
         return matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
 
     @property
+    def cpu_floats(self) -> tuple[int, int]:
+        """Both states, four gates, tanh(c)."""
+        return super().floats_per_example + 8 * self.T * self.hidden, 0
+
+    @property
     def floats_per_example(self) -> int:
         return super().floats_per_example + 12 * self.T * self.hidden
 

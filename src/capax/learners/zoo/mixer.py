@@ -74,6 +74,12 @@ class Mixer(Framed):
         return (y + matmul(channels.T, params["U_2"])) / self.T + params["b_4"][None, :]
 
     @property
+    def cpu_floats(self) -> tuple[int, int]:
+        """Of every position: rows and their gradients, normal rows, slopes of the channels."""
+        wide = 4 * self.d + 2 * self.channel_width
+        return super().floats_per_example + self.T * wide + 4 * self.d * self.position_width, 0
+
+    @property
     def floats_per_example(self) -> int:
         wide = 6 * self.d + 4 * self.channel_width
         return super().floats_per_example + self.T * wide + 4 * self.d * self.position_width

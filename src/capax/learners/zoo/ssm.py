@@ -129,5 +129,10 @@ class SSM(Framed):
         return y * jax.nn.silu(matmul(own, params["W_G"]))[None, :]
 
     @property
+    def cpu_floats(self) -> tuple[int, int]:
+        """The states at every position."""
+        return super().floats_per_example + 2 * self.T * self.d * self.states, 0
+
+    @property
     def floats_per_example(self) -> int:
         return super().floats_per_example + 4 * self.T * self.d * (self.states + 1)

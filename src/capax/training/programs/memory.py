@@ -24,7 +24,7 @@ from capax.training.specs import architecture
 from capax.training.specs.architecture import Architecture
 from capax.training.specs.hardware import Hardware
 from capax.training.steps.gradient_pieces import PLACES
-from capax.training.steps.paths import Path
+from capax.training.steps.paths import ModulePath, Path
 
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
@@ -56,8 +56,10 @@ def slot_bytes(path: Path, rows: int) -> int:
     spec = path.spec
     state = 4 * num_parameters(spec) * _FLOAT
     bits = rows * spec.T
-    if isinstance(spec, Architecture):
-        return state + bits + rows * spec.floats_per_example * _FLOAT
+    if isinstance(path, ModulePath):
+        each, fixed = path.kept_floats
+        return state + bits + (rows * each + fixed) * _FLOAT
+    assert isinstance(spec, TransformerSpec)
     mlp = 6 * rows * (spec.mlp_width + 2 * spec.d) * _FLOAT
     if path.name == "naive":
         return state + bits + mlp + rows * _as_written(spec, spec.layers) * _FLOAT

@@ -53,6 +53,11 @@ class Architecture(Spec):
         return 16 * self.T
 
     @property
+    def cpu_floats(self) -> tuple[int, int]:
+        """What `cpu_logits` keeps for its backward pass: for each example, and in any case."""
+        return self.floats_per_example, 0
+
+    @property
     def floats_per_answer(self) -> int:
         """Numbers kept at once where an example is only answered: no backward pass."""
         return self.floats_per_example // 2

@@ -220,6 +220,11 @@ class ModulePath:
         own = self.spec.cpu_logits if self.on_cpu else self.spec.logits
         return own(params, inputs)
 
+    @property
+    def kept_floats(self) -> tuple[int, int]:
+        """Numbers kept for the backward pass: for each example, and in any case."""
+        return self.spec.cpu_floats if self.on_cpu else (self.spec.floats_per_example, 0)
+
     def examiner(self, params: Any):
         """bits, support -> logits and zeros."""
 
