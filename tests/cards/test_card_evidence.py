@@ -152,6 +152,23 @@ def test_a_search_ends_where_its_trials_took_the_work_it_may():
     assert Rounds(search, (1.0,), long, {}, effort=64 * 16e3 + 1).next_round(NOTHING)
 
 
+def test_a_round_is_shared_by_the_accuracies():
+    """Same outcomes: one search with the whole round. Other outcomes: each near its own m*, and the
+    trials that ask for the plateau where the lowest accuracy wants them."""
+    search = Plan(T=(11,), precision=1.0001).search(4, 640)
+    same = {(m, i): BestLook(float(m > 40), 100) for m in (20, 60) for i in range(6)}
+    alone = Rounds(search, (1.0,), same, {}).next_round(NOTHING)
+    assert Rounds(search, (1.0, 0.99, 0.95), same, {}).next_round(NOTHING) == alone
+    apart = {(m, i): BestLook(0.6 if m < 15 else 0.96 if m < 300 else 1.0, 100)
+             for m in (8, 30, 200, 500) for i in range(4)}  # fmt: skip
+    both = Rounds(search, (1.0, 0.95), apart, {}).next_round(NOTHING)
+    assert any(8 <= m <= 30 for m in both) and any(200 <= m <= 500 for m in both)
+    most = max(set(both), key=both.count)
+    assert both.count(most) >= 2 and most < 200  # the plateau at 95 %, not at 100 %
+    spent = {(500, i): BestLook(float(i % 2), 100) for i in range(search.max_trials)}
+    assert Rounds(search, (1.0,), spent, {}).next_round(NOTHING) == ()
+
+
 def test_trouble_now_and_then_costs_a_trial_and_no_more():
     plan = Plan(T=(11,), m_high=64, max_trials=8, accuracies=(1.0,), precision=1.0001)
 
