@@ -81,7 +81,7 @@ def test_a_card_that_had_no_time_says_so_in_every_cell(tmp_path):
     assert made.stdout.count("unfinished, no trial yet") == 6
     assert "transformer" in made.stdout
     assert "6 of 6 cells without an answer; the same command goes on" in made.stderr
-    assert "card: 0 of at most 144 trials" in made.stderr  # what is ahead, before it begins
+    assert "card: 0 of at most 192 trials" in made.stderr  # what is ahead, before it begins
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 Every trial answers for every accuracy, so a round is shared: each accuracy that is not settled says
 where trials would tell most about its threshold, and gets an equal part of the round. That success
 levels off above 80 % takes the most trials to show (17 in a row, if none fails). As many trials as
-the parts have together ask for it: at the lowest accuracy for which it is not shown, where they
-take the fewest examples; fewer of them where they take many. What two accuracies ask for is trained
-once. All outcomes count for all of them.
+the parts have together ask for it, fewer where they take many examples. The highest accuracy says
+where: what passes there passes at the others. What two accuracies ask for is trained once. All
+outcomes count for all of them.
 
 A search that has its first trials also ends when they took as much work as it may: a learner that
 is slow to learn, and needs many examples, would take most of a card's time for a few more of them.
@@ -19,7 +19,7 @@ from capax.cards.measuring.looks import Looks, evidence
 from capax.cards.protocol.card_search import CardSearch
 from capax.sweep.counts import Counts
 
-_LEAST = 16  # trials before a search may end for the work they took
+_LEAST = 24  # trials before a search may end for the work they took
 
 
 def counts_at(looks: Looks, accuracy: float) -> Counts:
@@ -49,7 +49,7 @@ class Rounds:
         spent = sum(m * look.steps for (m, _), look in known.items())
         if len(known) >= _LEAST and spent >= self.effort:
             return ()
-        ranked = sorted(self.accuracies)
+        ranked = sorted(self.accuracies, reverse=True)
         at = ((counts_at(self.scores, a), counts_at(self.hints, a)) for a in ranked)
         left, asked = list(dict.fromkeys(at)), []
         while left:

@@ -18,7 +18,7 @@ _SURE = 0.999  # level of the interval by which a search gives up before its tri
 # after every round add up: in simulations with m* = m_high, 0.95 missed more, 0.999 did not
 _RUNG = 2  # the smaller m that are looked at lie this factor apart
 _FEW = 8  # trials that count, from which on they alone say where to look
-_ROWS = 512  # examples of the trials of a round that ask for the plateau
+_ROWS = 1600  # examples of the trials of a round that ask for the plateau
 _START = 128.0  # a run costs as much as so many examples, and its m besides
 
 

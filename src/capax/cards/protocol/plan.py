@@ -40,7 +40,7 @@ class Plan(Spec):
     scored: all of them on the first, the better half on the next.
 
     design: how m* is looked for. `adaptive`: rounds where they tell most, few trials (`max_trials`,
-    and `more_trials` for each accuracy but one; after the first 16 no more than took `effort`
+    and `more_trials` for each accuracy but one; after the first 24 no more than took `effort`
     examples x steps), one round after the other.
     `grid`: scouts, all rates on all tuning seeds at once, then `grid_trials` trials at every m of a
     geometric grid over the range that the scouts leave open: two rounds, for machines that train
@@ -65,8 +65,8 @@ class Plan(Spec):
     m_high_slow: int | None = Field(default=None, ge=8)
     batch: int = Field(default=8, ge=1)
     max_trials: int = Field(default=40, ge=8)
-    more_trials: int = Field(default=4, ge=0)
-    effort: float = Field(default=2.5e6, gt=0)
+    more_trials: int = Field(default=12, ge=0)
+    effort: float = Field(default=6e6, gt=0)
     precision: float = Field(default=1.5, gt=1)
     steps: int = Field(default=1000, ge=1)
     eval_every: int = Field(default=100, ge=1)

@@ -34,7 +34,7 @@ TableFile = Annotated[Path | None, typer.Option(help="Write the rows as CSV.")]
 Support = Annotated[str, typer.Option(help="random or contiguous.")]
 MostExamples = Annotated[int, typer.Option(help="Largest number of examples.")]
 MostTrials = Annotated[
-    int, typer.Option(help="Most trials per learner and T; 4 more per further accuracy.")
+    int, typer.Option(help="Most trials per learner and T; 12 more per further accuracy.")
 ]
 TimeLimit = Annotated[
     float, typer.Option(help="Seconds per fit of your learner; waiting for a core does not count.")
