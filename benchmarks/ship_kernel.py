@@ -20,12 +20,13 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.ptx.xz"):
         old.unlink()
-    macros = step_kernel.macros_of(transformer_spec(T=1), OptimiserSpec())
-    source, files, options = step_kernel.whole_source(macros)
-    text = to_ptx(source, files, options)
-    file = folder / f"{step_kernel.identity(source, files, options)}.ptx.xz"
-    file.write_bytes(lzma.compress(text.encode(), preset=9))
-    print(f"{file}: {file.stat().st_size} bytes, {len(text)} of PTX")
+    for part in (0, *step_kernel.PARTS):
+        macros = step_kernel.macros_of(transformer_spec(T=1), OptimiserSpec(), part)
+        source, files, options = step_kernel.whole_source(macros)
+        text = to_ptx(source, files, options)
+        file = folder / f"{step_kernel.identity(source, files, options)}.ptx.xz"
+        file.write_bytes(lzma.compress(text.encode(), preset=9))
+        print(f"{file}: {file.stat().st_size} bytes, {len(text)} of PTX")
 
 
 if __name__ == "__main__":

@@ -79,15 +79,42 @@ def test_the_library_says_what_it_refuses():
 
 
 def test_the_shipped_kernel_is_that_of_the_source_and_for_machines_that_can_read_it(monkeypatch):
-    macros = step_kernel.macros_of(TransformerSpec(T=300), OptimiserSpec())
-    name = f"{step_kernel.identity(*step_kernel.whole_source(macros))}.ptx"  # else: ship_kernel.py
-    monkeypatch.setattr(step_kernel, "version", lambda: (12, 9))
-    assert step_kernel._shipped(name) is None
-    monkeypatch.setattr(step_kernel, "version", lambda: (13, 1))
-    text = step_kernel._shipped(name)
-    assert text is not None and ".entry step" in text
-    assert f"release {'.'.join(map(str, step_kernel.SHIPPED_BY))}" in text
+    for part in (0, *step_kernel.PARTS):
+        macros = step_kernel.macros_of(TransformerSpec(T=300), OptimiserSpec(), part)
+        source = step_kernel.whole_source(macros)
+        name = f"{step_kernel.identity(*source)}.ptx"  # else: ship_kernel.py
+        monkeypatch.setattr(step_kernel, "version", lambda: (12, 9))
+        assert step_kernel._shipped(name) is None
+        monkeypatch.setattr(step_kernel, "version", lambda: (13, 1))
+        text = step_kernel._shipped(name)
+        assert text is not None and ".entry step" in text
+        assert f"release {'.'.join(map(str, step_kernel.SHIPPED_BY))}" in text
     assert step_kernel._shipped("0" * 32 + ".ptx") is None
+
+
+@pytest.mark.parametrize("T", [1, 8192, 8193, 10_000, 30_000, 100_000, 100_001, 1_000_000])
+def test_pieces_are_whole_chunks_of_positions_and_none_is_empty(T):
+    count, each = step_kernel.pieces(T)
+    assert (count - 1) * each < T <= count * each
+    assert (count == 1) == (T <= 2 * step_kernel.PIECE) == (step_kernel.shortest(T) == 1)
+    assert count == 1 or each % 64 == 0
+    assert count == 1 or each <= step_kernel.PIECE + 64
+
+
+@pytest.mark.parametrize(("T", "grids"), [(300, [(3, 1)]), (9000, [(3, 3), (3, 1)] * 2)])
+def test_long_inputs_take_four_launches_that_hand_on_all_they_change(T, grids, monkeypatch):
+    monkeypatch.setattr(step_kernel, "_compiled", lambda macros: f"source {macros[-1]}")
+    spec, params, bits, y, weight = problem(3, 10, T, 1, seed=0)
+    leaves = [x for p in jax.tree.leaves(params) for x in (p, p, p)]
+    sources = step_kernel.ptx(spec, OptimiserSpec())
+    launch = jax.jit(partial(step_kernel.launch, sources, spec.mlp_width, T))
+    arguments = leaves, jax.vmap(fused.pack)(bits), y, weight, jnp.ones((3, 4), jnp.float32)
+    text = launch.trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
+    calls = [line for line in text.splitlines() if "xla.gpu.ptx" in line]
+    found = [re.findall(r"grid_[xy] = (\d+)", line) for line in calls]
+    assert found == [[str(x) for x in grid] for grid in grids]
+    for i, line in enumerate(calls):  # from the second on, scratch is updated in place too
+        assert line.count("output_operand_alias<") == len(leaves) + (i > 0)
 
 
 def test_every_include_and_macro_of_the_source_is_given():
@@ -166,13 +193,13 @@ def test_an_ensemble_steps_through_one_call(trial_of, one_by_one, lanes_of, monk
     spec, rule = program.path.spec, program.rule
     calls = []
 
-    def launch(source, hidden, T, *arguments):
-        assert (source, hidden, T) == ("the source", spec.mlp_width, spec.T)
+    def launch(sources, hidden, T, *arguments):
+        assert (sources, hidden, T) == (("the source",), spec.mlp_width, spec.T)
         calls.append(len(arguments[1]))
         return in_jax(spec, rule)(*arguments)
 
     monkeypatch.setattr(fused, "launch", launch)
-    monkeypatch.setattr(fused, "ptx", lambda *_: "the source")
+    monkeypatch.setattr(fused, "ptx", lambda *_: ("the source",))
     single = executables(program, one_by_one.all_devices[0], 1, one_by_one.compiler_options())
     lanes = lanes_of(trials, program, single)
     task = trials[0].task
@@ -209,21 +236,42 @@ def problem(B, m, T, spread, seed):
     return spec, params, bits, y, mask / jnp.sum(mask, axis=1, keepdims=True)
 
 
+RULE = OptimiserSpec()
+
+
+def stepped(spec, leaves, words, y, weight):
+    """Parameters and moments after one launch, or four."""
+    rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (len(y), 1))
+    sources = step_kernel.ptx(spec, RULE)
+    launch = jax.jit(partial(step_kernel.launch, sources, spec.mlp_width, spec.T))
+    return launch(leaves, words, y, weight, rates), rates
+
+
+def given(B, m, T, spread, seed):
+    """Arguments of `stepped`."""
+    spec, params, bits, y, weight = problem(B, m, T, spread, seed)
+    leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
+    return spec, leaves, jax.vmap(fused.pack)(bits), y, weight
+
+
+whole_and_in_pieces = pytest.mark.parametrize("piece", [step_kernel.PIECE, 64])
+
+
 @on_hopper
 @pytest.mark.parametrize(
-    ("m", "T", "spread"),
-    [(60, 300, 1), (60, 300, 30), (37, 50, 1), (64, 15, 1), (150, 101, 1), (200, 64, 30)],
+    ("m", "T", "spread", "piece"),
+    [
+        *[(60, 300, 1, 0), (60, 300, 30, 0), (37, 50, 1, 0), (64, 15, 1, 0), (150, 101, 1, 0)],
+        *[(200, 64, 30, 0), (60, 300, 1, 64), (200, 300, 30, 64), (37, 129, 1, 64)],
+        *[(150, 1001, 30, 128), (256, 333, 1, 100), (70, 10_007, 10, 0)],
+    ],
 )
-def test_the_kernel_gives_the_gradients_and_the_update(m, T, spread):
-    spec, params, bits, y, weight = problem(3, m, T, spread, seed=m + T)
-    rule = OptimiserSpec()
-    rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (3, 1))
-    leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
-    words = jax.vmap(fused.pack)(bits)
-    source = step_kernel.ptx(spec, rule)
-    launch = jax.jit(lambda *x: step_kernel.launch(source, spec.mlp_width, T, *x))
-    got = launch(leaves, words, y, weight, rates)
-    wanted = jax.jit(in_jax(spec, rule))(leaves, words, y, weight, rates)
+def test_the_kernel_gives_the_gradients_and_the_update(m, T, spread, piece, monkeypatch):
+    monkeypatch.setattr(step_kernel, "PIECE", piece or step_kernel.PIECE)
+    spec, leaves, *data = given(3, m, T, spread, seed=m + T)
+    assert (step_kernel.pieces(T)[0] > 1) == (piece > 0 or T > 10_000)
+    got, rates = stepped(spec, leaves, *data)
+    wanted = jax.jit(in_jax(spec, RULE))(leaves, *data, rates)
     for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
         size = 1.0 if i % 3 == 0 else float(jnp.max(jnp.abs(b))) + 1e-30
         tolerance = 1e-5 if i % 3 < 2 else 3e-5  # a square has twice the relative error
@@ -235,34 +283,29 @@ def test_the_kernel_gives_the_gradients_and_the_update(m, T, spread):
 
 
 @on_hopper
-def test_a_model_does_not_depend_on_its_neighbours():
-    spec, params, bits, y, weight = problem(5, 60, 300, 1, seed=3)
-    rule, order = OptimiserSpec(), np.array([3, 1, 4, 0, 2])
-    rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (5, 1))
-    leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
-    source = step_kernel.ptx(spec, rule)
-    launch = jax.jit(lambda *x: step_kernel.launch(source, spec.mlp_width, 300, *x))
-    data = (jax.vmap(fused.pack)(bits), y, weight)
-    there = launch(leaves, *data, rates)
-    moved = launch([x[order] for x in leaves], *(x[order] for x in data), rates)
-    for a, b in zip(there, moved, strict=True):
+@whole_and_in_pieces
+def test_a_model_does_not_depend_on_its_neighbours(piece, monkeypatch):
+    monkeypatch.setattr(step_kernel, "PIECE", piece)
+    spec, leaves, *data = given(5, 60, 300, 1, seed=3)
+    order = np.array([3, 1, 4, 0, 2])
+    there, _ = stepped(spec, leaves, *data)
+    moved, _ = stepped(spec, [x[order] for x in leaves], *(x[order] for x in data))
+    alone, _ = stepped(spec, [x[3:4] for x in leaves], *(x[3:4] for x in data))
+    for a, b, c in zip(there, moved, alone, strict=True):
         np.testing.assert_array_equal(np.asarray(a)[order], np.asarray(b))
+        np.testing.assert_array_equal(np.asarray(a)[3:4], np.asarray(c))
 
 
 @on_hopper
-def test_rows_without_an_example_change_nothing_and_idle_slots_stay():
-    spec, params, bits, y, weight = problem(3, 60, 101, 1, seed=5)
-    rule = OptimiserSpec()
-    rates = jnp.tile(jnp.array([10.0, 31.6, 1e-3, 0.1], jnp.float32), (3, 1))
-    leaves = [x for p in jax.tree.leaves(params) for x in (p, 0 * p, 0 * p)]
-    source = step_kernel.ptx(spec, rule)
-    launch = jax.jit(lambda *x: step_kernel.launch(source, spec.mlp_width, 101, *x))
-    words = jax.vmap(fused.pack)(bits)
-    tight = launch(leaves, words, y, weight, rates)
+@whole_and_in_pieces
+def test_rows_without_an_example_change_nothing_and_idle_slots_stay(piece, monkeypatch):
+    monkeypatch.setattr(step_kernel, "PIECE", piece)
+    spec, leaves, words, y, weight = given(3, 60, 201, 1, seed=5)
+    tight, _ = stepped(spec, leaves, words, y, weight)
     more = [jnp.pad(x, ((0, 0), (0, 140), *[(0, 0)] * (x.ndim - 2))) for x in (words, y, weight)]
-    for a, b in zip(tight, launch(leaves, *more, rates), strict=True):
+    for a, b in zip(tight, stepped(spec, leaves, *more)[0], strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
-    idle = launch(leaves, words, y, weight.at[1].set(0.0), rates)
+    idle, _ = stepped(spec, leaves, words, y, weight.at[1].set(0.0))
     for before, a, b in zip(leaves, idle, tight, strict=True):
         np.testing.assert_array_equal(np.asarray(a)[1], np.asarray(before)[1])
         np.testing.assert_array_equal(np.asarray(a)[[0, 2]], np.asarray(b)[[0, 2]])

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, UInt8, UInt32
 from capax.attention.collapsed.one_layer import collapse
 from capax.attention.transformer import Transformer, TransformerSpec
 from capax.training.fused.nvrtc import NvrtcError
-from capax.training.fused.step_kernel import HEADS, WIDTH, launch, ptx
+from capax.training.fused.step_kernel import HEADS, WIDTH, launch, ptx, shortest
 from capax.training.specs.hardware import MANY
 from capax.training.specs.trial_specs import OptimiserSpec
 from capax.training.steps.optimiser import adam_rates, after_adam, moments
@@ -60,7 +60,7 @@ def why_not(
     reason = not_covered(spec, rule, rows, width)
     if reason is None:
         with _lock:  # threads that compile ahead all ask; one tries
-            reason = _trouble(spec.model_copy(update={"T": 1}), rule, device)
+            reason = _trouble(spec.model_copy(update={"T": shortest(spec.T)}), rule, device)
     return reason
 
 
@@ -75,10 +75,11 @@ def _trouble(spec: TransformerSpec, rule: OptimiserSpec, device: jax.Device) -> 
         # arrays of the host: each shape made on the device would be a program of its own
         zeros = [np.zeros((1, *x.shape), x.dtype) for x in jax.tree.leaves(shapes)]
         leaves = [leaf for leaf in zeros for _ in range(3)]
-        words, one = np.ones((1, 1, 1), np.uint32), np.ones((1, 1), np.float32)
+        words = np.ones((1, 1, -(-spec.T // 32)), np.uint32)
+        one = np.ones((1, 1), np.float32)
         rates = np.ones((1, 4), np.float32)
         try:
-            function = jax.jit(functools.partial(launch, ptx(spec, rule), spec.mlp_width, 1))
+            function = jax.jit(functools.partial(launch, ptx(spec, rule), spec.mlp_width, spec.T))
             new = function(leaves, words, one, one, rates)
             moment = float(new[-2][0])  # the last leaf is b: its value, first and second moment
         except (NvrtcError, jax.errors.JaxRuntimeError) as error:
@@ -121,5 +122,5 @@ def fused_step(
 
 
 @functools.cache
-def _batched(source: str, hidden: int, T: int) -> Any:
-    return one_launch(functools.partial(launch, source, hidden, T))
+def _batched(sources: tuple[str, ...], hidden: int, T: int) -> Any:
+    return one_launch(functools.partial(launch, sources, hidden, T))

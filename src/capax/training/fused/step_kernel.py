@@ -1,12 +1,15 @@
 """The kernel of the fused step: its source in `cuda/`, its PTX, and its call from JAX.
 
 XLA runs PTX given in a custom call (`__gpu$xla.gpu.ptx`) like a kernel of its own, also inside a
-CUDA graph. Parameters and moments are updated in place: outputs alias inputs.
+CUDA graph. Parameters and moments are updated in place: outputs alias inputs. Where positions are
+many they are in pieces, a step is four launches, and a block of threads is a piece of a model: with
+few models and long inputs, a block for each model would leave most of the device idle.
 """
 
 import functools
 import lzma
 import threading
+from collections.abc import Callable, Sequence
 from importlib import resources
 
 import jax
@@ -24,20 +27,41 @@ WIDTH, HEADS = 64, 16  # the model width and the number of heads that the kernel
 _THREADS = 256
 _SHARED_BYTES = 112 * 1024  # two blocks share the 228 KB of a multiprocessor
 _BLOCK = 64  # examples at a time
+_CHUNK = 64  # positions at a time
+_KEPT = 4096  # floats of a model between the parts of a step
+PIECE = 4096  # positions of a piece, about; up to two are one block's work
+PARTS = (1, 2, 3, 4)  # the first and the third by piece, the others by model
 
 SHIPPED_BY = (13, 0)  # the CUDA version of the PTX in `ptx/`; older ones cannot read it
 _one_compiles = threading.Lock()
 
+_INPUTS = 5  # besides the leaves: words, y, weights, rates, sizes
+
 Leaves = list[Float32[Array, "B ..."]]  # parameter, first and second moment of every leaf
 
 
-def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> str:
-    """The kernel for models of `spec`, the same for every T, under `rule`."""
-    return _compiled(macros_of(spec, rule))
+def pieces(T: int) -> tuple[int, int]:
+    """How many pieces T positions are in, and the positions of each but the last. It depends on
+    nothing else, so that a run does not depend on how many models are trained with it."""
+    if T <= 2 * PIECE:
+        return 1, T
+    each = -(-T // (_CHUNK * -(-T // PIECE))) * _CHUNK
+    return -(-T // each), each
 
 
-def macros_of(spec: TransformerSpec, rule: OptimiserSpec) -> tuple[str, ...]:
-    """What the source leaves open."""
+def shortest(T: int) -> int:
+    """The shortest inputs that are trained by the same kernels as those of length T."""
+    return 1 if pieces(T)[0] == 1 else 2 * PIECE + 1
+
+
+def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> tuple[str, ...]:
+    """The kernel for models of `spec` under `rule`, or the parts of a step where T is long."""
+    parts = (0,) if pieces(spec.T)[0] == 1 else PARTS
+    return tuple(_compiled(macros_of(spec, rule, part)) for part in parts)
+
+
+def macros_of(spec: TransformerSpec, rule: OptimiserSpec, part: int = 0) -> tuple[str, ...]:
+    """What the source leaves open; part: of a step, or 0 for all of it."""
     macros = {
         "HIDDEN": spec.mlp_width,
         "SCALE": f"{float(attention_scale(spec.head_width, spec.scale))!r}f",
@@ -46,6 +70,7 @@ def macros_of(spec: TransformerSpec, rule: OptimiserSpec) -> tuple[str, ...]:
         "BETA2": repr(rule.b2),
         "ADAM_EPSILON": f"{rule.eps!r}f",
         "SHARED_BYTES": _SHARED_BYTES,
+        "PART": part,
     }
     return tuple(f"-D{name}={value}" for name, value in macros.items())
 
@@ -84,15 +109,16 @@ def _shipped(name: str) -> str | None:
     return lzma.decompress(file.read_bytes()).decode()
 
 
-def _scratch_floats(m: int, hidden: int) -> int:
+def _scratch_floats(m: int, hidden: int, count: int) -> int:
     """Device memory per model, as `step.cu` lays it out."""
     sums = (-(-m // _BLOCK) + 1) * _BLOCK * (WIDTH + HEADS)
     partial = 2 * WIDTH * hidden + WIDTH**2 if m > _BLOCK else 0
-    return WIDTH**2 + (WIDTH + HEADS) * WIDTH + hidden + sums + partial
+    apart = _KEPT + count * (sums + HEADS) if count > 1 else 0
+    return WIDTH**2 + (WIDTH + HEADS) * WIDTH + hidden + sums + apart + partial
 
 
 def launch(
-    source: str,
+    sources: tuple[str, ...],
     hidden: int,
     T: int,
     leaves: Leaves,
@@ -103,23 +129,30 @@ def launch(
 ) -> Leaves:
     """One step of B models; `rates` as in `step.cu`: both bias corrections, rate, decay."""
     B, m = y.shape
-    scratch = _scratch_floats(m, hidden)
+    count, each = pieces(T)
+    floats = _scratch_floats(m, hidden, count)
+    sizes = jnp.array([m, T, floats, count, each], jnp.int32)
+    scratch: Leaves = []
+    for i, source in enumerate(sources):
+        grid = (count, B) if len(sources) > 1 and i % 2 == 0 else (B, 1)
+        call = _kernel(source, grid, leaves, (B, floats), bool(scratch))
+        *leaves, last = call(*leaves, words, y, weight, rates, sizes, *scratch)
+        scratch = [last]
+    return leaves
+
+
+def _kernel(
+    source: str, grid: tuple[int, int], leaves: Leaves, scratch: tuple[int, int], goes_on: bool
+) -> Callable[..., Sequence[Array]]:
+    """The call of one launch; goes_on: scratch comes in as the launch before left it."""
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-    shapes.append(jax.ShapeDtypeStruct((B, scratch), jnp.float32))
-    sizes = jnp.array([m, T, scratch], jnp.int32)
-    dimensions = {"grid_x": B, "grid_y": 1, "grid_z": 1, "block_y": 1, "block_z": 1}
-    dimensions |= {"block_x": _THREADS, "shared_mem_bytes": _SHARED_BYTES}
-    call = jax.ffi.ffi_call(
-        "__gpu$xla.gpu.ptx",
-        shapes,
-        input_output_aliases={i: i for i in range(len(leaves))},
-    )
+    shapes.append(jax.ShapeDtypeStruct(scratch, jnp.float32))
+    same = {i: i for i in range(len(leaves))}
+    if goes_on:
+        same[len(leaves) + _INPUTS] = len(leaves)
+    call = jax.ffi.ffi_call("__gpu$xla.gpu.ptx", shapes, input_output_aliases=same)
+    dimensions = {"grid_x": grid[0], "grid_y": grid[1], "grid_z": 1, "block_x": _THREADS}
+    dimensions |= {"block_y": 1, "block_z": 1, "shared_mem_bytes": _SHARED_BYTES}
     attributes = {name: np.int32(value) for name, value in dimensions.items()}
-    new = call(
-        *(*leaves, words, y, weight, rates, sizes),
-        name="step",
-        kernel_type="ptx",
-        kernel_data=source,
-        **attributes,
-    )
-    return list(new[:-1])
+    named = {"name": "step", "kernel_type": "ptx", "kernel_data": source}
+    return functools.partial(call, **named, **attributes)

@@ -40,6 +40,9 @@ struct Vectors {  // what all threads of a block share besides the tiles
   Examples x;
   Scratch scratch;
   Rates rates;
+  Piece piece;
+  __device__ __forceinline__ int first() const { return PART ? piece.first : 0; }
+  __device__ __forceinline__ int last() const { return PART ? piece.last : x.T; }
 };
 constexpr int TILES = 6 * SQUARE + 2 * D;  // floats
 static_assert(4 * TILES + sizeof(Vectors) <= SHARED_BYTES, "shared memory of a block");

@@ -1,5 +1,6 @@
 // Sizes, and what a block is given. Macros: HIDDEN, SCALE of the scores, EPSILON of LayerNorm,
-// BETA1, BETA2 and ADAM_EPSILON, SHARED_BYTES.
+// BETA1, BETA2 and ADAM_EPSILON, SHARED_BYTES, and PART: 0 for a whole step, 1 to 4 for its parts
+// where positions are in pieces (pieces.cuh).
 #pragma once
 
 constexpr int D = 64, H = 16, K = 4, C = 80;  // width, heads, width of a head, columns (K + 1) H
@@ -22,6 +23,11 @@ struct Examples {
 struct Scratch {  // device memory of one model, for what does not fit into shared memory
   float *u, *W, *b_in, *sums;  // 64 x 64, C x D, N, and C per example
   float *W_in, *W_out, *W_O;   // sums over blocks of examples, where there are several
+};
+struct Piece {  // of the positions: first .. last - 1, multiples of CHUNK unless last = T
+  int first, last, count;  // count: pieces of a model
+  int floats;              // device memory of a piece
+  float *kept, *all;       // `Vectors` between the parts of a step, and the pieces one by one
 };
 struct Rates {  // of this step: bias corrections of the moments, learning rate, weight decay
   float first, second, rate, decay;

@@ -1,40 +1,11 @@
 // One training step of a collapsed Transformer with Adam (capax.attention.collapsed: one_layer and
 // one_layer_table have the mathematics, its letters). One block of 256 threads is one model, from
 // its parameters to their new values; two blocks share a multiprocessor and hide each other's
-// waits.
-#include "projection_back.cuh"
-#include "read_out.cuh"
-#include "table_back.cuh"
+// waits. Where positions are many, a step is four launches, and a block a piece of them.
+#include "pieces.cuh"
 
-__device__ __forceinline__ void step_of_one(Vectors& v) {
-  const Leaves& p = v.p;
-  const Examples& x = v.x;
-  Place at;
-  Square W{TILES - C * D}, rows{2 * SQUARE + BLOCK * PITCH_D};
-  if (threadIdx.x < D) {
-    int d = threadIdx.x;
-    v.residual[d] = p.b_O.value[d] + p.cls.value[d], v.b_out[d] = p.b_out.value[d],
-    v.w[d] = p.w.value[d];
-    v.gain2[d] = p.gain2.value[d], v.bias2[d] = p.bias2.value[d];
-    v.gain_f[d] = p.gain_f.value[d], v.bias_f[d] = p.bias_f.value[d];
-  }
-  project(W, v, p, at);
-  __syncthreads();
-  for (int i = 4 * threadIdx.x; i < C * D; i += 4 * THREADS)  // the read-out needs its place
-    *reinterpret_cast<float4*>(v.scratch.W + i) = *reinterpret_cast<float4*>(memory + W.start + i);
-  int row0 = 0;
-  for (; row0 + BLOCK < x.m; row0 += 2 * BLOCK) head_sums<2>(v.scratch.sums, v, W, p, x, at, row0);
-  if (row0 < x.m) head_sums<1>(v.scratch.sums, v, W, p, x, at, row0);
-  for (row0 = 0; row0 < x.m; row0 += BLOCK) read_out(v.scratch.sums, v, p, x, at, row0);
-  for (int i = 4 * threadIdx.x; i < C * D; i += 4 * THREADS)
-    copy_16(memory + W.start + i, v.scratch.W + i, true);
-  cls_row(v);
-  through_table(rows, v, W, v.scratch.sums, p, x, at);
-  unproject(rows, W, v, p, at);
-  learn_vectors(v, p);
-}
-
-#define OWN(from, each) (from) + static_cast<long long>(blockIdx.x) * (each)
+#define MODEL (BY_PIECE ? blockIdx.y : blockIdx.x)
+#define OWN(from, each) (from) + static_cast<long long>(MODEL) * (each)
 #define LEAF(name, each)                                      \
   Leaf {                                                      \
     OWN(name, each), OWN(name##_m, each), OWN(name##_v, each) \
@@ -42,15 +13,22 @@ __device__ __forceinline__ void step_of_one(Vectors& v) {
 #define STATE(name) const float *name##_old, const float *name##_m_old, const float *name##_v_old
 #define NEW_STATE(name) float *name, float *name##_m, float *name##_v
 
-// Every leaf with its moments comes in and goes out in the same memory. sizes: m, T, and the floats
-// of scratch per model. Examples of weight 0 fill the rows up to m: a model works on its own ones
+#if PART > 1  // scratch as the part before left it
+#define SCRATCH const float *scratch_old,
+#else
+#define SCRATCH
+#endif
+
+// Every leaf with its moments comes in and goes out in the same memory. sizes: m, T, the floats of
+// scratch per model, and where positions are in pieces, their number and the positions of each.
+// Examples of weight 0 fill the rows up to m: a model works on its own ones
 // only, and one that has none (a slot without a run) stays as it is.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     step(STATE(embed), STATE(position), STATE(cls), STATE(gain1), STATE(bias1), STATE(W_Q),
          STATE(W_K), STATE(W_V), STATE(b_Q), STATE(b_K), STATE(b_V), STATE(W_O), STATE(b_O),
          STATE(gain2), STATE(bias2), STATE(W_in), STATE(b_in), STATE(W_out), STATE(b_out),
          STATE(gain_f), STATE(bias_f), STATE(w), STATE(b), const unsigned* words, const float* y,
-         const float* weight, const float4* rates, const int* sizes, NEW_STATE(embed),
+         const float* weight, const float4* rates, const int* sizes, SCRATCH NEW_STATE(embed),
          NEW_STATE(position), NEW_STATE(cls), NEW_STATE(gain1), NEW_STATE(bias1), NEW_STATE(W_Q),
          NEW_STATE(W_K), NEW_STATE(W_V), NEW_STATE(b_Q), NEW_STATE(b_K), NEW_STATE(b_V),
          NEW_STATE(W_O), NEW_STATE(b_O), NEW_STATE(gain2), NEW_STATE(bias2), NEW_STATE(W_in),
@@ -78,11 +56,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     v.x = Examples{OWN(words, m * words_per_row), OWN(y, m), weights, own, T, words_per_row};
     float *mine = OWN(scratch, sizes[2]), *sums = mine + SQUARE + C * D + N;
     float* partial = sums + (m + 2 * BLOCK - 1) / BLOCK * BLOCK * C;
+    if (PART) {
+      int first = BY_PIECE ? blockIdx.x * sizes[4] : 0, floats = partial - sums + H;
+      v.piece = Piece{first, min(T, first + sizes[4]), sizes[3], floats, partial, partial + KEPT};
+      partial += KEPT + sizes[3] * floats;
+    }
     v.scratch = Scratch{mine,    mine + SQUARE,   mine + SQUARE + C * D, sums,
                         partial, partial + D * N, partial + 2 * D * N};
-    float4 r = rates[blockIdx.x];
+    float4 r = rates[MODEL];
     v.rates = Rates{r.x, r.y, r.z, r.w};
   }
   __syncthreads();
-  step_of_one(v);
+  if constexpr (PART == 0)
+    whole_step(v);
+  else if constexpr (PART == 1)
+    sums_of_piece(v);
+  else if constexpr (PART == 2)
+    there_and_back(v);
+  else if constexpr (PART == 3)
+    back_in_piece(v);
+  else
+    last_part(v);
 }

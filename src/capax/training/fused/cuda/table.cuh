@@ -99,14 +99,14 @@ __device__ __forceinline__ void head_sums(float* sums, Vectors& v, Square W, con
   for (int b = 0; b < BLOCKS; b++) clear(c[b]);
   float mu = v.y_cls[D + (at.lane & 15)];  // of head lane % 16, the same in every warp
   int first_column = 5 * (at.warp >> 2);   // tiles of 8 columns
-  fetch_positions(Square{0}, p.position.value, 0, x.T);
+  fetch_positions(Square{0}, p.position.value, v.first(), x.T);
   commit();
-  for (int t0 = 0, turn = 0; t0 < x.T; t0 += CHUNK, turn ^= 1) {
+  for (int t0 = v.first(), turn = 0; t0 < v.last(); t0 += CHUNK, turn ^= 1) {
     Square P{turn * SQUARE}, next{(turn ^ 1) * SQUARE};
     wait<0>();
     __syncthreads();
     fetch_words<BLOCKS>(v, x, row0, t0);
-    if (t0 + CHUNK < x.T) fetch_positions(next, p.position.value, t0 + CHUNK, x.T);
+    if (t0 + CHUNK < v.last()) fetch_positions(next, p.position.value, t0 + CHUNK, x.T);
     commit();
     deviations(v, P, at);
     float y[5][4], g[2][4];

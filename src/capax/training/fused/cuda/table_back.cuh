@@ -88,18 +88,18 @@ __device__ __forceinline__ void through_table(Square rows, Vectors& v, Square W,
   float dW[6][4], sum_kappa[2] = {};
   clear(dW);
   for (int i = at.lane; i < 2 * C; i += 32) v.dEY_parts[at.warp][0][i] = 0.0f;
-  fetch_positions(Square{0}, p.position.value, 0, x.T);
+  fetch_positions(Square{0}, p.position.value, v.first(), x.T);
   if (x.m <= BLOCK) fetch_gradients(DS, sums, 0);
   commit();
-  for (int t0 = 0, turn = 0; t0 < x.T; t0 += CHUNK, turn ^= 1) {
+  for (int t0 = v.first(), turn = 0; t0 < v.last(); t0 += CHUNK, turn ^= 1) {
     Square P{turn * SQUARE}, next{(turn ^ 1) * SQUARE};
     wait<0>();
     if (x.m <= BLOCK) fetch_words<1>(v, x, 0, t0);
     __syncthreads();
-    if (t0 + CHUNK < x.T) fetch_positions(next, p.position.value, t0 + CHUNK, x.T);
+    if (t0 + CHUNK < v.last()) fetch_positions(next, p.position.value, t0 + CHUNK, x.T);
     commit();
     if (t0 + 32 * (threadIdx.x & 1) < x.T) ask_columns(p.position, x.T, t0);
-    if (t0 + CHUNK >= x.T)
+    if (PART == 0 && t0 + CHUNK >= x.T)
       ask_columns(p.W_V, D, 0), ask_columns(p.W_K, D, 0), ask_columns(p.W_Q, D, 0);
     deviations(v, P, at);
     float y[5][4], G[2][5][4];
