@@ -4,7 +4,8 @@
 
 One line of JSON for each width and number of rows: seconds until the first chunk may start, of
 chunks of 100 steps with their evaluation, of an examination of 2048 rows, and on request the
-kernels that take longest, by JAX's profiler.
+kernels that take longest, by JAX's profiler. `--piece` cuts positions into other pieces than usual
+where a step is one kernel; `--piece 100000` leaves them whole.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import numpy as np
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec, Training, validation_inputs
 from capax.training import Hardware, OptimiserSpec, TrialSpec
+from capax.training.fused import step_kernel
 from capax.training.programs.seeds import seed_for, training_for
 from capax.training.programs.shape import program_of
 from capax.training.slots.slots import Slots
@@ -93,7 +95,9 @@ def main() -> None:
     parser.add_argument("--width", type=int, nargs="+", default=[8])
     parser.add_argument("--rows", type=int, nargs="+", default=[256])
     parser.add_argument("--kernels", type=int, default=0, help="list so many kernels of a chunk")
+    parser.add_argument("--piece", type=int, default=step_kernel.PIECE, help="positions of a block")
     given = parser.parse_args()
+    step_kernel.PIECE = given.piece
     for m in given.rows:
         task = TaskSpec(T=given.T, m=m, reject_ambiguous=False, validation_size=2048)
         trial = TrialSpec(
