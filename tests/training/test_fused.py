@@ -92,7 +92,7 @@ def test_the_shipped_kernel_is_that_of_the_source_and_for_machines_that_can_read
     assert step_kernel._shipped("0" * 32 + ".ptx") is None
 
 
-@pytest.mark.parametrize("T", [1, 8192, 8193, 10_000, 30_000, 100_000, 100_001, 1_000_000])
+@pytest.mark.parametrize("T", [1, 4096, 4097, 10_000, 30_000, 100_000, 100_001, 1_000_000])
 def test_pieces_are_whole_chunks_of_positions_and_none_is_empty(T):
     count, each = step_kernel.pieces(T)
     assert (count - 1) * each < T <= count * each
@@ -101,7 +101,7 @@ def test_pieces_are_whole_chunks_of_positions_and_none_is_empty(T):
     assert count == 1 or each <= step_kernel.PIECE + 64
 
 
-@pytest.mark.parametrize(("T", "grids"), [(300, [(3, 1)]), (9000, [(3, 3), (3, 1)] * 2)])
+@pytest.mark.parametrize(("T", "grids"), [(300, [(3, 1)]), (5000, [(3, 3), (3, 1)] * 2)])
 def test_long_inputs_take_four_launches_that_hand_on_all_they_change(T, grids, monkeypatch):
     monkeypatch.setattr(step_kernel, "_compiled", lambda macros: f"source {macros[-1]}")
     spec, params, bits, y, weight = problem(3, 10, T, 1, seed=0)
@@ -254,6 +254,12 @@ def given(B, m, T, spread, seed):
     return spec, leaves, jax.vmap(fused.pack)(bits), y, weight
 
 
+def in_float64(spec, leaves, words, *numbers):
+    """What the kernel is to give, by JAX in float64."""
+    leaves, numbers = jax.tree.map(lambda x: x.astype(jnp.float64), (leaves, numbers))
+    return jax.jit(in_jax(spec, RULE))(leaves, words, *numbers)
+
+
 whole_and_in_pieces = pytest.mark.parametrize("piece", [step_kernel.PIECE, 64])
 
 
@@ -271,13 +277,16 @@ def test_the_kernel_gives_the_gradients_and_the_update(m, T, spread, piece, monk
     spec, leaves, *data = given(3, m, T, spread, seed=m + T)
     assert (step_kernel.pieces(T)[0] > 1) == (piece > 0 or T > 10_000)
     got, rates = stepped(spec, leaves, *data)
-    wanted = jax.jit(in_jax(spec, RULE))(leaves, *data, rates)
+    wanted = in_float64(spec, leaves, *data, rates)
+    # tensor cores cut sums off: the error grows with the positions that one block adds up
+    longer = max(1.0, step_kernel.pieces(T)[1] / 300)
     for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
         size = 1.0 if i % 3 == 0 else float(jnp.max(jnp.abs(b))) + 1e-30
-        tolerance = 1e-5 if i % 3 < 2 else 3e-5  # a square has twice the relative error
+        tolerance = (1e-5, 1e-5 * longer, 3e-5 * longer)[i % 3]  # a square: twice the error
         moved = jnp.abs(a - b) / size
         if i % 3 == 0:  # Adam divides by the gradient: where that is noise, the sign may differ
-            reliable = jnp.abs(wanted[i + 1]) > 1e-4 * jnp.max(jnp.abs(wanted[i + 1]))
+            gradient = jnp.abs(wanted[i + 1])
+            reliable = gradient > 1e-4 * longer * jnp.max(gradient)
             moved = jnp.where(reliable, moved, 0.0)
         assert float(jnp.max(moved)) < tolerance, (i, float(jnp.max(moved)))
 

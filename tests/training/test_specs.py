@@ -1,5 +1,7 @@
 """Specs and what surrounds the engine: rules, schedules, memory, progress, roofline."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -105,6 +107,8 @@ def test_memory_grows_with_what_it_should():
     assert slot_bytes(NaivePath(small.spec, "to compare"), 60) > slot_bytes(small, 60)
     assert block_rows(small) == 1024
     assert block_rows(long) * 200_000 * 4 <= 1 << 25
+    on_gpu = replace(long, tensor_cores=True)
+    assert 4 * block_rows(long) < block_rows(on_gpu) <= (1 << 28) // (200_000 * 4)
     half = Hardware(workers=1, slots=64, memory_bytes=40 * slot_bytes(small, 60))
     assert 1 <= plan(small, 60, 100, half).slots < 40
     with pytest.raises(InfeasibleError, match="T = 100000"):

@@ -24,11 +24,12 @@ from capax.training.specs import architecture
 from capax.training.specs.architecture import Architecture
 from capax.training.specs.hardware import Hardware
 from capax.training.steps.gradient_pieces import PLACES
-from capax.training.steps.paths import ModulePath, Path
+from capax.training.steps.paths import CollapsedPath, ModulePath, Path
 
 _FLOAT = 4
 _USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
-_BLOCK_BYTES = 1 << 25  # one-hot rows examined at once
+_BLOCK_BYTES = 1 << 25  # one-hot rows examined at once,
+_TENSOR_BLOCK_BYTES = 1 << 28  # and on a GPU, where every block reads the tables of all slots anew
 _PIECE_BYTES = 1 << 26  # what examples of a larger piece of a gradient keep for the backward pass
 _INPUT_BYTES = 20  # of a symbol and of what a path prepares of it: at most as three bfloat16 rows
 _ANSWERS = 8  # a slot that answers half a piece without a backward pass needs so much less
@@ -81,19 +82,20 @@ def _as_written(spec: TransformerSpec, layers: int) -> int:
 
 
 def block_rows(path: Path) -> int:
-    """Validation rows examined at once, so that a block stays near 32 MB."""
+    """Validation rows examined at once, so that a block stays near 32 MB (256 MB on a GPU)."""
     spec = path.spec
     if isinstance(spec, Architecture):
         return max(1, min(1024, _BLOCK_BYTES // (spec.floats_per_answer * _FLOAT)))
     pairs, tokens = spec.alphabet * spec.T, spec.T * (4 * spec.d + spec.heads)
-    if path.name == "collapsed":
-        width = pairs
+    size = _BLOCK_BYTES
+    if isinstance(path, CollapsedPath):
+        width, size = pairs, _TENSOR_BLOCK_BYTES if path.tensor_cores else size
     elif path.name == "naive":
         width = tokens + (spec.layers > 1) * spec.heads * spec.T**2
     else:  # every token of a layer between looks at every other
         width = pairs * (spec.d + spec.heads) + spec.T * (2 * spec.d + spec.mlp_width)
         width += (spec.layers > 2) * (tokens + spec.heads * spec.T**2)
-    return max(1, min(1024, _BLOCK_BYTES // (width * _FLOAT)))
+    return max(1, min(1024, size // (width * _FLOAT)))
 
 
 def piece_rows(path: Path) -> int:
