@@ -29,8 +29,8 @@ _SHARED_BYTES = 112 * 1024  # two blocks share the 228 KB of a multiprocessor
 _BLOCK = 64  # examples at a time
 _CHUNK = 64  # positions at a time
 _KEPT = 4096  # floats of a model between the parts of a step
-# Positions of a piece, about; up to two are one block's work. Tensor cores cut sums off where others
-# round: errors grow with the number of terms, and pieces are short.
+# Positions of a piece, about; up to two are one block's work. Tensor cores cut off the end of a sum
+# where others round it: errors grow with the number of terms, and pieces are short.
 PIECE = 2048
 PARTS = (1, 2, 3, 4)  # the first and the third by piece, the others by model
 
