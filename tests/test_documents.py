@@ -20,7 +20,8 @@ SESSIONS = [guide for guide in GUIDES if "\n>>> " in guide.read_text()]
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "docs" / "index.md",
-    *(guide for guide in GUIDES if guide not in SESSIONS),
+    # test_user_stories.py runs the page for students and looks at what it writes
+    *(guide for guide in GUIDES if guide not in SESSIONS and guide.name != "student.md"),
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # Set-up commands: the suite itself is started by `make test`, and `make reproduce` takes minutes.

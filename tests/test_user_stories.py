@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from test_documents import blocks, run
 from typed_command import typed
 
 
@@ -83,29 +84,16 @@ def test_architect_how_does_my_learner_compare(tmp_path, monkeypatch):
     assert (tmp_path / "card.png").stat().st_size > 10_000
 
 
-EXPERIMENT = """
-name = "homework"
-[axes]
-growth = [5.0, 20.0]
-[model]
-family = "simulated"
-threshold = 13.0
-[panels.threshold]
-T = [10, 100, 1000, 10000]
-search = { m_low = 5, m_high = 400, batch = 16, max_trials = 96 }
-"""
-
-
-def test_student_an_experiment_from_the_file_to_the_table_and_the_page(tmp_path):
-    (tmp_path / "homework.toml").write_text(EXPERIMENT)
-    store = tmp_path / "homework.sqlite"
-    assert answer("sweep", tmp_path / "homework.toml", "--store", store)["trials"] > 0
-    told = answer("thresholds", store)
-    for growth, curve in zip((5, 20), told["curves"], strict=True):
-        low, high = map(float, re.search(r"b = \S+ \[(\S+), (\S+)\]", curve["verdict"]).groups())
-        assert low < growth < high and "log" in curve["verdict"], curve["verdict"]
-    assert typed("export", store, "--out", tmp_path / "runs.csv").returncode == 0
-    table = csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())
+def test_student_an_experiment_from_the_file_to_the_table_and_the_page(tmp_path, warm_commands):
+    """The page for students, as it stands: what its commands say, and what they write."""
+    page = blocks(Path(__file__).parents[1] / "docs" / "users" / "student.md")
+    said = [run(warm_commands, kind, body, tmp_path) for kind, body in page]
+    found = re.findall(r"b = \S+ \[(\S+), (\S+)\]", said[1])[:2]
+    for growth, ends in zip((5, 20), found, strict=True):
+        low, high = map(float, ends)
+        assert low < growth < high, said[1]
+    assert said[1].count("grows like log T") >= 2
+    table = csv.DictReader((tmp_path / "homework.csv").read_text().splitlines())
     assert {row["growth"] for row in table} == {"5", "20"}
-    assert typed("report", store, "--out", tmp_path / "report.html").returncode == 0
-    assert "homework" in (tmp_path / "report.html").read_text()
+    assert "homework" in (tmp_path / "homework.html").read_text()
+    assert "tabular" in (tmp_path / "homework.tex").read_text()
