@@ -27,7 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from call_checks import check_calls
-from plain_programs import share_contexts
+from plain_programs import share_contexts, write_whole
 from slow_tests import SLOW
 from warm_commands import WarmCommands, WarmServer
 from warm_workers import CollectedWorkers
@@ -38,14 +38,17 @@ jaxtyping.jaxtyped = check_calls
 jaxtyping.install_import_hook("capax", "beartype.beartype")
 
 # What one process has compiled the others need not: the workers of a session, and the commands
-# they start, share a folder of compiled programs. The first process makes and removes it. Small
-# programs too: an addition takes 17 ms to compile, 1.5 to write, 6 to find (one Neoverse N1).
+# they start, share a folder of compiled programs. The first process makes and removes it. Workers
+# write small ones too: an addition takes 17 ms to compile, 1.5 to write, 6 to find (Neoverse N1).
 MADE_HERE = None
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     MADE_HERE = tempfile.mkdtemp(prefix="capax-tests-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = MADE_HERE
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     jax.config.update("jax_compilation_cache_dir", MADE_HERE)
+
+if Path(os.environ["JAX_COMPILATION_CACHE_DIR"]).name.startswith("capax-tests-"):  # not the user's
+    write_whole()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 share_contexts()

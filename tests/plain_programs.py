@@ -1,13 +1,17 @@
 """Programs of the tests: they run for milliseconds and compile for seconds."""
 
+import os
+import threading
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import jax
 from jax._src.interpreters import mlir
+from jax._src.lru_cache import _CACHE_SUFFIX, LRUCache
 
-JAX_CONTEXT = mlir.make_ir_context  # as JAX has it
+JAX_CONTEXT, JAX_PUT = mlir.make_ir_context, LRUCache.put  # as JAX has them
 
 
 def plain_jit(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,3 +37,19 @@ def share_contexts(each: int = 100) -> None:
         return context
 
     mlir.make_ir_context = shared
+
+
+def write_whole() -> None:
+    """Programs enter the shared folder whole: another worker may read them at any time.
+
+    JAX writes in place (0.10.2, November 2026), and warns where it reads a half.
+    """
+
+    def put(cache: Any, key: str, value: bytes) -> None:
+        path = Path(str(cache.path), key + _CACHE_SUFFIX)
+        if not path.exists():
+            part = path.with_name(f"{key}.{os.getpid()}.{threading.get_ident()}")
+            part.write_bytes(value)
+            part.replace(path)
+
+    LRUCache.put = put  # type: ignore[method-assign]
