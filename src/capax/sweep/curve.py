@@ -193,9 +193,16 @@ def success_probability(
     return plateau / (1 + (1 / share - 1) * np.exp(-along))
 
 
-@lru_cache(maxsize=48)
-def _log_table(grid: CurveGrid, m: int) -> tuple[Float[ndarray, "n k"], Float[ndarray, "n k"]]:
-    """log ψ(m) and log(1 - ψ(m)) at every (θ, nuisance); kept for the m of one search."""
+@lru_cache(maxsize=96)
+def _log_table(grid: CurveGrid, m: int, solved: bool) -> Float[ndarray, "n k"]:
+    """log ψ(m), or log(1 - ψ(m)), at every (θ, nuisance); kept for the m of one search."""
+    psi = _table(grid, m)
+    return np.log(psi if solved else 1 - psi)  # 1 - ψ >= 1e-9 loses nothing; log1p takes longer
+
+
+@lru_cache(maxsize=2)
+def _table(grid: CurveGrid, m: int) -> Float[ndarray, "n k"]:
+    """ψ(m) at every (θ, nuisance)."""
     sigma, lapse = grid.axes
     theta, sigma = grid.theta[:, None, None], sigma[:, None]
     psi = np.empty((grid.num_theta, 2, sigma.size, lapse.size))
@@ -203,8 +210,7 @@ def _log_table(grid: CurveGrid, m: int) -> tuple[Float[ndarray, "n k"], Float[nd
         psi[:, int(shape)] = success_probability(
             np.asarray(m, dtype=np.float64), theta, sigma, lapse, grid.target, weibull=shape
         )
-    psi = np.clip(psi, 1e-12, 1 - 1e-9, out=psi).reshape(grid.num_theta, -1)
-    return np.log(psi), np.log(1 - psi)  # 1 - ψ >= 1e-9 loses nothing; log1p takes thrice as long
+    return np.clip(psi, 1e-12, 1 - 1e-9, out=psi).reshape(grid.num_theta, -1)
 
 
 @lru_cache(maxsize=16)
@@ -212,11 +218,10 @@ def log_likelihood(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
     """log P[outcomes | θ, F, σ, λ] on the grid."""
     total = np.zeros((grid.num_theta, grid.nuisance.sigma.size))
     for m, solved, tried in zip(counts.m, counts.solved, counts.total, strict=True):
-        log_success, log_failure = _log_table(grid, m)
         if solved:
-            total += solved * log_success
+            total += solved * _log_table(grid, m, True)
         if solved < tried:
-            total += (tried - solved) * log_failure
+            total += (tried - solved) * _log_table(grid, m, False)
     return total
 
 
