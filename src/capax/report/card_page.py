@@ -110,12 +110,20 @@ def _threshold_chart(card: Card, target: str, accuracy: float, id: str) -> Chart
     floors = {r.T: r.floor for r in rows}
     series.append({"name": "floor", "x": lengths, "y": [floors[T] for T in lengths],
                    "color": "muted", "line": True, "dash": "2 3"})  # fmt: skip
+    title = f"Examples needed against T, {target}, {accuracy:.0%} accuracy"
+    return _over_T(id, title, lengths, ("training examples m*", "m*"), series)
+
+
+def _over_T(
+    id: str, title: str, lengths: list[int], y: tuple[str, str], series: list[Chart]
+) -> Chart:
+    """A chart over the context length, both axes logarithmic; y: its label, long and short."""
     return {
         "id": id,
-        "title": f"Examples needed against T, {target}, {accuracy:.0%} accuracy",
+        "title": title,
         "x": {"label": "context length T", "short": "T", "log": True, "toggle": True,
               "ticks": lengths},
-        "y": {"label": "training examples m*", "short": "m*", "log": True, "toggle": True},
+        "y": {"label": y[0], "short": y[1], "log": True, "toggle": True},
         "series": series,
         "rules": [],
         "hover": "nearest",
@@ -229,16 +237,8 @@ def _time_chart(card: Card, s: int) -> Chart:
         series.append({**shared, "line": True, "dash": dash})
         series.append({**shared, "marks": True, "low": [r.low or 1 for r in own],
                        "high": [r.high for r in own], "notes": [r.words for r in own]})  # fmt: skip
-    return {
-        "id": f"times-{s}",
-        "title": f"Steps to solve a parity of {s} bits against T",
-        "x": {"label": "context length T", "short": "T", "log": True, "toggle": True,
-              "ticks": lengths},
-        "y": {"label": "median steps", "short": "steps", "log": True, "toggle": True},
-        "series": series,
-        "rules": [],
-        "hover": "nearest",
-    }  # fmt: skip
+    title = f"Steps to solve a parity of {s} bits against T"
+    return _over_T(f"times-{s}", title, lengths, ("median steps", "steps"), series)
 
 
 def _mixed(card: Card) -> Section:

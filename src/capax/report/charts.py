@@ -99,19 +99,7 @@ def comparison_chart(curves: list[tuple[str, ThresholdScaling, Chart]], *, id: s
     series = []
     for rank, (name, data, trace) in enumerate(curves):
         color, points = f"series-{rank % _COLORS + 1}", data.points
-        series.append(
-            _series(
-                name,
-                [q.T for q in points],
-                [q.m_star for q in points],
-                color,
-                low=[q.low for q in points],
-                high=[q.high for q in points],
-                marks=True,
-                notes=[counted(q.trials, "trial") for q in points],
-                traces=[{**trace, "T": q.T} for q in points],
-            )
-        )
+        series.append(_measured(name, points, color, [{**trace, "T": q.T} for q in points]))
         if data.laws:
             law = data.laws[0]
             series.append(_series(f"{name}, {law.name}", law.T, law.m, color, line=True))

@@ -289,11 +289,7 @@ def crossing_step(
     return float(step[below[0]]) if len(below) else None
 
 
-PUBLISHED_LAWS = {
-    "log": lambda T: np.log(T),
-    "linear": lambda T: T,
-    "sqrt": lambda T: np.sqrt(T),
-}
+PUBLISHED_LAWS = {"log": lambda T: np.log(T), "linear": lambda T: T, "sqrt": lambda T: np.sqrt(T)}
 
 
 def published_laws(*, with_smallest: bool = False) -> dict[str, float]:

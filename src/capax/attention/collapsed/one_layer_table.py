@@ -103,12 +103,7 @@ def table(
 
 @partial(jax.custom_vjp, nondiff_argnums=(5,))
 def head_sums(
-    position: Array,
-    embed: Array,
-    W: Array,
-    g_cls: Array,
-    design: Design,
-    ln: bool,
+    position: Array, embed: Array, W: Array, g_cls: Array, design: Design, ln: bool
 ) -> tuple[Array, Array]:
     """(X S, mu): the sums over tokens of each example, [m, (k+1) H], without the [CLS] term.
 

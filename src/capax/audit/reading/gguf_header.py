@@ -33,12 +33,12 @@ KEPT_ITEMS = 4096  # longer arrays are vocabularies, which only the tokenizer ne
 
 @dataclass(frozen=True)
 class GgufEntry:
-    """One tensor: shape as stored (innermost axis first), type number, offset after the header."""
+    """One tensor: type number, offset after the header, shape as stored (innermost axis first)."""
 
     name: str
-    shape: tuple[int, ...]
     kind: int
     offset: int
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -130,4 +130,4 @@ def _entry(cursor: _Cursor) -> GgufEntry:
     name, axes = cursor.text(), cursor.number("I")
     require(axes <= MOST_AXES, name, f"at most {MOST_AXES} axes", axes)
     shape = tuple(cursor.number("Q") for _ in range(axes))
-    return GgufEntry(name, shape, cursor.number("I"), cursor.number("Q"))
+    return GgufEntry(name, cursor.number("I"), cursor.number("Q"), shape)

@@ -27,9 +27,9 @@ Near = Bool[np.ndarray, "n n"]
 class Packing:
     """A packing that was found (`points`, indices) and a proved upper bound on every packing."""
 
-    delta: float
     points: tuple[int, ...]
     upper: int
+    delta: float
     seconds: float
 
     @property
@@ -63,7 +63,7 @@ def packing_number(
         best, proved = _pack_component(near[np.ix_(part, part)], start + time_limit)
         points += [int(part[i]) for i in best]
         upper += proved
-    return Packing(float(delta), tuple(sorted(points)), upper, time.monotonic() - start)
+    return Packing(tuple(sorted(points)), upper, float(delta), time.monotonic() - start)
 
 
 def greedy_packing(space: FiniteSpace, delta: float | int) -> Packing:
@@ -74,7 +74,7 @@ def greedy_packing(space: FiniteSpace, delta: float | int) -> Packing:
     """
     start = time.monotonic()
     near = space.within(delta)
-    return Packing(float(delta), _greedy(near), num_cliques(near), time.monotonic() - start)
+    return Packing(_greedy(near), num_cliques(near), float(delta), time.monotonic() - start)
 
 
 def is_packing(space: FiniteSpace, points: tuple[int, ...], delta: float | int) -> bool:

@@ -107,30 +107,17 @@ def margin_bound(
     R = loss_complexity(cls, sample, 1.0 / margin)
     log_term = LN_2 - math.log(delta) + cost
     confidence = 3 * math.sqrt(log_term / (2 * sample.m))
-    terms = (
-        Term.of("training ramp loss", training_loss),
-        Term.of("complexity", 2 * R, f"2 * {number(R)}", rf"2\hat R = 2\cdot{number(R)}"),
-        Term.of(
-            "confidence",
-            confidence,
-            f"3 sqrt({number(log_term)} / (2 * {sample.m}))",
-            rf"3\sqrt{{{number(log_term)}/(2\cdot{sample.m})}}",
-        ),
-    )
-    needed = (
-        None
-        if target is None
-        else samples_needed(
-            lambda m: _uniform(cls, sample.of_size(m), margin, log_term) + training_loss, target
-        )
-    )
+
+    def at(m: int) -> float:
+        return _uniform(cls, sample.of_size(m), margin, log_term) + training_loss
+
     total = cls.total(sample, math.log(margin / 2))
     return Bound(
         statement=f"Lemma 2.2 (uniform margin bound) with {cls.statement}",
         value=(training_loss + 2 * R + confidence) * SLACK,
         log_cover=total.log_cover,
         log_log_cover=total.log_log_cover,
-        terms=terms,
+        terms=_uniform_terms(training_loss, R, confidence, log_term, sample.m),
         norms={**cls.norms_on(sample), "margin": margin, "delta": delta},
         assumptions=(
             _loss_assumption(margin, training_loss, measured),
@@ -138,12 +125,25 @@ def margin_bound(
             *assumptions,
         ),
         status=cls.status,
-        m_needed=needed,
+        m_needed=None if target is None else samples_needed(at, target),
         target=target,
         latex=r"\tfrac1m\sum_i\mathrm{ramp}_\gamma(y_if_i)+2\hat R+3\sqrt{\ln(2/\delta)/2m}",
         formula="mean ramp loss + 2 R + 3 sqrt(ln(2/delta) / 2m)",
         notes=(*_cost_note(cost), *cls.notes),
         delta=delta,
+    )
+
+
+def _uniform_terms(
+    training_loss: float, R: float, confidence: float, log_term: float, m: int
+) -> tuple[Term, ...]:
+    """The three terms of the uniform margin bound, with their numbers."""
+    root = f"3 sqrt({number(log_term)} / (2 * {m}))"
+    latex = rf"3\sqrt{{{number(log_term)}/(2\cdot{m})}}"
+    return (
+        Term.of("training ramp loss", training_loss),
+        Term.of("complexity", 2 * R, f"2 * {number(R)}", rf"2\hat R = 2\cdot{number(R)}"),
+        Term.of("confidence", confidence, root, latex),
     )
 
 

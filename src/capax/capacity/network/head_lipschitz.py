@@ -19,12 +19,7 @@ from capax.capacity.network.function_class import check_norms
 
 
 def head_distance(
-    score_error: float,
-    value_error: float,
-    *,
-    B_phi: float,
-    L_out: float = 1.0,
-    C_N: float = 1.0,
+    score_error: float, value_error: float, *, B_phi: float, L_out: float = 1.0, C_N: float = 1.0
 ) -> Bound:
     """Lemma 4.3: ||f(X, z; th) - f(X, z; th')|| <= L_out (C_N B_phi |dScore|_inf + |dphi|_{2,inf}).
 
@@ -62,13 +57,7 @@ def head_distance(
 
 
 def theorem_4_2(
-    C_score: float,
-    C_in: float,
-    eps: float,
-    *,
-    B_phi: float,
-    L_out: float = 1.0,
-    C_N: float = 1.0,
+    C_score: float, C_in: float, eps: float, *, B_phi: float, L_out: float = 1.0, C_N: float = 1.0
 ) -> Bound:
     """Theorem 4.2 for any score and input class with ln N <= C/e^2, at the optimal split.
 

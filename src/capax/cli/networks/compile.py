@@ -87,15 +87,12 @@ def compile_command(
     only_ours = {"--plot": plot, "--transformer-lens": transformer_lens, "--proof": proof}
     written = None if dry_run else out or Path(WEIGHTS)
     if continuous or formula.strip().startswith("mean"):
-        chosen = {"--family": (family, "auto"), "--encoding": (encoding, "deterministic")}
-        chosen |= {"--method": (method, "ours")}
-        asked: dict[str, Any] = {n: v if v != usual else None for n, (v, usual) in chosen.items()}
-        asked |= {**only_ours, "--dim": dim}
-        if not continuous:
+        asked = _chosen(family, encoding, method) | {**only_ours, "--dim": dim}
+        if continuous:
+            asked |= {"--out": out, "--alphabet": None if alphabet == 2 else alphabet}
+            show_continuous(formula, T, eps, asked, json)
+        else:
             show_average(formula, T, alphabet, eps, written, asked, json)
-            return
-        asked |= {"--out": out, "--alphabet": None if alphabet == 2 else alphabet}
-        show_continuous(formula, T, eps, asked, json)
         return
     parse(formula, alphabet=alphabet)  # a mistake in it is told before the heavy imports
     require(method in ("ours", "paper"), "method", "ours or paper", method)
@@ -121,6 +118,13 @@ def compile_command(
         note(remark)
     certificate = compiled.certificate
     emit(certificate.to_json(), json, lambda console: show_certificate(console, certificate))
+
+
+def _chosen(family: str, encoding: str, method: str) -> dict[str, Any]:
+    """Options that differ from their defaults; None for the others."""
+    given = {"--family": (family, "auto"), "--encoding": (encoding, "deterministic"),
+             "--method": (method, "ours")}  # fmt: skip
+    return {name: value if value != usual else None for name, (value, usual) in given.items()}
 
 
 def _prove(weights: Path | None, proof: Path | None) -> None:

@@ -97,12 +97,7 @@ def decompile_command(
     Example: `capax decompile net.pt --module net.py:Net -T 20`
     """
     check_destinations(out, lens, proof, picture=explain)
-    from capax.reading import existing
-
-    for path, what in ((model, "a .safetensors file or a store"), (data, "a data file (.npz)"),
-                       (holdout, "a data file (.npz)"), (prior, "a safetensors file")):  # fmt: skip
-        if path is not None:
-            existing(path, what)
+    _check_files(model, data, holdout, prior)
     from capax.decompile.decompiling import Effort, decompile
 
     module, spec = _loaded(model, run, builder, T)
@@ -194,11 +189,7 @@ def _evidence(
     """The examples of the files, or else those of the task that the model was trained on."""
     from dataclasses import replace
 
-    from capax.capacity.certificates.evidence import (
-        looks_in_training,
-        read_evidence,
-        task_evidence,
-    )
+    from capax.capacity.certificates.evidence import looks_in_training, read_evidence, task_evidence
 
     require(prior is not None or not prior_size, "--prior-size", "a checkpoint in --prior", "none")
     task = _task(spec)
@@ -266,6 +257,16 @@ def _render(console: "Terminal", found: "Decompiled", payload: dict[str, Any]) -
     for name in ("out", "transformer_lens", "explain", "proof"):
         if name in payload:
             note(f"written: {payload[name]}")
+
+
+def _check_files(model: Path, data: Path | None, holdout: Path | None, prior: Path | None) -> None:
+    """Raise `InputError` for a missing file before anything heavy is imported."""
+    from capax.reading import existing
+
+    for path, what in ((model, "a .safetensors file or a store"), (data, "a data file (.npz)"),
+                       (holdout, "a data file (.npz)"), (prior, "a safetensors file")):  # fmt: skip
+        if path is not None:
+            existing(path, what)
 
 
 def register(app: typer.Typer) -> None:

@@ -76,6 +76,13 @@ def train(
             progress=bar,
             live=live,
         )
+    _keep(trained, out, data)
+    summary = _summary(trained, out, data) | (_details(trained) if json else {})
+    emit(summary, json, lambda console: _render(summary, console))
+
+
+def _keep(trained: "Trained", out: Path | None, data: Path | None) -> None:
+    """Write the weights, the data or both."""
     if out is not None:
         trained.save(out, data)
     elif data is not None:
@@ -83,9 +90,7 @@ def train(
 
         write_task(data, trained.spec.task, trained.task)
     else:
-        note("nothing was kept: --out model.safetensors writes the weights")
-    summary = _summary(trained, out, data) | (_details(trained) if json else {})
-    emit(summary, json, lambda console: _render(summary, console))
+        note("the weights were not saved: give --out model.safetensors")
 
 
 def _summary(trained: "Trained", out: Path | None, data: Path | None) -> dict[str, Any]:

@@ -77,14 +77,10 @@ def bound(
     """
     require(T is None or T >= 1, "T", "a context length >= 1", T)
     require(not curve or plot is not None, "--curve", "--plot, where it is drawn", "none")
+    goal = {"margin": margin, "delta": delta, "target": target}
     if compare:
-        require(model is None, "--compare", "--norms, or nothing", str(model))
-        require(not curve, "--curve", "a command without --compare", curve)
-        require(waterfall is None, "--waterfall", "a command without --compare", str(waterfall))
-        show_compare(
-            norms, T or DEFAULT_T, m, d, k, layers,
-            {"margin": margin, "delta": delta, "target": target}, plot, dark, json,
-        )  # fmt: skip
+        _check_compare(model, curve, waterfall)
+        show_compare(norms, T or DEFAULT_T, m, d, k, layers, goal, plot, dark, json)
         return
     if model is None and norms is None and (plot or waterfall):
         _only_pictures(plot, waterfall, curve or [], T or DEFAULT_T, m, target, delta, dark, json)
@@ -92,7 +88,6 @@ def bound(
     _check_sources(model, norms, plot, waterfall)
     files = {"data": data, "holdout": holdout, "prior": prior}
     chosen = {"looks": looks, "family": family, "frozen": frozen, "prior_size": prior_size}
-    goal = {"margin": margin, "delta": delta, "target": target}
     extra: dict[str, Any] = {}
     if norms is not None:
         _check_nothing_trained(files, chosen, B_X)
@@ -111,6 +106,13 @@ def bound(
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(bound)
+
+
+def _check_compare(model: Path | None, curve: list[Path] | None, waterfall: Path | None) -> None:
+    """--compare takes norms, and draws no curves or waterfalls of its own."""
+    require(model is None, "--compare", "--norms, or no file", str(model))
+    require(not curve, "--curve", "a command without --compare", curve)
+    require(waterfall is None, "--waterfall", "a command without --compare", str(waterfall))
 
 
 def _check_sources(

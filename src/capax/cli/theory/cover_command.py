@@ -181,7 +181,7 @@ def _render_cover(result: dict[str, Any], console: Terminal) -> None:
     at_least = "" if result["packing_exact"] else "at least "
     console.print(
         f"  packing  {at_least}{result['packing']}  (points pairwise more than {eps} apart; "
-        f"{result['packing_2eps']} more than {2 * result['eps']:g} apart)",
+        f"{result['packing_2eps']} more than {2 * result['eps']:g} apart)"
     )
     console.print("  centres  " + _centres(result))
 

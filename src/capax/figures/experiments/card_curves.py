@@ -72,21 +72,36 @@ def draw_card(
         size = (4.9 * len(panels) + 0.4, max(3.6, 0.24 * rows + 1.2) if single else 4.4)
         figure = Figure(figsize=size, layout="constrained")
         parts = figure.subplots(1, len(panels), sharey=not single, squeeze=False)[0]
-        for axes, (target, accuracy) in zip(parts, panels, strict=True):
+        for axes, panel in zip(parts, panels, strict=True):
             draw = _ladder if single else _lines
-            draw(axes, card, target, accuracy, looks, palette)
+            draw(axes, panel, looks, palette)
         if not single:
             parts[0].set_ylabel("training examples m*")
             figure.draw_without_rendering()  # labels are placed at the ends of the lines
-            for axes, (target, accuracy) in zip(parts, panels, strict=True):
-                _name_lines(axes, card, target, accuracy, looks, palette)
+            for axes, panel in zip(parts, panels, strict=True):
+                _name_lines(axes, panel, looks, palette)
     return figure
 
 
-def _panels(
-    card: Card, targets: Sequence[str], accuracies: Sequence[float]
-) -> list[tuple[str, float]]:
-    """(target, accuracy) of every panel."""
+@dataclass(frozen=True)
+class _Panel:
+    """One panel of the picture: a target at one accuracy."""
+
+    card: Card
+    target: str
+    accuracy: float
+
+    @property
+    def rows(self) -> list[Row]:
+        wanted = (self.target, self.accuracy)
+        return [row for row in self.card.rows if (row.target, row.accuracy) == wanted]
+
+    @property
+    def title(self) -> str:
+        return f"{self.target}, {100 * self.accuracy:.4g} % accuracy"
+
+
+def _panels(card: Card, targets: Sequence[str], accuracies: Sequence[float]) -> list[_Panel]:
     known = card.target_names
     for name in targets:
         require(name in known, "target", f"one of {', '.join(known)}", name)
@@ -96,7 +111,7 @@ def _panels(
         require(level in levels, "accuracy", f"one of {levels}", level)
     ends = list(dict.fromkeys((levels[0], levels[-1])))
     shown = list(accuracies) or (ends if len(chosen) == 1 else levels[:1])
-    panels = [(target, level) for target in chosen for level in shown]
+    panels = [_Panel(card, target, level) for target in chosen for level in shown]
     require(len(panels) <= MAX_PANELS, "targets", f"at most {MAX_PANELS} panels", len(panels))
     return panels
 
@@ -126,26 +141,11 @@ def _need(card: Card, name: str) -> float:
     return sum(known) / len(known) if known else math.inf
 
 
-def _rows(card: Card, target: str, accuracy: float) -> list[Row]:
-    return [r for r in card.rows if (r.target, r.accuracy) == (target, accuracy)]
-
-
-def _title(target: str, accuracy: float) -> str:
-    return f"{target}, {100 * accuracy:.4g} % accuracy"
-
-
-def _lines(
-    axes: Axes,
-    card: Card,
-    target: str,
-    accuracy: float,
-    looks: dict[str, LineLook],
-    palette: Palette,
-) -> None:
-    rows = _rows(card, target, accuracy)
+def _lines(axes: Axes, panel: _Panel, looks: dict[str, LineLook], palette: Palette) -> None:
+    rows = panel.rows
     lengths = sorted({r.T for r in rows})
     axes.set(xscale="log", yscale="log", xlabel="context length T")
-    axes.set_title(_title(target, accuracy))
+    axes.set_title(panel.title)
     floors = {r.T: r.floor for r in rows}
     axes.plot(lengths, [floors[T] or math.nan for T in lengths], color=palette.muted, linestyle=":")
     for name, look in looks.items():
@@ -187,15 +187,8 @@ def _interval(axes: Axes, row: Row, at: float, look: LineLook, *, vertical: bool
         axes.plot(x[1:], y[1:], marker=mark, markersize=4.5, color=look.colour, alpha=0.8, zorder=2)
 
 
-def _name_lines(
-    axes: Axes,
-    card: Card,
-    target: str,
-    accuracy: float,
-    looks: dict[str, LineLook],
-    palette: Palette,
-) -> None:
-    rows = sorted(_rows(card, target, accuracy), key=lambda r: r.T)
+def _name_lines(axes: Axes, panel: _Panel, looks: dict[str, LineLook], palette: Palette) -> None:
+    rows = sorted(panel.rows, key=lambda r: r.T)
     ends: list[EndLabel] = []
     for name, look in looks.items():
         known = [r for r in rows if r.learner == name and (r.m_star or r.low)]
@@ -210,19 +203,12 @@ def _name_lines(
     label_line_ends(axes, ends)
 
 
-def _ladder(
-    axes: Axes,
-    card: Card,
-    target: str,
-    accuracy: float,
-    looks: dict[str, LineLook],
-    palette: Palette,
-) -> None:
+def _ladder(axes: Axes, panel: _Panel, looks: dict[str, LineLook], palette: Palette) -> None:
     """One T: a row for every learner with its name, the fewest examples on top."""
-    rows = _rows(card, target, accuracy)
+    rows = panel.rows
     ordered = sorted(rows, key=lambda r: (r.m_star is None, r.m_star or r.low or math.inf))
     axes.set(xscale="log", xlabel=f"training examples m* at T = {rows[0].T}")
-    axes.set_title(_title(target, accuracy))
+    axes.set_title(panel.title)
     if rows[0].floor:
         axes.axvline(rows[0].floor, color=palette.muted, linestyle=":")
     for place, row in enumerate(ordered):
@@ -239,8 +225,8 @@ def _ladder(
     limits = axes.get_xlim()
     for place, row in enumerate(ordered):
         if not row.m_star and not row.low:
-            axes.text(limits[0], place, f" {card.note(row)[:40]}", va="center", fontsize="small",
-                      color=palette.muted)  # fmt: skip
+            reason = f" {panel.card.note(row)[:40]}"
+            axes.text(limits[0], place, reason, va="center", fontsize="small", color=palette.muted)
     axes.set_yticks(range(len(ordered)), [row.learner for row in ordered])
     for label, row in zip(axes.get_yticklabels(), ordered, strict=True):
         look = looks[row.learner]

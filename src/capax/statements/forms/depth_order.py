@@ -22,42 +22,32 @@ Whether the factor L^3 can be dropped is open here. Without the factors k and d 
 
 import math
 from collections.abc import Sequence
+from typing import Unpack
 
-from capax.statements.forms.printed_bounds import LayerBounds, theorem_a_17
+from capax.statements.forms.printed_bounds import (
+    DepthSizes,
+    LayerBounds,
+    log_size,
+    theorem_a_17,
+)
 
 
 def restored_form(
-    layers: Sequence[LayerBounds],
-    B_w: float,
-    eps: float,
-    *,
-    d: int,
-    k: int,
-    m: int,
-    T: int,
-    L_sigma: float = 1.0,
+    layers: Sequence[LayerBounds], B_w: float, eps: float, **sizes: Unpack[DepthSizes]
 ) -> float:
     """A.17 with B_w as a factor of the sum and the product over j < i, without hidden constant.
 
     The layers are reversed, so that a product over j < i becomes one over j > i.
     """
-    return theorem_a_17(tuple(reversed(layers)), B_w, eps, d=d, k=k, m=m, T=T, L_sigma=L_sigma)
+    return theorem_a_17(tuple(reversed(layers)), B_w, eps, **sizes)
 
 
 def smallest_printed_form(
-    layers: Sequence[LayerBounds],
-    B_w: float,
-    eps: float,
-    *,
-    d: int,
-    k: int,
-    m: int,
-    T: int,
-    L_sigma: float = 1.0,
+    layers: Sequence[LayerBounds], B_w: float, eps: float, **sizes: Unpack[DepthSizes]
 ) -> float:
     """(B_w k P/2)^2 log(dmT)/eps^2: step 3, at most `restored_form` where k <= d."""
-    P = math.prod(layer.gain(L_sigma) for layer in layers)
-    return (B_w * k * P / 2 / eps) ** 2 * math.log(d * m * T)
+    P = math.prod(layer.gain(sizes.get("L_sigma", 1.0)) for layer in layers)
+    return (B_w * sizes["k"] * P / 2 / eps) ** 2 * log_size(sizes)
 
 
 def input_length(layers: Sequence[LayerBounds], i: int, L_sigma: float = 1.0) -> float:

@@ -9,7 +9,7 @@ the paper (Lemma A.10) and is kept.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NotRequired, TypedDict, Unpack
 
 from scipy.integrate import quad
 
@@ -83,16 +83,9 @@ def split_value(alphas: Sequence[float], betas: Sequence[float], C: float) -> fl
 
 
 def theorem_4_2_split(
-    log_cover_score: Callable[[float], float],
-    log_cover_in: Callable[[float], float],
-    eps: float,
-    alpha: float,
-    *,
-    B_in: float,
-    B_X: float,
-    L_out: float = 1.0,
-    C_norm: float = 2.0,
-) -> float:
+    log_cover_score: Callable[[float], float], log_cover_in: Callable[[float], float], eps: float,
+    alpha: float, *, B_in: float, B_X: float, L_out: float = 1.0, C_norm: float = 2.0,
+) -> float:  # fmt: skip
     """Theorem 4.2 for any split and any two covers.
 
     ln N(Score, alpha eps/(C_norm L_out B_in B_X)) + ln N(in, (1 - alpha) eps/L_out).
@@ -102,19 +95,25 @@ def theorem_4_2_split(
     return log_cover_score(score) + log_cover_in((1 - alpha) * eps / L_out)
 
 
+class Sizes(TypedDict):
+    """Width d of the tokens, m sequences of T tokens; L_sigma is 1 unless given."""
+
+    d: int
+    m: int
+    T: int
+    L_sigma: NotRequired[float]
+
+
+class DepthSizes(Sizes):
+    """The same, and the width k of the heads."""
+
+    k: int
+
+
 def corollary_4_5_printed(
-    B_V_21: float,
-    B_V: float,
-    B_QK_21: float,
-    eps: float,
-    *,
-    d: int,
-    m: int,
-    T: int,
-    B_X: float = 1.0,
-    L_sigma: float = 1.0,
-    version: Version = "corrected",
-) -> float:
+    B_V_21: float, B_V: float, B_QK_21: float, eps: float, *, B_X: float = 1.0,
+    version: Version = "corrected", **sizes: Unpack[Sizes],
+) -> float:  # fmt: skip
     """Corollary 4.5: (L B_X)^2 (B_V21^(2/3) + second^(2/3))^3 log/eps^2, in three versions.
 
     second = B_QK21 B_V (main text, with log(mT)), B_QK21 B_V B_X (appendix, log(dmT)),
@@ -126,8 +125,9 @@ def corollary_4_5_printed(
         "appendix": B_QK_21 * B_V * B_X,
         "corrected": 2 * B_QK_21 * B_V * B_X**2,
     }[version]
-    log_term = math.log(m * T) if version == "main text" else math.log(d * m * T)
-    return (L_sigma * B_X / eps) ** 2 * _cubed(B_V_21, second) * log_term
+    without_d = math.log(sizes["m"] * sizes["T"])
+    log_term = without_d if version == "main text" else log_size(sizes)
+    return _stretched(B_X, eps, sizes) * _cubed(B_V_21, second) * log_term
 
 
 def lemma_4_6_two_stages(
@@ -144,43 +144,26 @@ def lemma_4_6_two_stages(
 
 
 def lemma_a_11(
-    B_V_21: float,
-    B_V: float,
-    B_QK_21: float,
-    eps: float,
-    *,
-    d: int,
-    m: int,
-    T: int,
-    B_X: float = 1.0,
-    B_P: float = 0.0,
-    L_sigma: float = 1.0,
-    printed: bool = False,
-) -> float:
+    B_V_21: float, B_V: float, B_QK_21: float, eps: float, *, B_X: float = 1.0, B_P: float = 0.0,
+    printed: bool = False, **sizes: Unpack[Sizes],
+) -> float:  # fmt: skip
     """Lemma A.11: fixed positions; Corollary 4.5 at B = B_X + B_P. As printed one factor B less."""
     B = B_X + B_P
     second = 2 * B_QK_21 * B_V * (B if printed else B**2)
-    return (L_sigma * B / eps) ** 2 * _cubed(B_V_21, second) * math.log(d * m * T)
+    return _stretched(B, eps, sizes) * _cubed(B_V_21, second) * log_size(sizes)
 
 
 def lemma_a_12(
-    heads: Sequence[tuple[float, float, float]],
-    eps: float,
-    *,
-    d: int,
-    m: int,
-    T: int,
-    B_X: float = 1.0,
-    L_sigma: float = 1.0,
-    printed: bool = False,
-) -> float:
+    heads: Sequence[tuple[float, float, float]], eps: float, *, B_X: float = 1.0,
+    printed: bool = False, **sizes: Unpack[Sizes],
+) -> float:  # fmt: skip
     """Lemma A.12: H heads with (B_V21, B_V, B_QK21) each, one cube around the sum over heads.
 
     H equal heads cost H^3 times one. As printed the second term lacks B_X^2.
     """
     factor = 1.0 if printed else B_X**2
     parts = [x for V_21, V, QK_21 in heads for x in (V_21, 2 * QK_21 * V * factor)]
-    return (L_sigma * B_X / eps) ** 2 * _cubed(*parts) * math.log(d * m * T)
+    return _stretched(B_X, eps, sizes) * _cubed(*parts) * log_size(sizes)
 
 
 @dataclass(frozen=True)
@@ -200,17 +183,9 @@ class LayerBounds:
 
 
 def theorem_a_17(
-    layers: Sequence[LayerBounds],
-    B_w: float,
-    eps: float,
-    *,
-    d: int,
-    k: int,
-    m: int,
-    T: int,
-    L_sigma: float = 1.0,
-    printed: bool = False,
-) -> float:
+    layers: Sequence[LayerBounds], B_w: float, eps: float, *, printed: bool = False,
+    **sizes: Unpack[DepthSizes],
+) -> float:  # fmt: skip
     """Theorem A.17: depth in full, inputs of length at most 1.
 
     log(dmT)/eps^2 (B_w^(2/3) + sum_i (B_w alpha_i)^(2/3) [B_C21^(2/3) + d^(2/3) (2 L B_C B_V
@@ -218,6 +193,7 @@ def theorem_a_17(
     j > i. As printed B_w is missing in the sum, and the product runs over j < i.
     """
     check_positive("eps", eps)
+    d, k, L_sigma = sizes["d"], sizes["k"], sizes.get("L_sigma", 1.0)
     total = B_w ** (2 / 3)
     for i, layer in enumerate(layers):
         others = layers[:i] if printed else layers[i + 1 :]
@@ -228,7 +204,7 @@ def theorem_a_17(
             + (k * L_sigma * layer.B_C * layer.B_V_21) ** (2 / 3)
         )
         total += ((1.0 if printed else B_w) * alpha) ** (2 / 3) * inside
-    return math.log(d * m * T) / eps**2 * total**3
+    return log_size(sizes) / eps**2 * total**3
 
 
 def summed_errors(gains: Sequence[float], errors: Sequence[float], *, printed: bool) -> float:
@@ -241,24 +217,24 @@ def summed_errors(gains: Sequence[float], errors: Sequence[float], *, printed: b
 
 
 def theorem_4_7_equal_layers(
-    C_2: float,
-    C_21: float,
-    depth: int,
-    B_w: float,
-    eps: float,
-    *,
-    d: int,
-    k: int,
-    m: int,
-    T: int,
-    L_sigma: float = 1.0,
+    C_2: float, C_21: float, depth: int, B_w: float, eps: float, **sizes: Unpack[DepthSizes]
 ) -> float:
     """Theorem 4.7: Theorem A.17 (corrected) for equal bounds in all layers, and B_X <= 1.
 
     The paper's (C_2 L)^{O(L)} is (L C_2^2 (1 + 4 C_2))^{2(depth - 1)} here, written out.
     """
     layer = LayerBounds(C_2, C_2, C_2, C_21, C_21, C_21)
-    return theorem_a_17([layer] * depth, B_w, eps, d=d, k=k, m=m, T=T, L_sigma=L_sigma)
+    return theorem_a_17([layer] * depth, B_w, eps, **sizes)
+
+
+def log_size(sizes: Sizes) -> float:
+    """log(dmT)."""
+    return math.log(sizes["d"] * sizes["m"] * sizes["T"])
+
+
+def _stretched(B: float, eps: float, sizes: Sizes) -> float:
+    """(L_sigma B/eps)^2."""
+    return (sizes.get("L_sigma", 1.0) * B / eps) ** 2
 
 
 def _cubed(*parts: float) -> float:

@@ -103,15 +103,23 @@ def proposition_5_1() -> SmallInstance:
     return SmallInstance(found.holds and wrong == [0, 0], found.text)
 
 
+def _equals_nearby(
+    network: BumpNetwork, points: np.ndarray, values: np.ndarray, moves: np.ndarray,
+    widths: tuple[int, int], text: str,
+) -> SmallInstance:  # fmt: skip
+    """Whether the network has each value at its point, however moved, and the stated widths."""
+    error = max(np.abs(network(p + moves) - v).max() for p, v in zip(points, values, strict=True))
+    found = compared(float(error), 1e-9, f"{text}: error")
+    fits = network.widths == widths and network.within_limits()
+    return SmallInstance(found.holds and fits, f"{found.text}, widths {network.widths}")
+
+
 def lemma_b_5() -> SmallInstance:
     """s + 1 levels, every height moved by up to gamma/4: the value stays; norms and widths."""
     heights, values, gamma = np.linspace(-1, 1, 4), np.array([0.3, -1.0, 2.0, 0.5]), 2 / 3
     network = symmetric_network(heights, values, gamma)
     moves = np.linspace(-1, 1, 41)[:, None] * gamma / 4
-    error = max(np.abs(network(h + moves) - v).max() for h, v in zip(heights, values, strict=True))
-    found = compared(float(error), 1e-9, "4 levels, 41 moves each: error")
-    fits = network.widths == (16, 8) and network.within_limits()
-    return SmallInstance(found.holds and fits, f"{found.text}, widths {network.widths}")
+    return _equals_nearby(network, heights, values, moves, (16, 8), "4 levels, 41 moves each")
 
 
 def lemma_b_6() -> SmallInstance:
@@ -121,10 +129,7 @@ def lemma_b_6() -> SmallInstance:
     network = injective_network(points, values, 1.0)
     moves = rng.uniform(-0.25, 0.25, (200, 3))
     moves[:8] = points / 4
-    error = max(np.abs(network(p + moves) - v).max() for p, v in zip(points, values, strict=True))
-    found = compared(float(error), 1e-9, "8 points, 200 moves each: error")
-    fits = network.widths == (96, 16) and network.within_limits()
-    return SmallInstance(found.holds and fits, f"{found.text}, widths {network.widths}")
+    return _equals_nearby(network, points, values, moves, (96, 16), "8 points, 200 moves each")
 
 
 def lemma_b_7() -> SmallInstance:
@@ -149,10 +154,7 @@ def lemma_b_8() -> SmallInstance:
     network = bump_network(points, values, delta)
     moves = rng.uniform(-delta, delta, (100, 2))
     moves[:4] = delta * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
-    error = max(np.abs(network(p + moves) - v).max() for p, v in zip(points, values, strict=True))
-    found = compared(float(error), 1e-9, "5 points, 100 moves each: error")
-    fits = network.widths == (40, 10) and network.within_limits()
-    return SmallInstance(found.holds and fits, f"{found.text}, widths {network.widths}")
+    return _equals_nearby(network, points, values, moves, (40, 10), "5 points, 100 moves each")
 
 
 def section_b_4() -> SmallInstance:

@@ -2,6 +2,11 @@
 
 from capax.statements.rows.statement import Statement
 
+_BUMP_TESTS = (
+    "tests/compiler/construction/test_bump_network.py"
+    "::test_networks_have_the_printed_widths_and_norms",
+    "tests/compiler/construction/test_bump_network.py::test_an_error_of_a_quarter_is_forgiven",
+)
 REPRESENTATION_ROWS: tuple[Statement, ...] = (
     Statement(
         "5.1",
@@ -82,12 +87,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
         "B.5",
         "From a monotone function to any symmetric one: widths 4(s+1), 2(s+1).",
         ("capax.compiler.paper.bump_network:symmetric_network",),
-        (
-            "tests/compiler/construction/test_bump_network.py"
-            "::test_networks_have_the_printed_widths_and_norms",
-            "tests/compiler/construction/test_bump_network.py"
-            "::test_an_error_of_a_quarter_is_forgiven",
-        ),
+        _BUMP_TESTS,
         kind="Lemma",
         paper="delta = gamma/8",
         ours="delta = gamma/4, same norms",
@@ -96,12 +96,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
         "B.6",
         "From an injective function to any function: widths 4 s 2^s, 2 2^s.",
         ("capax.compiler.paper.bump_network:injective_network",),
-        (
-            "tests/compiler/construction/test_bump_network.py"
-            "::test_networks_have_the_printed_widths_and_norms",
-            "tests/compiler/construction/test_bump_network.py"
-            "::test_an_error_of_a_quarter_is_forgiven",
-        ),
+        _BUMP_TESTS,
         kind="Lemma",
         paper="delta = gamma/8",
         ours="delta = gamma/4, same norms",
