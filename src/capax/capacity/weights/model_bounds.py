@@ -91,19 +91,17 @@ def _inputs(model: ClsScalar | ClsMLP, features: Features) -> Inputs:
     return inputs_for(model.norm, features.B_X, 1.0, features.r_X)
 
 
-def _num_features(model: ClsScalar | ClsMLP, features: Features) -> int:
-    """Coordinates of a feature vector: what a linear function of one token is given by."""
-    return model.encoding.d if features.M is None else len(features.M)
+def _known(model: ClsScalar | ClsMLP, features: Features) -> dict[str, Any]:
+    """The inputs of a head, and d, the number of coordinates of a feature vector."""
+    d = model.encoding.d if features.M is None else len(features.M)
+    return {"inputs": _inputs(model, features), "d": d}
 
 
 @measure.register
 def _(model: ClsScalar, *, B_X: float = 1.0) -> MeasuredModel:
     del B_X
     features = token_features(model.encoding)
-    known: dict[str, Any] = {
-        "inputs": _inputs(model, features),
-        "d": _num_features(model, features),
-    }
+    known = _known(model, features)
     c = finite_matrix(model.W_C, "W_C") @ finite_vector(model.w, "w")
     W_V = finite_matrix(model.W_V, "W_V")
     quantities = {"W_QK_F": _absorbed_scores(model, features)}
@@ -134,10 +132,7 @@ def _(model: ClsScalar, *, B_X: float = 1.0) -> MeasuredModel:
 def _(model: ClsMLP, *, B_X: float = 1.0) -> MeasuredModel:
     del B_X
     features = token_features(model.encoding)
-    known: dict[str, Any] = {
-        "inputs": _inputs(model, features),
-        "d": _num_features(model, features),
-    }
+    known = _known(model, features)
     values = finite_matrix(model.W_V, "W_V") @ finite_matrix(model.W_1, "W_1")
     U = np.vstack([features.absorb(values), finite_vector(model.b_1, "b_1")[None, :]])
     quantities = {

@@ -15,7 +15,7 @@ symbol, on all inputs that have a member.
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -25,6 +25,7 @@ from capax.attention import ClsScalar, DeterministicPositions
 from capax.compiler.extensions.average_range import error_by_position, error_by_symbol
 from capax.compiler.proof.tables import HeadTables, head_tables
 from capax.errors import InfeasibleError, InputError, require
+from capax.plain_json import with_lists
 from capax.rounding import digits_down, digits_up, gamma
 
 MAX_T, MAX_ALPHABET = 10**6, 256
@@ -59,8 +60,7 @@ class AverageCertificate:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, tuples as lists."""
-        content = asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in content.items()}
+        return with_lists(self)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ in [0,1]^T.
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,7 @@ from jaxtyping import Float
 from capax.compiler.extensions.piecewise_linear import Affine, PiecewiseLinear, parse_piecewise
 from capax.compiler.proof.enclosed import exp_bounds
 from capax.errors import InfeasibleError, require
+from capax.plain_json import with_lists
 from capax.rounding import digits_up
 
 MAX_T = 10**8
@@ -54,8 +55,7 @@ class ContinuousCertificate:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, tuples as lists."""
-        content = asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in content.items()}
+        return with_lists(self)
 
 
 @dataclass(frozen=True)

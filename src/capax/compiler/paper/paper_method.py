@@ -6,7 +6,7 @@ output is proved on all 2^T inputs by the same ranges as ours; norms and widths 
 those that the lemmas state.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ from capax.compiler.paper.paper_heads import PaperHeads, paper_heads
 from capax.compiler.paper.paper_range import Box, head_box, network_range
 from capax.compiler.paper.paper_sample_size import paper_routes
 from capax.errors import InfeasibleError, InputError, require
+from capax.plain_json import with_lists
 from capax.rounding import digits_down, digits_up
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -64,8 +65,7 @@ class PaperCertificate:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, tuples as lists."""
-        content = asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in content.items()}
+        return with_lists(self)
 
 
 @dataclass(frozen=True)
