@@ -5,7 +5,7 @@ portfolio of bounds (`portfolio`) divides delta and does the rest.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jax
 import numpy as np
@@ -20,6 +20,14 @@ from capax.capacity.routes.margin_routes import Margins, margin_routes
 from capax.capacity.weights.a_posteriori import GRID
 from capax.capacity.weights.measured import MeasuredModel
 from capax.capacity.weights.model_bounds import measure
+
+
+class CountedErrors(TypedDict, total=False):
+    """Counts besides the margins; see `certify`."""
+
+    described: tuple[int, int] | None
+    holdout: tuple[int, int] | None
+    tries: int | None
 
 
 def certify(
@@ -50,7 +58,8 @@ def certify(
     margins = margins_of(model, X, y)
     routes = [*norm_routes(model, margins, X.shape[1], target), *more]
     wrong = int((margins <= 0).sum())
-    return _portfolio(routes, len(margins), wrong, delta, target, described, holdout, tries)
+    counted = CountedErrors(described=described, holdout=holdout, tries=tries)
+    return _portfolio(routes, (wrong, len(margins)), delta, target, counted)
 
 
 def norm_routes(
@@ -70,10 +79,8 @@ def certify_margins(
     delta: float = 0.05,
     g: float = GRID,
     target: float | None = None,
-    described: tuple[int, int] | None = None,
-    holdout: tuple[int, int] | None = None,
-    tries: int | None = None,
     more: Sequence[Route] = (),
+    **counted: Unpack[CountedErrors],
 ) -> ErrorCertificate:
     """The portfolio from measured quantities and training margins u_i = y_i f(x_i).
 
@@ -81,19 +88,19 @@ def certify_margins(
     """
     routes = [*margin_routes(measured, margins, g=g, target=target), *more]
     wrong = int((np.asarray(margins) <= 0).sum())
-    return _portfolio(routes, len(margins), wrong, delta, target, described, holdout, tries)
+    return _portfolio(routes, (wrong, len(margins)), delta, target, counted)
 
 
 def _portfolio(
     routes: list[Route],
-    m: int,
-    wrong: int,
+    seen: tuple[int, int],
     delta: float,
     target: float | None,
-    described: tuple[int, int] | None,
-    holdout: tuple[int, int] | None,
-    tries: int | None,
+    counted: CountedErrors,
 ) -> ErrorCertificate:
+    """seen: training errors and training examples."""
+    described, holdout = counted.get("described"), counted.get("holdout")
+    tries, m = counted.get("tries"), seen[1]
     if described is not None:
         bits, k = described
         routes.append(
@@ -104,4 +111,4 @@ def _portfolio(
     if holdout is not None:
         routes.append(holdout_route(*holdout))
     draws = None if tries is None else Draws(tries)
-    return assemble(routes, delta, draws=draws, seen=(wrong, m), predictor=MODEL)
+    return assemble(routes, delta, draws=draws, seen=seen, predictor=MODEL)

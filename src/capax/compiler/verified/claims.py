@@ -84,3 +84,9 @@ def _ordered(claimed: Any, low: Number, high: Number) -> Status:
     if high <= claimed:
         return "proved"
     return "refuted" if low > claimed else "unproved"
+
+
+def stated_table(claims: dict[str, Any], name: str) -> dict[str, Any]:
+    """The table under a name in a file; empty if there is none, or something else."""
+    found = claims.get(name)
+    return found if isinstance(found, dict) else {}

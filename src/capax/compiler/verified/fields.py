@@ -23,7 +23,7 @@ from capax.compiler.construction.families import FAMILIES, Refusal, scalar_probl
 from capax.compiler.construction.general import MAX_GENERAL_SPARSITY
 from capax.compiler.construction.literals import literal_form
 from capax.compiler.proof.tables import Model, alphabet_of
-from capax.compiler.verified.claims import Claim, equal, near
+from capax.compiler.verified.claims import Claim, equal, near, stated_table
 from capax.errors import InputError
 
 ENCODING_NAMES: dict[type, str] = {
@@ -121,12 +121,10 @@ def paper_claims(
     wide = claims.get("family") == "general"
     scalar = isinstance(model, ClsScalar)
     found = paper_bounds_of(f, norms, scalar=scalar, general=wide)
-    given = claims.get("paper_bounds")
-    given = given if isinstance(given, dict) else {}
+    given = stated_table(claims, "paper_bounds")
     done = [equal("paper_bounds", sorted(map(str, given)), sorted(found))]
     for matrix, row in found.items():
-        told = given.get(matrix)
-        told = told if isinstance(told, dict) else {}
+        told = stated_table(given, matrix)
         prefix = f"paper_bounds.{matrix}"
         done.append(equal(prefix, sorted(map(str, told)), sorted(row)))
         done.append(equal(f"{prefix}.order", told.get("order"), row["order"]))

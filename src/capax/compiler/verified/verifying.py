@@ -19,7 +19,16 @@ from capax.compiler.certificate.sample_size import capacity_report, capacity_rou
 from capax.compiler.certificate.worst_case import WorstCase, worst_case
 from capax.compiler.proof.tables import HeadTables, Model, alphabet_of, head_tables
 from capax.compiler.verified.average_file import verify_average
-from capax.compiler.verified.claims import Claim, at_least, at_most, equal, is_number, near, stated
+from capax.compiler.verified.claims import (
+    Claim,
+    at_least,
+    at_most,
+    equal,
+    is_number,
+    near,
+    stated,
+    stated_table,
+)
 from capax.compiler.verified.fields import description_claims, paper_claims, size_claims
 from capax.compiler.verified.verification import ARITHMETIC, NormTable, Verification
 from capax.compiler.verified.verify_paper import verify_paper
@@ -110,12 +119,10 @@ def error_claims(claims: dict[str, Any], found: WorstCase) -> list[Claim]:
 
 def norm_claims(claims: dict[str, Any], model: Model, norms: NormTable) -> list[Claim]:
     """Every norm of every matrix, to nine digits."""
-    claimed = claims.get("norms")
-    rows = claimed if isinstance(claimed, dict) else {}
+    rows = stated_table(claims, "norms")
     done = [equal("norms", sorted(map(str, rows)), sorted(norms))]
     for matrix, row in norms.items():
-        given = rows.get(matrix)
-        given = given if isinstance(given, dict) else {}
+        given = stated_table(rows, matrix)
         done.append(equal(f"norms.{matrix}", sorted(map(str, given)), sorted(row)))
         for name, value in row.items():
             room = norm_error(model) * value
