@@ -79,6 +79,8 @@ def test_formulas_are_drawn_and_mistakes_in_them_stop_the_build(monkeypatch):
     assert 'aria-label="\\|M\\|_{p,q}"' in page and '<div class="formula"' in page
     below = [float(depth) for depth in re.findall(r"vertical-align:(-?[\d.]+)em", page)]
     assert below[0] < -0.1 and below[1] > -0.1 and below[3] < -0.1  # indices reach below the line
+    inside = read("1. With $D$\n   $$u=\\frac{M}{D}$$\n   and so on.")  # a block in a list item
+    assert inside.count('role="img"') == 2 and "$" not in inside
     with pytest.raises(ValueError, match="nosuch"):
         read(r"$\nosuch{x}$")
 

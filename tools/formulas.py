@@ -22,6 +22,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 
 INLINE = r"(?<![\\\w$])\$(?![\s$])((?:\\.|[^\\$])+?)(?<!\s)\$(?![\w$])"
+WITHIN_TEXT = r"\$\$((?:\\.|[^\\$])+?)\$\$"  # a block that continues a paragraph, as in a list
 EM = 100.0  # units of a drawing per em
 SIZE = 1.08  # STIX letters are smaller than those of the page
 LETTERS = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
@@ -40,6 +41,7 @@ class FormulaExtension(Extension):
     def extendMarkdown(self, md: Markdown) -> None:
         # before backslashes are read as escapes, after code in backticks is taken out
         md.ESCAPED_CHARS.append("$")
+        md.inlinePatterns.register(InlineFormula(WITHIN_TEXT, md), "formula within text", 189.5)
         md.inlinePatterns.register(InlineFormula(INLINE, md), "formula", 189)
         md.parser.blockprocessors.register(BlockFormula(md.parser), "formulas", 90)
 
