@@ -1,7 +1,7 @@
 """The range of a compiled network where irrelevant inputs are any numbers in [0, 1], not bits only.
 
-Verifiers of the field work on boxes. A theorem about the corners of a box says nothing about its
-inside, so it is proved again. Fix the relevant bits. For b in [0, 1] a token has the weight
+Other verifiers work on boxes. A theorem about the corners of a box says nothing about its interior,
+which needs its own proof. Fix the relevant bits. For b in [0, 1] a token has the weight
 e^(s_0 + b (s_1 - s_0)), between its two weights, and the value v_0 + b (v_1 - v_0), between its two
 values. In a direction c of the head and for every level L,
 
@@ -9,8 +9,8 @@ values. In a direction c of the head and for every level L,
 
 where v = max(c . v_0, c . v_1), since w (v - L) is linear in w. So the upper end of c . u over the
 box is at most its upper end over the CORNERS of another head: same scores, and v as the value of
-both symbols. That end is proved as ever (`capax.compiler.proof.linear_fractional`). Lower ends take
-the smaller value. The bound is not sharp: score and value are treated as if they moved apart.
+both symbols. That end is proved as before (`capax.compiler.proof.linear_fractional`). Lower ends
+use the smaller value. The bound is not sharp, because score and value are treated as independent.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def _direction_ends(
 def _tables(
     tables: HeadTables, values: np.ndarray, cls: np.ndarray, support: Sequence[int], end: np.ufunc
 ) -> HeadTables:
-    """The same scores; every position but the support shows one value, whatever its bit."""
+    """The same scores; every position outside the support has one value for both bits."""
     flat = np.repeat(end.reduce(values, axis=1, keepdims=True), 2, axis=1)
     flat[list(support)] = values[list(support)]
     return HeadTables(tables.logits, exactly(flat), tables.cls_logit, exactly(cls))

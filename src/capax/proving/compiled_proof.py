@@ -1,13 +1,12 @@
 """The proof file of a compiled network: hints found in float64, checked in exact arithmetic.
 
 The hints are the proven ends of every direction of the head at every pattern of the support
-(`capax.compiler.proof.output_range`). They hold with every rounding error of float64 on the wrong
-side, so they hold in exact arithmetic too. Before the proof is handed out the checker has accepted
-it: a file that it refuses is never written.
+(`capax.compiler.proof.output_range`). They hold for the worst rounding errors of float64, so they
+hold in exact arithmetic too. A proof is written only after the checker has accepted it.
 
-Bits of the checker's fixed point: weights of the softmax are at most 1 after a shift, and where a
-pattern hides the heaviest tokens the rest weigh as little as e^-spread. Values as small as 2^-v
-need v bits more. 160 bits beyond that leave an error far below the distance between a hint and the
+Bits of the checker's fixed point: weights of the softmax are at most 1 after a shift. If a pattern
+excludes the heaviest tokens, the others may weigh as little as e^-spread. Values as small as 2^-v
+need v more bits. With 160 further bits the error is far below the distance between a hint and the
 root.
 """
 
@@ -41,7 +40,7 @@ SPARE_BITS = 160
 
 @dataclass(frozen=True)
 class Proof:
-    """The text of a proof file, and the sentence that the checker found proved.
+    """The text of a proof file, and the statement that the checker has accepted.
 
     Examples:
         >>> import capax
@@ -53,15 +52,15 @@ class Proof:
     statement: str
 
     def write(self, path: Path | str) -> Path:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         return write_atomically(path, lambda file: file.write(self.text.encode()))
 
 
 def prove_compiled(weights: Path | str) -> Proof:
     """The proof that a compiled network decides as its function on all inputs.
 
-    Raises `InputError` for a file that `capax compile` did not write, and where nothing is proved:
-    the network may be wrong on some input.
+    Raises `InputError` for a file that `capax compile` did not write, and for a network without a
+    proof, which may be wrong on some input.
     """
     file = load_compiled(weights)
     symbols = alphabet_of(file.model)
@@ -90,7 +89,7 @@ def prove_compiled(weights: Path | str) -> Proof:
     try:
         return Proof(text, capax_check.check(text, data))
     except capax_check.Refused as refusal:
-        raise InputError(f"{weights}: the proof is refused by its checker: {refusal}") from None
+        raise InputError(f"{weights}: the checker refuses the proof: {refusal}") from None
 
 
 def _ends(model: Model, tables: HeadTables, f: SparseFunction) -> tuple[np.ndarray, ...]:
@@ -108,14 +107,14 @@ def _ends(model: Model, tables: HeadTables, f: SparseFunction) -> tuple[np.ndarr
     low, high = direction_ranges(problems, hidden.ridges)
     bottom, top = summed_ridges(hidden, low, high)
     _, first = np.unique(hidden.group, return_index=True)
-    order = np.argsort(first)  # the checker meets the columns in the order of the units
+    order = np.argsort(first)  # the checker reads the columns in the order of the units
     return low[:, order], high[:, order], bottom, top
 
 
 def _lines(
     low: np.ndarray, high: np.ndarray, model: Model, tables: HeadTables
 ) -> list[dict[str, list]]:
-    """A line for each pattern. An end that the read-out does not need is that of all values."""
+    """A line for each pattern. Ends that the read-out does not need are those of all values."""
     least, most = _all_values(model, tables) if low.shape[1] else (0.0, 0.0)
     low = np.where(np.isfinite(low), low, least)
     high = np.where(np.isfinite(high), high, most)
@@ -124,7 +123,7 @@ def _lines(
 
 
 def _all_values(model: Model, tables: HeadTables) -> tuple[float, float]:
-    """Less and more than any value of any direction."""
+    """A lower and an upper bound of all values of all directions."""
     size = float(np.abs(_images(model, tables)).max())
     return -2 * size - 1e-9, 2 * size + 1e-9
 

@@ -1,19 +1,19 @@
-"""A network as an ONNX graph of plain operations, for verifiers that know nothing of Capax.
+"""A network as an ONNX graph of plain operations, for other verifiers.
 
-The input is a row of T numbers: bits, or anything between 0 and 1. A token is the mean of its two
-symbols, x_t = x_{t,0} + b_t (x_{t,1} - x_{t,0}), which is the network itself where b_t is a bit.
+The input is a row of T numbers: bits, or any numbers between 0 and 1. A token interpolates between
+its two symbols, x_t = x_{t,0} + b_t (x_{t,1} - x_{t,0}); for bits this is the network itself.
 
-A compiled head needs the score and the value of each token only. Both are linear in b_t:
+A compiled head needs only the score and the value of each token. Both are linear in b_t:
 
     scores = s + b * ds,   a = softmax(scores),   u = a V + (a * b) dV,
 
 with [CLS] as a last token whose bit is always 0: a product with [I 0] appends it, since some
 verifiers cannot bound a Concat with a constant. The numbers s, ds, V, dV and the read-out are
-rounded to float32 once, here. From then on THEY are the network: `FloatHead.tables` gives the proof
-exactly the numbers that the graph holds.
+rounded to float32 once, here. The rounded numbers ARE the network from then on: `FloatHead.tables`
+gives the proof exactly the numbers in the graph.
 
-Trained Transformers are written as they are, layer by layer. LayerNorm and gelu are spelled out in
-operations of opset 17 (ReduceMean, Sqrt, Div, Erf).
+Trained Transformers are written layer by layer. LayerNorm and gelu are written as operations of
+opset 17 (ReduceMean, Sqrt, Div, Erf).
 """
 
 import dataclasses
@@ -50,12 +50,17 @@ class Graph:
         """A stored array."""
         name = f"c{len(self._constants)}"
         array = np.ascontiguousarray(np.asarray(value, kind))
-        require(bool(np.isfinite(array).all()), "weights", "numbers in float32's range", "larger")
+        require(
+            bool(np.isfinite(array).all()),
+            "weights",
+            "numbers in the range of float32",
+            "larger numbers",
+        )
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
     def add(self, operation: str, *inputs: str, **attributes: Any) -> str:
-        """One operation; the name of its result."""
+        """Add one operation; returns the name of its result."""
         name = f"n{len(self._nodes)}"
         node = self._onnx.helper.make_node(operation, list(inputs), [name], **attributes)
         self._nodes.append(node)
@@ -75,7 +80,7 @@ class Graph:
 
 
 class FloatHead(NamedTuple):
-    """A compiled network in float32: what the graph holds. [CLS] is the last of T + 1 rows."""
+    """A compiled network in float32, as in the graph. [CLS] is the last of T + 1 rows."""
 
     model: Model
     scores: np.ndarray  # [T + 1]
@@ -85,7 +90,7 @@ class FloatHead(NamedTuple):
 
     @property
     def tables(self) -> HeadTables:
-        """The same numbers for the proof; a sum of two of them keeps its rounding error."""
+        """The same numbers for the proof; sums of two of them carry their rounding errors."""
         s, ds, V, dV = (exactly(part) for part in self[1:])
         logits, values = (
             joined(zero[:-1, None], one[:-1, None], axis=1)

@@ -16,8 +16,8 @@ def prove(
 
     weights: a file of `capax compile`, whose function it names, or a trained one-layer Transformer.
     function: of a trained network; default: the one that `capax.decompile` reads off it. cells: how
-    many cells of inputs are tried at most. Raises `InputError` where nothing is proved: the
-    network may be wrong on some input, or it takes more cells.
+    many cells of inputs are tried at most. Raises `InputError` if there is no proof: the network
+    may be wrong on some input, or the proof needs more cells.
 
     Examples:
         >>> import capax, tempfile, pathlib
@@ -27,7 +27,7 @@ def prove(
         'On all 2^5 inputs t'
     """
     if is_compiled_file(weights):
-        wanted = "none: the file of a compiled network names its function"
+        wanted = "no function: the file of a compiled network names its own"
         require(function is None, "function", wanted, function)
         return prove_compiled(weights)
     return prove_trained(weights, function, cells=cells)

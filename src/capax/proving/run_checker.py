@@ -1,4 +1,4 @@
-"""A proof file checked in a process of its own, by a Python that loads nothing of this package."""
+"""A proof file checked in a separate process, by a Python that imports nothing of Capax."""
 
 import json
 import subprocess

@@ -1,18 +1,18 @@
-"""Questions for other people's verifiers: an ONNX network, VNN-LIB properties, known answers.
+"""Instances for other verifiers: an ONNX network, VNN-LIB properties, known answers.
 
-One property for each pattern of the relevant bits: these are fixed, every other input lies anywhere
+One property for each pattern of the relevant bits: these are fixed, every other input is any number
 in [0, 1], and the property asks for an input whose output is on the WRONG side of the threshold. So
 `unsat` means: on this box the network decides as f. A folder has the layout of the yearly
 competition (VNN-COMP): `onnx/`, `vnnlib/`, `instances.csv` with network, property and time limit.
-Beside it stands `answers.csv`, with what is known of each instance:
+In addition `answers.csv` has the known answer of each instance:
 
 - `unsat`: proved on the whole box, for the network in the file, in real arithmetic (`box_range`);
-- `sat`: an input that violates, found by search at a corner. It is beyond the threshold by far more
-  than float32 can lose in these sums, and written out;
-- `unknown`: neither. For trained networks `corners` may still say `proved`: Capax's proofs of
-  trained networks are about bits, and are not claimed for numbers between 0 and 1.
+- `sat`: a violating input, found by search at a corner and written out. It exceeds the threshold by
+  far more than the rounding of float32 in these sums;
+- `unknown`: neither. For trained networks `corners` may still be `proved`: Capax's proofs of
+  trained networks hold for bits, not for numbers between 0 and 1.
 
-VNN-LIB knows no strict inequality: an output exactly at the threshold counts as a violation there.
+VNN-LIB has no strict inequality: an output exactly at the threshold counts as a violation.
 """
 
 import csv
@@ -41,12 +41,12 @@ from capax.proving.onnx_network import float_head, head_graph, transformer_graph
 
 Answer = Literal["unsat", "sat", "unknown"]
 CLEAR = 1e-3
-"""A violation counts from this distance on, relative to 1 + |output|: float32 cannot undo it."""
+"""Smallest distance of a violation, relative to 1 + |output|: larger than float32 rounding."""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One property and what is known of it.
+    """One property and its known answer.
 
     `margin` is the certified distance from the threshold over the box (negative: not proved; None:
     no bound), `ones` the positions of the ones of a violating input.
@@ -106,7 +106,7 @@ def verification(
     """
     require(f.is_boolean, "function", "a Boolean function", "real values")
     T = length(model)
-    require(f.T == T, "function", f"a function of {T} bits, as the network", f.T)
+    require(f.T == T, "function", f"a function of {T} bits, like the network", f.T)
     if isinstance(model, Transformer):
         graph, known = transformer_graph(model), _searched(model, f)
     else:
@@ -173,8 +173,8 @@ def _compiled(model: ClsScalar | ClsMLP, f: SparseFunction) -> tuple[bytes, list
 def _attacked(
     model: ClsScalar | ClsMLP, tables: HeadTables, f: SparseFunction, row: int, margin: float
 ) -> Known:
-    """The input furthest on the wrong side that a search over bits finds."""
-    far = 1e6 if f.table[row] < 0.5 else -1e6  # climb towards the wrong side
+    """The input with the output furthest on the wrong side, found by a search over bits."""
+    far = 1e6 if f.table[row] < 0.5 else -1e6  # ascend towards the wrong side
     away = np.full(1 << f.s, -far)
     bits = attack(tables, f.support, away, lambda u: readout_output(model, u), rows=[row]).bits
     output = float(readout_output(model, tables.head(bits[None]))[0])
@@ -189,7 +189,7 @@ def _violation(bits: np.ndarray, above: float, value: bool, margin: float | None
 
 
 def _searched(model: Transformer, f: SparseFunction) -> list[Known]:
-    """Counterexamples at corners, pattern by pattern; nothing is claimed of the box."""
+    """Counterexamples at corners, pattern by pattern; no claim about the box."""
     known: list[Known] = [("unknown", None, None)] * (1 << f.s)
     if model.spec.layers > 1:
         return known
