@@ -55,7 +55,7 @@ def test_the_page_says_what_the_card_holds():
     assert "never" in text
     assert "13,000 at T = 20" in text
     assert "Two rules fit" in text
-    assert text.count("failed for a reason of their own") == 2
+    assert text.count("Trials that ended with an error") == 2
     less = replace(example(), mixed=(), troubles=())
     without = render_page(card_page(less, "capax card"))
     assert "Two rules fit" not in without
