@@ -228,7 +228,7 @@ def test_a_scaling_that_is_not_read_gets_no_radius(scaling, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = audit(tmp_path)
     assert {(row["score_radius"], row["W_QK_F_max"]) for row in found.rows} == {(None, None)}
-    assert f"scaling of type '{scaling}' not read: no score radius" in found.facts.positions
+    assert f"scaling of type '{scaling}' not supported: no score radius" in found.facts.positions
 
 
 def test_frequencies_of_scaled_rotations_are_those_of_transformers():

@@ -59,7 +59,7 @@ def test_the_page_says_what_the_card_holds():
     less = replace(example(), mixed=(), troubles=())
     without = render_page(card_page(less, "capax card"))
     assert "Two rules fit" not in without
-    assert "failed for a reason" not in without
+    assert "ended with an error" not in without
     assert "capax card --mine &#x27;a.py:b&#x27;" in text
 
 

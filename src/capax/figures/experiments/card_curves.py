@@ -84,7 +84,7 @@ def draw_card(
 
 
 @dataclass(frozen=True)
-class _Panel:
+class _CardPanel:
     """One panel of the picture: a target at one accuracy."""
 
     card: Card
@@ -101,7 +101,7 @@ class _Panel:
         return f"{self.target}, {100 * self.accuracy:.4g} % accuracy"
 
 
-def _panels(card: Card, targets: Sequence[str], accuracies: Sequence[float]) -> list[_Panel]:
+def _panels(card: Card, targets: Sequence[str], accuracies: Sequence[float]) -> list[_CardPanel]:
     known = card.target_names
     for name in targets:
         require(name in known, "target", f"one of {', '.join(known)}", name)
@@ -111,7 +111,7 @@ def _panels(card: Card, targets: Sequence[str], accuracies: Sequence[float]) -> 
         require(level in levels, "accuracy", f"one of {levels}", level)
     ends = list(dict.fromkeys((levels[0], levels[-1])))
     shown = list(accuracies) or (ends if len(chosen) == 1 else levels[:1])
-    panels = [_Panel(card, target, level) for target in chosen for level in shown]
+    panels = [_CardPanel(card, target, level) for target in chosen for level in shown]
     require(len(panels) <= MAX_PANELS, "targets", f"at most {MAX_PANELS} panels", len(panels))
     return panels
 
@@ -141,7 +141,7 @@ def _need(card: Card, name: str) -> float:
     return sum(known) / len(known) if known else math.inf
 
 
-def _lines(axes: Axes, panel: _Panel, looks: dict[str, LineLook], palette: Palette) -> None:
+def _lines(axes: Axes, panel: _CardPanel, looks: dict[str, LineLook], palette: Palette) -> None:
     rows = panel.rows
     lengths = sorted({r.T for r in rows})
     axes.set(xscale="log", yscale="log", xlabel="context length T")
@@ -187,7 +187,9 @@ def _interval(axes: Axes, row: Row, at: float, look: LineLook, *, vertical: bool
         axes.plot(x[1:], y[1:], marker=mark, markersize=4.5, color=look.colour, alpha=0.8, zorder=2)
 
 
-def _name_lines(axes: Axes, panel: _Panel, looks: dict[str, LineLook], palette: Palette) -> None:
+def _name_lines(
+    axes: Axes, panel: _CardPanel, looks: dict[str, LineLook], palette: Palette
+) -> None:
     rows = sorted(panel.rows, key=lambda r: r.T)
     ends: list[EndLabel] = []
     for name, look in looks.items():
@@ -203,7 +205,7 @@ def _name_lines(axes: Axes, panel: _Panel, looks: dict[str, LineLook], palette: 
     label_line_ends(axes, ends)
 
 
-def _ladder(axes: Axes, panel: _Panel, looks: dict[str, LineLook], palette: Palette) -> None:
+def _ladder(axes: Axes, panel: _CardPanel, looks: dict[str, LineLook], palette: Palette) -> None:
     """One T: a row for every learner with its name, the fewest examples on top."""
     rows = panel.rows
     ordered = sorted(rows, key=lambda r: (r.m_star is None, r.m_star or r.low or math.inf))
