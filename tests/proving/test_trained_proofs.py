@@ -26,14 +26,15 @@ from small_transformers import T, made, margins, saved
 from capax.attention import load
 from capax.attention.checkpoint import to_bytes
 from capax.boolean import SparseFunction
-from capax.decompile.proof.cell_forms import CellBound, FloatCell, ReadOut
+from capax.decompile.proof.cell_forms import CellBound, ReadOut
+from capax.decompile.proof.float_cell import FloatCell
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward, _normed, activated
 from capax.errors import InputError
 from capax.proving import capax_check
 from capax.proving.capax_check import GRID, TrainedNetwork, gelu, normed
+from capax.proving.cell_search import candidates, cut_cells, hints
 from capax.proving.proof_files import prove
-from capax.proving.trained_proof import _hints, candidates, cut_cells
 
 
 @pytest.fixture(scope="module")
@@ -368,5 +369,5 @@ def test_hints_of_cells_that_were_cut_in_every_way_are_proved(seed):
         cell, bound = cell.parts(net.tables, *cut)[1 - side], part
         if not cell.free:
             break
-    least = capax_check.Leaf(net, cell, _hints(bound)).least(1, Fraction(0)) / (1 << net.bits)
+    least = capax_check.Leaf(net, cell, hints(bound)).least(1, Fraction(0)) / (1 << net.bits)
     assert (least > 0) == (bound.least > 0) or abs(bound.least) < 1e-3

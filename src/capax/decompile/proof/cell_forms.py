@@ -5,11 +5,13 @@ integers; nothing here is rounded outward, and nothing is believed. A form is a 
 where all free bits are 0, what a one adds at each free position, then factors of noise in [-1, 1].
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from capax.decompile.proof.float_cell import FloatCell
 from capax.decompile.proof.one_query_layer import OneQueryLayer
 from capax.decompile.proof.table_forward import activated
 
@@ -17,9 +19,15 @@ GRID = 1 << 10
 """Slopes are multiples of 1/GRID."""
 ALONE = 0.5
 """Where D varies more than this, the range of a head by itself is better than its linear part."""
+SCALES = (1.0, 1.3, 1e12)
+"""D0 as a multiple of the middle of the range of D; the last one: the head by its range alone."""
+TUNED = 8
+"""Heads of a cell whose D0 is tuned, those with the most noise first."""
+CHEAP = 3.0
+"""A part without limits that misses more is cut at once: that costs less than to tune it."""
 POINTS = 33
-HALVINGS = 36
-"""Of the range of a head, to find its ends; a third of them inside the range of a larger cell."""
+STEPS = 8
+"""To find the ends of a head; half of them inside the range of a larger cell."""
 
 
 def centred(x: np.ndarray) -> np.ndarray:
@@ -89,58 +97,12 @@ def covered(layer: OneQueryLayer) -> bool:
     return norms and layer.kept == "residual" and layer.pooler is None
 
 
-@dataclass(frozen=True)
-class FloatCell:
-    """Fixed bits, and limits: sums over tokens [2 T + 1] that are at most 0 on the cell."""
-
-    T: int
-    fixed: dict[int, int]
-    given: tuple[np.ndarray, ...] = ()
-
-    @cached_property
-    def free(self) -> np.ndarray:
-        return np.array([t for t in range(self.T) if t not in self.fixed], np.int64)
-
-    @cached_property
-    def limits(self) -> list[np.ndarray]:
-        return [self.form(terms[:, None])[:, 0] for terms in self.given]
-
-    def form(self, terms: np.ndarray) -> np.ndarray:
-        """Forms [1 + F, g] of sums of terms [2 T + 1, g]."""
-        there = [2 * t + self.fixed.get(t, 0) for t in range(self.T)]
-        start = terms[there].sum(0) + terms[-1]
-        return np.concatenate([start[None], terms[2 * self.free + 1] - terms[2 * self.free]])
-
-    def most(self, forms: np.ndarray) -> np.ndarray:
-        """The checker's upper end of each column."""
-        for limit in self.limits:
-            a, b = forms[1:], limit[1:, None]
-            over = limit[0] + (b * (a > 0)).sum(0)
-            hot = np.flatnonzero(over > 0)
-            if not len(hot) or not len(a):
-                continue
-            a = a[:, hot]
-            with np.errstate(all="ignore"):
-                turns = np.where(a * b > 0, a / b, np.inf)
-            order = np.argsort(turns, axis=0)
-            left = over[hot] - np.cumsum(np.abs(limit[1:])[order], axis=0)
-            at = np.argmax(left <= 0, axis=0)
-            turn = np.take_along_axis(np.take_along_axis(turns, order, 0), at[None], 0)[0]
-            usable = (left[at, np.arange(len(hot))] <= 0) & np.isfinite(turn)
-            forms = forms.copy()
-            forms[:, hot[usable]] -= turn[usable] * limit[:, None]
-        return forms[0] + np.maximum(forms[1:], 0).sum(0)
-
-    def ends(self, forms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Least and largest value of each column; noise behind the gains."""
-        F = 1 + len(self.free)
-        noise = np.abs(forms[F:]).sum(0)
-        return -self.most(-forms[:F]) - noise, self.most(forms[:F]) + noise
-
-
 @dataclass
 class CellBound:
-    """The bound of one cell: hints u, far, D, and `least`, about sign logit - margin."""
+    """The bound of one cell: hints u, far, D, and `least`, about sign logit - margin.
+
+    `missing`: what the claim, sign logit - margin times the last root, may be below 0.
+    """
 
     read: ReadOut
     cell: FloatCell
@@ -153,37 +115,82 @@ class CellBound:
     def __post_init__(self) -> None:
         with np.errstate(all="ignore"):
             self.low, self.high = self._head_ends()
+            self.D_low, self.D_high = self.cell.ends(self.cell.form(self.read.w[:, :: self.read.k]))
+            wide = (self.D_high - self.D_low) / (self.D_high + self.D_low) > ALONE
+        self._evaluate(np.where(wide, SCALES[-1], 1.0))
+        if self.around is not None:
+            self._keep_better(self.around.scales)
+
+    def _evaluate(self, scales: np.ndarray) -> None:
+        """The bound with these multiples of the middle of D [H]."""
+        self.scales = scales
+        with np.errstate(all="ignore"):
             self._heads()
             self._logit()
         if not np.isfinite(self.least):
-            self.least = -np.inf
+            self.least, self.missing = -np.inf, np.inf
+
+    def with_margin(self, margin: float) -> "CellBound":
+        """The same hints for another margin."""
+        other = copy(self)
+        other.margin = margin
+        other._evaluate(self.scales)
+        return other
+
+    def _keep_better(self, scales: np.ndarray) -> None:
+        other = copy(self)
+        other._evaluate(scales)
+        if other.missing < self.missing:
+            self.__dict__.update(other.__dict__)
+
+    def tune(self, enough: float) -> None:
+        """Choose D0 head by head, until the bound is enough."""
+        if self.around is not None and not self.cell.given and self.missing > CHEAP:
+            return
+        effect = (self.noise * np.linalg.norm(self.read.C_O, axis=1)).reshape(-1, self.read.k)
+        for h in np.argsort(-effect.sum(1), kind="stable")[:TUNED]:
+            for scale in SCALES:
+                if self.least > enough:
+                    return
+                if scale != self.scales[h]:
+                    here = np.arange(len(self.scales)) == h
+                    self._keep_better(np.where(here, scale, self.scales))
 
     def _head_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of u over the cell: where the largest sum of w (v - level) changes its sign."""
-        w, v, found = self.read.w, self.read.v, []
-        before = (
-            (v.min(0), v.max(0)) if self.around is None else (self.around.low, self.around.high)
-        )
+        """Ends of u over the cell: where the largest sum of w (v - level) changes its sign.
+
+        That sum is convex in the level: its tangent meets 0 before its root, a chord behind it.
+        """
+        v, around, found = self.read.v, self.around, []
+        values, weights = (self.cell.form(self.read.w * n) for n in (v, 1.0))
+        before = (v.min(0), v.max(0)) if around is None else (around.low, around.high)
         for sign in (-1, 1):
-            low, high = np.sort([sign * before[0], sign * before[1]], axis=0)
-            holds = self.cell.most(self.cell.form(w * (sign * v - high))) <= 0
-            high = np.where(holds, high, (sign * v).max(0))  # multipliers may do worse on a part
-            for _ in range(HALVINGS if self.around is None else HALVINGS // 3):
-                level = (low + high) / 2
-                holds = self.cell.most(self.cell.form(w * (sign * v - level))) <= 0
-                low, high = np.where(holds, low, level), np.where(holds, level, high)
-            found.append(sign * high)
-        return found[0], found[1]
+
+            def most(level: np.ndarray, sign: int = sign) -> np.ndarray:
+                forms = self.cell.reduced(sign * values - level * weights)
+                slope = weights[0] + (weights[1:] * (forms[1:] > 0)).sum(0)
+                return np.array([level, forms[0] + np.maximum(forms[1:], 0).sum(0), slope])
+
+            low, high = (most(end) for end in np.sort([sign * before[0], sign * before[1]], axis=0))
+            if (high[1] > 0).any():  # multipliers may do worse on a part
+                high = np.where(high[1] <= 0, high, most((sign * v).max(0)))
+            for step in range(STEPS if around is None else STEPS // 2):
+                share = low[1] / np.maximum(low[1] - high[1], 1e-300)
+                chord = low[0] + (high[0] - low[0]) * np.maximum(share, 1e-3)
+                level = low[0] + low[1] / low[2] if step % 2 == 0 else chord
+                now = most(np.clip(level, low[0], high[0]))
+                low, high = np.where(now[1] <= 0, [low, now], [now, high])
+            found.append(sign * high[0])
+        return np.minimum(*found), np.maximum(*found)
 
     def _heads(self) -> None:
         """u as forms, the leaks as noise."""
         read, cell = self.read, self.cell
-        D_low, D_high = cell.ends(cell.form(read.w[:, :: read.k]))
-        alone = (D_high - D_low) / (D_high + D_low) > ALONE
         self.u = np.round((self.low + self.high) / 2, 6)
-        self.far = np.maximum(self.high - self.u, self.u - self.low) * (1 + 1e-6) + 1e-8
-        self.D = np.where(alone, 1e12, 0.5) * (D_low + D_high)
-        leak = np.maximum(1 - D_low / self.D, D_high / self.D - 1)
+        room = 1e-4 if cell.given else 1e-6  # the checker's multipliers are rounded
+        self.far = np.maximum(self.high - self.u, self.u - self.low) * (1 + room) + 1e-8
+        self.D = np.maximum(self.scales * 0.5 * (self.D_low + self.D_high), 1e-9)
+        leak = np.maximum(1 - self.D_low / self.D, self.D_high / self.D - 1)
         D = np.repeat(self.D, read.k)
         forms = cell.form(read.w * (read.v - self.u) / D)
         forms[0] += self.u
@@ -234,7 +241,8 @@ class CellBound:
         s[0] += (bottom + m / 2) / 2
         err = err / (2 * m) + (m / 2 - bottom) / 2
         self.claim = self.sign * (z @ read.last) + t * s
-        self.least = float(cell.ends(self.claim[:, None])[0][0] - abs(t) * err) / high
+        bottom = float(cell.ends(self.claim[:, None])[0][0] - abs(t) * err)
+        self.least, self.missing = bottom / high, max(0.0, -bottom)
 
     def influence(self) -> np.ndarray:
         """What each free bit, then each leak, adds to the loss of the bound (a first guess)."""
