@@ -2,6 +2,7 @@
 
 import json
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -207,10 +208,17 @@ def test_torch_modules_are_asked_in_evaluation_mode():
     assert found.formula.text == "and(x1, x3)" and module.training
 
 
-def test_a_transformer_of_two_layers_is_open():
-    model = random_transformer(0, T=23, layers=2)
-    found = decompile(model, effort=QUICK)
-    assert found.all_inputs.status == "open" and "2 layers" in found.all_inputs.method
+def test_two_layers_are_searched_and_a_rare_counterexample_is_found():
+    model = random_transformer(0, T=23, layers=2, scale=1.0)
+    X = np.random.default_rng(1).integers(0, 2, (2000, 23), dtype=np.uint8)
+    least = float(oracle(model).values(X).min())
+    for room, status in ((0.01, "refuted"), (100.0, "open")):  # right on all of X, by a little
+        asked = oracle(eqx.tree_at(lambda m: m.b, model, model.b - least + room))
+        assert asked(X).all()
+        found = on_all_inputs(asked, parse("1", 23), np.random.default_rng(0), p=0.5)
+        assert found.status == status and "2 layers" in found.method
+        if found.counterexample is not None:
+            assert not asked(np.isin(np.arange(23), found.counterexample)[None].astype(np.uint8))[0]
 
 
 def test_a_counterexample_is_confirmed_and_decides():

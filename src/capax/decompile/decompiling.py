@@ -15,6 +15,7 @@ from capax.decompile.bounds.network_certificate import network_certificate
 from capax.decompile.decompiled import Decompiled, ExactShare
 from capax.decompile.modules.leaf_calls import NotRead
 from capax.decompile.modules.module_reading import read_module
+from capax.decompile.modules.zoo_reading import ZooNetwork, zoo_reading
 from capax.decompile.proof.all_inputs import AllInputs, on_all_inputs
 from capax.decompile.reading.formula import shortest_formula
 from capax.decompile.reading.influence import (
@@ -232,9 +233,12 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
 def _on_all_inputs(
     asked: Oracle, f: SparseFunction, rng: np.random.Generator, p: float, cells: int
 ) -> AllInputs:
-    """The verdict on all inputs; a PyTorch module is read into the form that is proved first."""
+    """The verdict on all inputs; modules of others and the zoo are read into the form that is
+    proved first."""
     if not cells or f.table.size > 1 << MAX_PROVED_SUPPORT:
         return AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
+    if isinstance(asked.model, ZooNetwork) and asked.model.covered:
+        return on_all_inputs(asked, f, rng, p=p, cells=cells, reading=zoo_reading(asked.model))
     if not is_torch_module(asked.model) or f.alphabet > 2:
         return on_all_inputs(asked, f, rng, p=p, cells=cells)
     try:

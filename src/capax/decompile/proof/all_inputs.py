@@ -3,10 +3,11 @@
 One-layer Transformers: the logit is enclosed over every pattern of the support and all fillers
 (`enclosure`); a cell whose enclosure does not decide is cut (`branching`). What remains undecided
 at the end is open, and the probability of what was proved is exact: the number of ones among
-fillers is binomial. A search for a counterexample runs first; what it finds is
-confirmed on the model. PyTorch modules of the same form are read first (`decompile.modules`), and
-proved alike. Compiled networks: the certified range of their head. What is still open, and every
-other model, is decided by asking about all inputs where these are at most 2^22; else it stays open.
+fillers is binomial. A search for a counterexample runs first; what it finds is confirmed on the
+model. PyTorch modules of the same form are read first (`decompile.modules`), and proved alike.
+Compiled networks: the certified range of their head. Transformers of two layers: the search alone.
+What is still open, and every other model, is decided by asking about all inputs where these are at
+most 2^22; else it stays open.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from capax.compiler.proof.adversary import attack
 from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import head_tables, readout_output
 from capax.decompile.proof.branching import branch
-from capax.decompile.proof.counterexample import search
+from capax.decompile.proof.counterexample import AskedForward, search
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.query_cases import LayerReading, QueryCase, restricted, with_bit
 from capax.decompile.proof.table_forward import TableForward
@@ -40,6 +41,8 @@ SAMPLED = 63
 """Inputs on which the model is run beside its tables."""
 ENUMERATED = 22
 """Where no proof decides, up to 2^22 inputs are all asked about."""
+ATTACKED = 64
+"""Up to so many bits a network without a proof is searched for a counterexample."""
 Run = Callable[[np.ndarray], np.ndarray]
 
 
@@ -115,7 +118,7 @@ def _proved(
         if why is None and known.spec.alphabet > 2:
             why = "the enclosure of trained models is written for bits"
         if why is not None:
-            return _unknown(f"not provable here: {why}")
+            return _attacked(model, f, rng, p, f"not provable here: {why}")
         forward = TableForward(one_query_layer(known))
         return _one_layer(model, forward, lambda X: _run(known, X), f, rng, p, cells)
     if isinstance(known, ClsScalar | ClsMLP) and _is_table_model(known):
@@ -148,6 +151,26 @@ def enumerated(model: Oracle, f: SparseFunction, found: AllInputs) -> AllInputs:
 
 def _unknown(method: str) -> AllInputs:
     return AllInputs("open", None, None, None, 0.0, None, 0.0, method)
+
+
+def _attacked(
+    oracle: Oracle, f: SparseFunction, rng: np.random.Generator, p: float, reason: str
+) -> AllInputs:
+    """A network without a proof: a search for a counterexample, by its own numbers."""
+    if not ENUMERATED < oracle.T <= ATTACKED or f.alphabet > 2:
+        return _unknown(reason)
+    try:
+        found = search(AskedForward(oracle), f, rng, threshold=oracle.threshold, p=p)
+    except InputError:  # a number is NaN
+        return _unknown(reason)
+    wrong = bool(oracle(found.bits[None])[0]) != bool(f(found.bits) > 0.5)
+    told = replace(
+        _unknown(f"{reason}; {found.inputs} inputs searched"), found_margin=_finite(found.margin)
+    )
+    if not wrong:
+        return told
+    ones = tuple(int(t) for t in np.flatnonzero(found.bits))
+    return replace(told, status="refuted", counterexample=ones)
 
 
 def _is_table_model(model: ClsScalar | ClsMLP) -> bool:

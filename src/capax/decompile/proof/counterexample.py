@@ -1,8 +1,9 @@
-"""A search for an input on which a one-layer Transformer and a formula disagree.
+"""A search for an input on which a network and a formula disagree.
 
 At a pattern of the support, from all-zero, all-one and random fillers: flip the better half of the
 fillers whose single flip brings the logit nearer to the wrong side, as long as that helps. The
-search runs on the tables in float64; a find counts only when the model itself confirms it.
+search runs on the tables of a one-layer network in float64, or asks the model itself
+(`AskedForward`); a find counts only when the model confirms it.
 """
 
 from dataclasses import dataclass
@@ -12,9 +13,37 @@ import numpy as np
 from capax.boolean.functions import SparseFunction
 from capax.decompile.proof.table_forward import TableForward
 from capax.decompile.reading.influence import random_bits
+from capax.decompile.reading.oracle import Oracle
 
 ROUNDS = 40
 MAX_PATTERNS = 32
+
+
+@dataclass(frozen=True)
+class AskedForward:
+    """A model without tables: the inputs stand for their sums, and every logit is asked for."""
+
+    model: Oracle
+
+    @property
+    def T(self) -> int:
+        return self.model.T
+
+    def sums(self, X: np.ndarray) -> np.ndarray:
+        """The inputs themselves."""
+        return X
+
+    def flips(self, sums: np.ndarray, x: np.ndarray, free: np.ndarray) -> np.ndarray:
+        """x with each of the positions `free` flipped, [F, T]."""
+        del sums
+        return x ^ (np.arange(self.T) == free[:, None]).astype(np.uint8)
+
+    def logits(self, sums: np.ndarray) -> np.ndarray:
+        """The model's numbers."""
+        return self.model.values(sums)
+
+
+Forward = TableForward | AskedForward
 
 
 @dataclass(frozen=True)
@@ -27,7 +56,7 @@ class Found:
 
 
 def search(
-    forward: TableForward,
+    forward: Forward,
     f: SparseFunction,
     rng: np.random.Generator,
     *,
@@ -36,7 +65,7 @@ def search(
     starts: int = 3,
 ) -> Found:
     """The worst input found; `inputs` counts the evaluations."""
-    T, support = forward.tables.T, np.asarray(f.support, np.int64)
+    T, support = forward.T, np.asarray(f.support, np.int64)
     free = np.delete(np.arange(T), support)
     signs = np.where(f.table > 0.5, 1.0, -1.0)
     rows = np.arange(len(signs))
@@ -56,7 +85,7 @@ def search(
 
 
 def _narrowest(
-    forward: TableForward,
+    forward: Forward,
     f: SparseFunction,
     rng: np.random.Generator,
     signs: np.ndarray,
@@ -64,7 +93,7 @@ def _narrowest(
     p: float,
 ) -> np.ndarray:
     """The patterns with the smallest margins at one random filler each."""
-    X = random_bits(rng, len(signs), forward.tables.T, p)
+    X = random_bits(rng, len(signs), forward.T, p)
     for i, t in enumerate(f.support):
         X[:, t] = np.arange(len(signs)) >> i & 1
     margins = signs * (forward.logits(forward.sums(X)) - threshold)
@@ -72,7 +101,7 @@ def _narrowest(
 
 
 def _descend(
-    forward: TableForward, x: np.ndarray, free: np.ndarray, sign: float, threshold: float
+    forward: Forward, x: np.ndarray, free: np.ndarray, sign: float, threshold: float
 ) -> tuple[float, np.ndarray, int]:
     asked = 1
     sums = forward.sums(x[None])[0]

@@ -70,6 +70,8 @@ class LayerTables:
     heads: HeadTables
     base: Enclosed  # [d]
     W_O: Enclosed  # [H k, d]
+    given: tuple[Enclosed, Enclosed] | None = None
+    """The weights, where they are no exponentials of scores."""
 
     @property
     def T(self) -> int:
@@ -79,7 +81,7 @@ class LayerTables:
     @cached_property
     def weights(self) -> tuple[Enclosed, Enclosed]:
         """e^(logit - mu) by head: of every token [H, T, A], and of the [CLS] token, shape [H]."""
-        return self.heads.shifted_weights()
+        return self.given or self.heads.shifted_weights()
 
 
 def one_over(d: int) -> Enclosed:

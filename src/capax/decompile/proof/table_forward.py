@@ -25,6 +25,11 @@ class TableForward:
         """The tables of the heads."""
         return self.layer.tables
 
+    @property
+    def T(self) -> int:
+        """Context length, without [CLS]."""
+        return self.tables.T
+
     @cached_property
     def contributions(self) -> np.ndarray:
         """[T, 2, H, k + 1]: what a token adds to the sums."""
