@@ -20,7 +20,7 @@ def prove_command(
     ] = None,
     cells: Annotated[
         int, typer.Option(min=1, help="Cells of inputs that are tried at most (trained networks).")
-    ] = 400,
+    ] = 4000,
     json: JsonFlag = False,
 ) -> None:
     """Write a proof that the network decides as its function on all inputs, for others to check.
