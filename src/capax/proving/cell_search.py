@@ -19,6 +19,8 @@ DECIDED = 1e-7
 """A cell is decided in float64 where its margin is proved up to rounding, with this to spare."""
 LEVELS = (0.3, 0.5, 0.75)
 """Where the range of the number of ones is cut."""
+FEW = 6
+"""With so few free bits only bits are cut: the tree ends."""
 SHARP = 1.3
 """A kind of cut is tried again in the parts if it missed at most this multiple of the best."""
 Cut = list[Any]
@@ -103,7 +105,9 @@ class TreeSearch:
 
     def split(self, node: CellTree) -> None:
         """The best of a few cuts: the one whose parts miss the least together."""
-        found = [self.tried(node, cut) for cut in candidates(node.bound, node.kinds)]
+        few = len(node.bound.cell.free) <= FEW
+        tried = frozenset({"bit"}) if few else node.kinds
+        found = [self.tried(node, cut) for cut in candidates(node.bound, tried)]
         least = min(missed for missed, _, _ in found)
         kinds = {cut[0] for missed, cut, _ in found if missed <= SHARP * least + 1e-9}
         _, node.cut, bounds = min(found, key=lambda one: one[0])

@@ -8,13 +8,17 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
+
 from capax.attention.checkpoint import load
 from capax.attention.transformer import Transformer
 from capax.boolean import SparseFunction
 from capax.compiler.certificate.certificate import table_text
 from capax.decompile.decompiling import Effort, decompile
 from capax.decompile.proof.cell_forms import ReadOut
+from capax.decompile.proof.counterexample import search
 from capax.decompile.proof.one_query_layer import one_query_layer
+from capax.decompile.proof.table_forward import TableForward
 from capax.errors import InputError, require
 from capax.proving import capax_check
 from capax.proving.cell_search import CELLS, DECIDED, CellTree, TreeSearch
@@ -64,10 +68,12 @@ def trained_text(weights: Path | str, f: SparseFunction | None, cells: int = CEL
         f = decompile(model, effort=Effort(cells=0)).function
     T = read.layer.tables.T
     require(f.T in (None, T), "function", f"a function of {T} bits", f.T)
-    search = TreeSearch(read, f, cells)
-    trees = search.trees()
+    wrong = search(TableForward(read.layer), f, np.random.default_rng(0))
+    trees, told = None, f"another decision where the ones are {np.flatnonzero(wrong.bits).tolist()}"
+    if wrong.margin > 0:
+        tree_search = TreeSearch(read, f, cells)
+        trees, told = tree_search.trees(), f"{tree_search.bounded} cells did not decide"
     if trees is None:
-        told = f"{search.bounded} cells did not decide"
         raise InputError(f"{weights}: wanted a network that is proved to decide as f, got: {told}")
     margin = _margin([leaf for tree in trees for leaf in tree.leaves()])
     return _text(Path(weights).read_bytes(), f, trees, margin, T)
