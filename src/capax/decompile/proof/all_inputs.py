@@ -27,9 +27,15 @@ from capax.compiler.proof.adversary import attack
 from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import head_tables, readout_output
 from capax.decompile.proof.branching import branch
-from capax.decompile.proof.counterexample import AskedForward, search
+from capax.decompile.proof.counterexample import search, search_by_asking
 from capax.decompile.proof.one_query_layer import one_query_layer
-from capax.decompile.proof.query_cases import LayerReading, QueryCase, restricted, with_bit
+from capax.decompile.proof.query_cases import (
+    LayerReading,
+    QueryCase,
+    all_ones,
+    restricted,
+    with_bit,
+)
 from capax.decompile.proof.table_forward import TableForward
 from capax.decompile.reading.influence import random_bits
 from capax.decompile.reading.oracle import Oracle
@@ -159,18 +165,13 @@ def _attacked(
     """A network without a proof: a search for a counterexample, by its own numbers."""
     if not ENUMERATED < oracle.T <= ATTACKED or f.alphabet > 2:
         return _unknown(reason)
-    try:
-        found = search(AskedForward(oracle), f, rng, threshold=oracle.threshold, p=p)
-    except InputError:  # a number is NaN
+    found = search_by_asking(oracle, f, rng, p)
+    if found is None:
         return _unknown(reason)
-    wrong = bool(oracle(found.bits[None])[0]) != bool(f(found.bits) > 0.5)
-    told = replace(
-        _unknown(f"{reason}; {found.inputs} inputs searched"), found_margin=_finite(found.margin)
-    )
-    if not wrong:
-        return told
-    ones = tuple(int(t) for t in np.flatnonzero(found.bits))
-    return replace(told, status="refuted", counterexample=ones)
+    method = f"{reason}; {found.inputs} inputs searched"
+    ones = tuple(np.flatnonzero(found.bits).tolist()) if found.margin < 0 else None
+    status: Status = "open" if ones is None else "refuted"
+    return AllInputs(status, None, found.margin, ones, 0.0, None, 0.0, method)
 
 
 def _is_table_model(model: ClsScalar | ClsMLP) -> bool:
@@ -239,7 +240,7 @@ def _read_module(
     worst = min(found, key=lambda one: (one.status != "refuted", one.margin or -np.inf))
     proved = all(one.status == "proved" for one in found)
     wrong = [
-        _ones(one.counterexample, case)
+        all_ones(one.counterexample, case)
         for one, case in zip(found, reading.cases, strict=True)
         if one.counterexample is not None
     ]
@@ -264,14 +265,6 @@ def _with_query(oracle: Oracle, reading: LayerReading, case: QueryCase) -> Oracl
     return Oracle(
         lambda X: reading.as_logits(oracle.values(with_bit(X, case))), T, threshold, oracle.kind
     )
-
-
-def _ones(bits: tuple[int, ...] | None, case: QueryCase) -> tuple[int, ...]:
-    """The ones of an input of T - 1 bits, as those of the whole input."""
-    at = case.position
-    assert bits is not None and at is not None
-    moved = [t + (t >= at) for t in bits] + ([at] if case.bit else [])
-    return tuple(sorted(moved))
 
 
 def _searched_and_enclosed(

@@ -14,6 +14,7 @@ from capax.boolean.functions import SparseFunction
 from capax.decompile.proof.table_forward import TableForward
 from capax.decompile.reading.influence import random_bits
 from capax.decompile.reading.oracle import Oracle
+from capax.errors import InputError
 
 ROUNDS = 40
 MAX_PATTERNS = 32
@@ -82,6 +83,21 @@ def search(
             if margin < best.margin:
                 best = Found(margin, bits, 0)
     return Found(best.margin, best.bits, asked)
+
+
+def search_by_asking(
+    model: Oracle, f: SparseFunction, rng: np.random.Generator, p: float
+) -> Found | None:
+    """The same by the model's own numbers: a negative margin is a wrong decision.
+
+    None: a number is NaN, or asked once more the model decides otherwise.
+    """
+    try:
+        found = search(AskedForward(model), f, rng, threshold=model.threshold, p=p)
+        wrong = bool(model(found.bits[None])[0]) != bool(f(found.bits) > 0.5)
+    except InputError:
+        return None
+    return found if wrong == (found.margin < 0) else None
 
 
 def _narrowest(

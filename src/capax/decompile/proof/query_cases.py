@@ -54,3 +54,11 @@ def restricted(f: SparseFunction, case: QueryCase) -> SparseFunction:
         table = table[(rows >> place & 1) == case.bit]
     support = tuple(t - (t > at) for t in f.support if t != at)
     return SparseFunction(support, table, None if f.T is None else f.T - 1)
+
+
+def all_ones(bits: tuple[int, ...] | None, case: QueryCase) -> tuple[int, ...]:
+    """The ones of an input of T - 1 bits, as those of the whole input."""
+    at = case.position
+    assert bits is not None and at is not None
+    moved = [t + (t >= at) for t in bits] + ([at] if case.bit else [])
+    return tuple(sorted(moved))
