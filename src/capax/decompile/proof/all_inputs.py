@@ -37,14 +37,11 @@ from capax.decompile.proof.query_cases import (
     with_bit,
 )
 from capax.decompile.proof.table_forward import TableForward
-from capax.decompile.reading.influence import random_bits
 from capax.decompile.reading.oracle import Oracle
 from capax.errors import InputError
 
 Status = Literal["proved", "refuted", "open"]
 CELLS = 512
-SAMPLED = 63
-"""Inputs on which the model is run beside its tables."""
 ENUMERATED = 22
 """Where no proof decides, up to 2^22 inputs are all asked about."""
 ATTACKED = 64
@@ -290,24 +287,12 @@ def _searched_and_enclosed(
         status = "proved"
     as_run = None
     if status == "proved":
-        as_run = _distance_as_run(forward, run, found.bits, rng.spawn(1)[0], p)
+        as_run = _finite(forward.distance_as_run(run, found.bits, rng.spawn(1)[0], p))
     return AllInputs(
         status, float(leaves.margins.min()), _finite(found.margin), wrong, leaves.proved_share(p),
         ones, ones_share, f"{leaves.enclosed} cells enclosed, {found.inputs} inputs searched",
         as_run,
     )  # fmt: skip
-
-
-def _distance_as_run(
-    forward: TableForward, run: Run, worst: np.ndarray, rng: np.random.Generator, p: float
-) -> float | None:
-    """Largest |number as run - real number| on the worst input found and on random ones.
-
-    The model runs token by token as it is, not on its tables, which know no key bias.
-    """
-    X = np.concatenate([worst[None], random_bits(rng, SAMPLED, forward.tables.T, p)])
-    given = np.asarray(run(X.astype(np.int32)), np.float64)
-    return _finite(np.abs(given - forward.numbers(X)).max())
 
 
 @eqx.filter_jit

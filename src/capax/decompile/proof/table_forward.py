@@ -4,6 +4,7 @@ Plain float64, no bounds: this is what the search for counterexamples runs on. W
 confirmed on the model itself.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,10 @@ import numpy as np
 from capax.decompile.proof.layer_tables import LayerTables, NormWeights
 from capax.decompile.proof.one_query_layer import OneQueryLayer
 from capax.decompile.proof.relaxation import gelu, gelu_tanh
+from capax.decompile.reading.influence import random_bits
+
+SAMPLED = 63
+"""Inputs on which the model is run beside its tables."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,21 @@ class TableForward:
     def numbers(self, X: np.ndarray) -> np.ndarray:
         """The logits of inputs X [n, T]."""
         return self.logits(self.sums(X))
+
+    def distance_as_run(
+        self,
+        run: Callable[[np.ndarray], np.ndarray],
+        worst: np.ndarray,
+        rng: np.random.Generator,
+        p: float,
+    ) -> float:
+        """Largest |number as run - real number| on the worst input found and on random ones.
+
+        The model runs token by token as it is, not on its tables, which know no key bias.
+        """
+        X = np.concatenate([worst[None], random_bits(rng, SAMPLED, self.T, p)])
+        given = np.asarray(run(X.astype(np.int32)), np.float64)
+        return float(np.abs(given - self.numbers(X)).max())
 
 
 def _normed(ln: NormWeights | None, x: np.ndarray) -> np.ndarray:
