@@ -117,7 +117,7 @@ class TreeSearch:
         """What the parts of a cut miss together, the cut, and their bounds."""
         sign = node.bound.sign
         parts = [self.bound(cell, sign, around=node.bound) for cell in cut_cells(node.bound, cut)]
-        missed = sum(float(np.log1p(b.missing)) for b in parts if b.least <= DECIDED)
+        missed = sum((float(np.log1p(b.missing)) for b in parts if b.least <= DECIDED), 0.0)
         return missed, cut, parts
 
 
