@@ -209,7 +209,7 @@ def test_a_rotation_that_is_not_known_is_refused():
     X = np.ones((5, 4))
     theta = np.ones(2)
     for rotary in (Rotary(2), Rotary(2, ((4, theta),)), Rotary(2, ((9, theta),), factor=None)):
-        with pytest.raises(InputError, match="rotary positions: wanted frequencies"):
+        with pytest.raises(InputError, match="rotary positions: wanted known frequencies"):
             turned(X, rotary)
 
 
