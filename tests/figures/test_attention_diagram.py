@@ -166,7 +166,7 @@ def test_the_command_refuses_in_one_line(tmp_path):
     [
         (
             ("1", "--store", "x.sqlite"),
-            "store: wanted no store: Figure 1 needs no results, got 'x.sqlite'",
+            "store: wanted no store: Figure 1 needs no results, got ['x.sqlite']",
         ),
         (("2", "--function", "x0"), "function: wanted Figure 1"),
         (("1", "--bits", "12"), "bits: wanted zeros and ones"),

@@ -76,13 +76,9 @@ def figure(
     require(number in FIGURES, "number", f"a figure among {known}", number)
     from capax.reading import existing_store
 
-    require(
-        number != 1 or not store,
-        "store",
-        "no store: Figure 1 needs no results",
-        store and str(store[0]),
-    )
-    for path in store or ():
+    given = [str(path) for path in store or ()]
+    require(number != 1 or not given, "store", "no store: Figure 1 needs no results", given)
+    for path in given:
         existing_store(path)
     from capax.figures.style import check_destination, save
 

@@ -91,12 +91,6 @@ class ReadOut:
         return float(self.layer.final.bias @ self.layer.w.mid + self.layer.b.mid)
 
 
-def covered(layer: OneQueryLayer) -> bool:
-    """Whether the layer has the form of our Transformers, which proof files are about."""
-    norms = layer.norm is not None and layer.final is not None
-    return norms and layer.kept == "residual" and layer.pooler is None
-
-
 @dataclass
 class CellBound:
     """The bound of one cell: hints u, far, D, and `least`, about sign logit - margin.
