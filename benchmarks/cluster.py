@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.running import cluster
 from capax.sweep.running.cluster import run_on_ray
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
 WORKERS = 1000

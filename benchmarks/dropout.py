@@ -16,9 +16,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from capax.sweep.known_families import family_of
-from capax.sweep.shipped import experiment_path
-from capax.sweep.spec import load_experiment
+from capax.sweep.experiments.shipped import experiment_path
+from capax.sweep.experiments.spec import load_experiment
+from capax.sweep.families.known_families import family_of
 from capax.training.dropout import token_kernel
 from capax.training.fused.step import pack
 from capax.training.specs.hardware import Hardware

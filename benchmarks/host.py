@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from capax.sweep import lanes_family
+from capax.sweep.experiments.shipped import experiment_path
+from capax.sweep.experiments.spec import load_experiment
+from capax.sweep.families import lanes_family
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.shipped import experiment_path
-from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
 from capax.training import Hardware
 from capax.training.programs.program import LaneMeasures

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from capax.sweep.known_families import family_of
-from capax.sweep.spec import load_experiment
+from capax.sweep.experiments.spec import load_experiment
+from capax.sweep.families.known_families import family_of
 from capax.sweep.storage.store import Store
 
 MOST_SECONDS, MOST_MEGABYTES = 30.0, 500.0

@@ -28,11 +28,11 @@ from capax.analysis.scaling import Scaling, fit_scaling
 from capax.analysis.summary import Answer, answer
 from capax.analysis.threshold import threshold_of, thresholds
 from capax.reading import existing_store
-from capax.sweep.counts import Counts
-from capax.sweep.search import AdaptiveSearch
-from capax.sweep.shipped import experiment_path
-from capax.sweep.simulated import SimulatedSpec
-from capax.sweep.spec import load_experiment
+from capax.sweep.experiments.shipped import experiment_path
+from capax.sweep.experiments.spec import load_experiment
+from capax.sweep.families.simulated import SimulatedSpec
+from capax.sweep.searching.counts import Counts
+from capax.sweep.searching.search import AdaptiveSearch
 from capax.sweep.storage.store import Store
 
 SHAPES = (("logistic", 0.2), ("weibull", 0.3), ("normal", 0.3))

@@ -61,7 +61,7 @@ def spans(owner: object, name: str, what=None, total: str = "") -> None:
 
 def watch_everything() -> None:
     """Wrap what a job spends its time on."""
-    from capax.sweep import lanes_family
+    from capax.sweep.families import lanes_family
     from capax.sweep.storage import store
     from capax.training.fused import nvrtc, step
     from capax.training.programs import program_compiler, seeds
@@ -109,9 +109,9 @@ def job(experiment: str, scale: str | None, jobs: int) -> dict:
     devices = jax.devices()
     note(f"backend ready: {devices[0].device_kind}", began)
     began = now()
+    from capax.sweep.experiments.shipped import experiment_path
+    from capax.sweep.experiments.spec import load_experiment
     from capax.sweep.running.runner import run_sweep
-    from capax.sweep.shipped import experiment_path
-    from capax.sweep.spec import load_experiment
     from capax.sweep.storage.store import Store
 
     watch_everything()

@@ -25,6 +25,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "routes",
     ),
     "compiler": (
+        "parts",
         "construction",
         "proof",
         "certificate",
@@ -49,7 +50,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "learners": (".",),
     "decompile": ("reading", "proof", "modules", "bounds", "."),
     "proving": (".",),
-    "sweep": (".", "storage", "running"),
+    "sweep": (".", "searching", "experiments", "families", "storage", "running"),
     "analysis": (".", "tables", "reference", "times"),
     "cards": ("protocol", "measuring", "answers", "."),
     "audit": ("reading", "layouts", "heads", "text", "."),

@@ -5,7 +5,7 @@ python tools/experiment_files.py
 
 from pathlib import Path
 
-from capax.sweep.file_fields import file_fields
+from capax.sweep.experiments.file_fields import file_fields
 
 PAGE = Path(__file__).parents[1] / "docs" / "experiment_files.md"
 BEGINNING = """# Experiment files

@@ -1,8 +1,8 @@
-"""Packages that can be called: `capax.sweep(...)` runs a sweep, `capax.sweep.spec` is a module.
+"""Packages that can be called: `capax.sweep(...)` runs a sweep, `capax.sweep.trial` is a module.
 
 Four verbs of the product are also names of packages: sweep, audit, decompile and report. Python
 binds a package to its name in `capax` whenever one of its modules is imported, so a function of the
-same name would be replaced by `import capax.sweep.spec` anywhere in the program. Packages with
+same name would be replaced by `import capax.sweep.trial` anywhere in the program. Packages with
 names of their own (`sweeps`, `audits`) would do without this file, but their modules are public:
 experiments, guides and programs of users import them by their present names. So the package itself
 passes calls on to the function. Type checkers see the plain function (`capax/__init__.py`).

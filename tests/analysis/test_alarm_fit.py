@@ -9,8 +9,8 @@ import pytest
 from capax.analysis.reference.reference_stores import add_reference
 from capax.analysis.times.alarm_fit import WatchedRun, fit_alarm, held_out, moments, watched_runs
 from capax.errors import InputError
-from capax.sweep.shipped import experiment_path
-from capax.sweep.spec import load_experiment
+from capax.sweep.experiments.shipped import experiment_path
+from capax.sweep.experiments.spec import load_experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 from capax.training.alarm.features import FEATURES, NEEDED

@@ -12,7 +12,7 @@ from capax.attention.transformer import Transformer, TransformerSpec
 from capax.data.examples import training_examples
 from capax.data.task import TaskSpec
 from capax.decompile.anatomy import Anatomy
-from capax.sweep.spec import build_experiment
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.storage.salvage import examine
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial

@@ -7,8 +7,8 @@ import pytest
 
 from capax.analysis.falling import _bins, _largest_drop, falling, plateau_falling
 from capax.analysis.threshold import threshold_of
-from capax.sweep.counts import Counts
-from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.families.simulated import SimulatedSpec
+from capax.sweep.searching.counts import Counts
 
 SIZES = (20, 28, 40, 56, 80, 112, 160, 224)
 

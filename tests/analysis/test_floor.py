@@ -22,7 +22,7 @@ from capax.boolean.best_possible.limits import counting_sample_size, fano
 from capax.boolean.best_possible.listed_placements import all_placements, num_placements, refuted_at
 from capax.boolean.parser import parse
 from capax.errors import InfeasibleError, InputError
-from capax.sweep.spec import build_experiment
+from capax.sweep.experiments.spec import build_experiment
 
 B = 2 ** (-1 / 3)
 KEY = (5, 1)

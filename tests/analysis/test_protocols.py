@@ -5,8 +5,8 @@ import pytest
 from capax.analysis.reference import protocols
 from capax.analysis.reference.protocols import protocol, protocol_words
 from capax.data.spec_base import Spec
-from capax.sweep.shipped import experiment_path
-from capax.sweep.spec import build_experiment, load_experiment
+from capax.sweep.experiments.shipped import experiment_path
+from capax.sweep.experiments.spec import build_experiment, load_experiment
 from capax.sweep.trial import Trial
 
 

@@ -21,9 +21,9 @@ from capax.analysis.tables.threshold_tables import as_csv, as_latex
 from capax.analysis.threshold import threshold_of
 from capax.errors import InputError
 from capax.reading import existing_store
-from capax.sweep.counts import Counts
-from capax.sweep.simulated import SimulatedSpec
-from capax.sweep.spec import build_experiment
+from capax.sweep.experiments.spec import build_experiment
+from capax.sweep.families.simulated import SimulatedSpec
+from capax.sweep.searching.counts import Counts
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 from typed_command import typed

@@ -14,8 +14,8 @@ from capax.errors import InputError
 from capax.figures.experiments.reference_band import context_of
 from capax.figures.stored.threshold_records import curve_scaling
 from capax.identity import digest
-from capax.sweep.known_families import check_experiment
-from capax.sweep.spec import build_experiment
+from capax.sweep.experiments.spec import build_experiment
+from capax.sweep.families.known_families import check_experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 

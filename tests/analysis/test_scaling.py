@@ -21,8 +21,8 @@ from capax.analysis.laws import (
 from capax.analysis.positions import _prior_of_lone_curve, _prior_of_steepness, positions
 from capax.analysis.scaling import fit_scaling, judge, none_fits, standing, verdict
 from capax.errors import InputError
-from capax.sweep.counts import Counts
-from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.families.simulated import SimulatedSpec
+from capax.sweep.searching.counts import Counts
 
 TS = (10, 30, 100, 300, 1000)
 SIZES = (12, 17, 24, 34, 48, 68, 96, 136)

@@ -15,8 +15,8 @@ from capax.analysis.times.solve_times import quantile
 from capax.analysis.times.time_fits import TimeSample, fitted_line
 from capax.errors import InputError
 from capax.figures.experiments.times_against_length import draw_times
-from capax.sweep.shipped import experiment_path
-from capax.sweep.spec import load_experiment
+from capax.sweep.experiments.shipped import experiment_path
+from capax.sweep.experiments.spec import load_experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 from typed_command import typed

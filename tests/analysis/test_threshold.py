@@ -11,12 +11,12 @@ from capax.analysis.summary import answer, summarise
 from capax.analysis.tables.frames import curves_frame, export, runs_frame, trials_frame
 from capax.analysis.threshold import threshold_of, threshold_panel, thresholds
 from capax.errors import InputError
-from capax.sweep.counts import Counts
-from capax.sweep.curve import CurveGrid, estimate
-from capax.sweep.known_families import family_of
+from capax.sweep.experiments.spec import build_experiment
+from capax.sweep.families.known_families import family_of
+from capax.sweep.families.simulated import SimulatedLearner, SimulatedSpec
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
-from capax.sweep.spec import build_experiment
+from capax.sweep.searching.counts import Counts
+from capax.sweep.searching.curve import CurveGrid, estimate
 from capax.sweep.storage.store import Store
 
 LEARNER = {"threshold": 9.0, "growth": 7.0, "spread": 0.2}

@@ -10,13 +10,13 @@ import capax
 from capax.cards.measuring.run_card import card_on_ray
 from capax.errors import InfeasibleError, InputError
 from capax.learners.names import entry_of
-from capax.sweep import fit_pool
-from capax.sweep.known_families import family_of
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.families import fit_pool
+from capax.sweep.families.known_families import family_of
+from capax.sweep.families.simulated import SimulatedFamily
 from capax.sweep.running import cluster, pulse
 from capax.sweep.running.job import Job
 from capax.sweep.running.shipping import files_of, staged
-from capax.sweep.simulated import SimulatedFamily
-from capax.sweep.spec import Panel
 from capax.sweep.storage.store import Store
 
 

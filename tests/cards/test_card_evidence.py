@@ -29,7 +29,7 @@ from capax.cards.measuring.rounds import Rounds
 from capax.cards.protocol.plan import REFERENCE, TUNING_SEEDS, Plan
 from capax.learners.names import entry_of
 from capax.learners.zoo.version_space import version_space
-from capax.sweep.counts import NOTHING
+from capax.sweep.searching.counts import NOTHING
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run
 

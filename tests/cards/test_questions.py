@@ -14,10 +14,10 @@ from capax.cards.protocol.card_search import PROBES, CardSearch
 from capax.cards.protocol.plan import REFERENCE, TUNING_SEEDS, Plan
 from capax.cards.protocol.targets import target_of
 from capax.learners.names import entry_of, known_names
-from capax.sweep.counts import Counts
-from capax.sweep.lanes_family import _largest_first
-from capax.sweep.search import Progress
-from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.families.lanes_family import _largest_first
+from capax.sweep.families.simulated import SimulatedSpec
+from capax.sweep.searching.counts import Counts
+from capax.sweep.searching.search import Progress
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 

@@ -11,11 +11,11 @@ from capax.cards.measuring.run_card import run_card
 from capax.cards.protocol.plan import REFERENCE, Plan
 from capax.identity import digest
 from capax.learners.names import entry_of, known_names
-from capax.sweep.known_families import family_of, family_of_entry
-from capax.sweep.shipped import shipped_experiments
-from capax.sweep.spec import load_experiment
+from capax.sweep.experiments.shipped import shipped_experiments
+from capax.sweep.experiments.spec import load_experiment
+from capax.sweep.experiments.tasks import largest_m
+from capax.sweep.families.known_families import family_of, family_of_entry
 from capax.sweep.storage.store import Store
-from capax.sweep.tasks import largest_m
 
 BEFORE = Path(__file__).parent / "stores" / "before.sqlite"
 PLAN = Plan(T=(5,), targets=("and3", "xor2"), m_high=16, max_trials=8, more_trials=2,

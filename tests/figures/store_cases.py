@@ -5,8 +5,8 @@ from pathlib import Path
 
 import figure_cases as cases
 
+from capax.sweep.experiments.spec import Experiment, build_experiment
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import Experiment, build_experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 

@@ -122,8 +122,8 @@ def experiments() -> dict[str, str]:
 @functools.cache
 def store() -> bytes:
     """A finished sweep of a simulated learner, with one model kept."""
+    from capax.sweep.experiments.spec import build_experiment
     from capax.sweep.running.runner import run_sweep
-    from capax.sweep.spec import build_experiment
     from capax.sweep.storage.store import Store
 
     fields: dict[str, Any] = {

@@ -14,8 +14,8 @@ from capax.errors import InputError
 from capax.figures.stored.runs import stored_runs
 from capax.report.build import _law_finding, build_page, write_report
 from capax.report.reproduction import experiment_file
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 from typed_command import typed
 

@@ -17,8 +17,8 @@ from capax.report.build import TITLE, write_report
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 from capax.report.vector import inline_svg
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
 ACTS = "document.title = 'taken'; window.broken = 1; alert(1)"

@@ -3,7 +3,7 @@
 import pytest
 from experiments_for_tests import fields
 
-from capax.sweep.spec import build_experiment
+from capax.sweep.experiments.spec import build_experiment
 
 
 @pytest.fixture

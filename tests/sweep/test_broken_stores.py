@@ -10,8 +10,8 @@ import pytest
 
 from capax.analysis.tables.salvaged import salvaged_frame
 from capax.errors import InputError
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.salvage import examine
 from capax.sweep.storage.schema import COLUMNS, SCHEMA
 from capax.sweep.storage.store import Store, StoreError

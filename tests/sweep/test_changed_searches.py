@@ -3,12 +3,12 @@
 import pytest
 from experiments_for_tests import fields
 
+from capax.sweep.experiments.spec import build_experiment
+from capax.sweep.families.simulated import SimulatedFamily
 from capax.sweep.running.job import jobs_of
 from capax.sweep.running.question import in_range
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.search import AdaptiveSearch, GridSearch, Progress
-from capax.sweep.simulated import SimulatedFamily
-from capax.sweep.spec import build_experiment
+from capax.sweep.searching.search import AdaptiveSearch, GridSearch, Progress
 from capax.sweep.storage.store import Store
 
 
@@ -140,7 +140,7 @@ def test_ambiguous_draws_are_unsolved_trials_with_a_reason(tmp_path):
 
 def test_a_T_that_cannot_be_done_does_not_end_the_others(tmp_path, monkeypatch):
     from capax.errors import InfeasibleError
-    from capax.sweep import known_families
+    from capax.sweep.families import known_families
 
     class Small(SimulatedFamily):
         def learner(self, panel, T):

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from capax.errors import InputError
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
 ray_is_missing = importlib.util.find_spec("ray") is None

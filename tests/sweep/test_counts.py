@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 from capax.errors import InputError
-from capax.sweep.counts import Counts, isotonic_rates, isotonic_threshold
+from capax.sweep.searching.counts import Counts, isotonic_rates, isotonic_threshold
 
 
 def test_isotonic_rates_against_scipy():

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit, logit
 
 from capax.errors import InputError
-from capax.sweep.counts import Counts
-from capax.sweep.curve import (
+from capax.sweep.searching.counts import Counts
+from capax.sweep.searching.curve import (
     CurveGrid,
     estimate,
     log_posterior,

@@ -5,9 +5,9 @@ import tomllib
 import pytest
 
 from capax.errors import InputError
-from capax.sweep.known_families import check_experiment, family_of
-from capax.sweep.shipped import experiment_path, shipped_experiments
-from capax.sweep.spec import Panel, build_experiment, load_experiment
+from capax.sweep.experiments.shipped import experiment_path, shipped_experiments
+from capax.sweep.experiments.spec import Panel, build_experiment, load_experiment
+from capax.sweep.families.known_families import check_experiment, family_of
 
 FILES = list(shipped_experiments().values())
 SCALES = [(p, scale) for p in FILES for scale in tomllib.loads(p.read_text())["scales"]]

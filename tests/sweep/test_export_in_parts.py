@@ -8,8 +8,8 @@ import pytest
 from experiments_for_tests import fields
 
 from capax.analysis.tables import frames
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
 

@@ -10,13 +10,13 @@ from capax.attention.transformer import TransformerSpec
 from capax.cli.experiments.new import new
 from capax.data.task import TaskSpec
 from capax.errors import InputError
-from capax.sweep import file_fields as listed
-from capax.sweep.axes import MODEL_FIELDS
-from capax.sweep.file_fields import file_fields
-from capax.sweep.known_families import check_experiment
-from capax.sweep.search import AdaptiveSearch, GridSearch
-from capax.sweep.spec import Panel, load_experiment
-from capax.sweep.template import UNSHOWN, template
+from capax.sweep.experiments import file_fields as listed
+from capax.sweep.experiments.axes import MODEL_FIELDS
+from capax.sweep.experiments.file_fields import file_fields
+from capax.sweep.experiments.spec import Panel, load_experiment
+from capax.sweep.experiments.template import UNSHOWN, template
+from capax.sweep.families.known_families import check_experiment
+from capax.sweep.searching.search import AdaptiveSearch, GridSearch
 from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 
 ROOT = Path(__file__).parents[2]

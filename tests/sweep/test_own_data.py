@@ -7,10 +7,10 @@ import pytest
 from capax.analysis.reference.threshold_curves import threshold_curves
 from capax.boolean.parser import parse
 from capax.errors import InputError
-from capax.sweep.known_families import check_experiment
+from capax.sweep.experiments.spec import load_experiment
+from capax.sweep.families.known_families import check_experiment
 from capax.sweep.running.question import in_range
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
 from capax.training import train
 
@@ -61,7 +61,7 @@ def test_a_list_of_m_beyond_the_file_is_refused(folder):
 
 
 def test_a_sweep_belongs_to_the_content_and_finds_a_threshold(folder, monkeypatch):
-    monkeypatch.setattr("capax.sweep.fit_pool.num_cores", lambda: 1)  # one imports sklearn
+    monkeypatch.setattr("capax.sweep.families.fit_pool.num_cores", lambda: 1)  # one imports sklearn
     text = FILE + 'search = {{ method = "grid", m = [5, 20, 80, 200], trials = 3 }}\n'
     with Store.create_or_resume(folder / "s.sqlite", load(folder, text)) as store:
         status = run_sweep(load(folder, text), store)
@@ -97,7 +97,7 @@ def test_the_engine_judges_by_the_labels_of_the_file(folder):
         "[training]\nsteps = 20\neval_every = 10\nrestarts = 1\n[optimiser]\nlr = 0.01\n"
     )
     (panel,) = load_experiment(folder / "own.toml").panels
-    from capax.sweep.known_families import family_of
+    from capax.sweep.families.known_families import family_of
 
     spec = family_of(panel).trial(panel, T, 31, 0).spec
     (result,) = train([spec], keep="final", full_validation=True)

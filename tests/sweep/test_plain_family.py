@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from capax.errors import InputError
-from capax.sweep.known_families import check_experiment, family_of
+from capax.sweep.experiments.spec import build_experiment
+from capax.sweep.families.known_families import check_experiment, family_of
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.storage.troubles import trouble_lines, troubles
 
@@ -44,7 +44,7 @@ def told(tmp_path):
 
 def test_a_tree_from_the_zoo_with_a_setting(tmp_path, monkeypatch):
     pytest.importorskip("sklearn", reason="the tree is scikit-learn's")
-    monkeypatch.setattr("capax.sweep.fit_pool.num_cores", lambda: 1)  # one imports it
+    monkeypatch.setattr("capax.sweep.families.fit_pool.num_cores", lambda: 1)  # one imports it
     rows = swept(tmp_path, experiment("tree", m=(5, 200), trials=3, model={"max_depth": 7}))
     outcomes = [row["outcome"] for row in rows]
     assert len(outcomes) == 6

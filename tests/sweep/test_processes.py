@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from capax.errors import InfeasibleError, InputError
-from capax.sweep.known_families import family_of
+from capax.sweep.families.known_families import family_of
 from capax.sweep.running import apart, other_end, sharing
 from capax.sweep.running.apart import LearnerApart
 from capax.sweep.running.runner import run_sweep

@@ -5,11 +5,11 @@ import itertools
 import pytest
 
 from capax.errors import InputError
-from capax.sweep import known_families
+from capax.sweep.families import known_families
+from capax.sweep.families.simulated import SimulatedFamily, SimulatedLearner
 from capax.sweep.running import runner
 from capax.sweep.running.job import jobs_of
 from capax.sweep.running.runner import run_sweep
-from capax.sweep.simulated import SimulatedFamily, SimulatedLearner
 from capax.sweep.storage.store import Store
 
 

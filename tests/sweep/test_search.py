@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from capax.errors import InputError
-from capax.sweep.curve import Counts, CurveGrid, estimate
-from capax.sweep.next_trials import expected_restarts, next_batch
-from capax.sweep.search import AdaptiveSearch, GridSearch, Progress, numbered
-from capax.sweep.simulated import SimulatedSpec
+from capax.sweep.families.simulated import SimulatedSpec
+from capax.sweep.searching.curve import Counts, CurveGrid, estimate
+from capax.sweep.searching.next_trials import expected_restarts, next_batch
+from capax.sweep.searching.search import AdaptiveSearch, GridSearch, Progress, numbered
 
 
 def simulate(search, learner, rng, restarts=5):

@@ -7,11 +7,11 @@ import pytest
 from experiments_for_tests import fields
 
 from capax.errors import InputError
-from capax.sweep import known_families
+from capax.sweep.experiments.spec import build_experiment
+from capax.sweep.families import known_families
+from capax.sweep.families.simulated import SimulatedFamily, SimulatedLearner
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.running.several import Sweep, run_sweeps
-from capax.sweep.simulated import SimulatedFamily, SimulatedLearner
-from capax.sweep.spec import build_experiment
 from capax.sweep.storage.store import Store
 
 

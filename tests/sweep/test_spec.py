@@ -4,11 +4,11 @@ import pytest
 from experiments_for_tests import fields
 
 from capax.errors import InputError
-from capax.sweep.axes import OPTIMISER_FIELDS, TRAINING_FIELDS, place
-from capax.sweep.known_families import check_experiment, family_of, register_family
-from capax.sweep.search import AdaptiveSearch, GridSearch
-from capax.sweep.simulated import SimulatedLearner, SimulatedSpec
-from capax.sweep.spec import Panel, build_experiment, laid_over, load_experiment
+from capax.sweep.experiments.axes import OPTIMISER_FIELDS, TRAINING_FIELDS, place
+from capax.sweep.experiments.spec import Panel, build_experiment, laid_over, load_experiment
+from capax.sweep.families.known_families import check_experiment, family_of, register_family
+from capax.sweep.families.simulated import SimulatedLearner, SimulatedSpec
+from capax.sweep.searching.search import AdaptiveSearch, GridSearch
 from capax.sweep.storage.store_identity import difference
 from capax.sweep.trial import Trial
 

@@ -13,9 +13,9 @@ from experiments_for_tests import fields
 
 from capax.errors import InputError
 from capax.reading import MAX_DEPTH
-from capax.sweep.known_families import family_of
-from capax.sweep.simulated import SimulatedLearner
-from capax.sweep.spec import build_experiment
+from capax.sweep.experiments.spec import build_experiment
+from capax.sweep.families.known_families import family_of
+from capax.sweep.families.simulated import SimulatedLearner
 from capax.sweep.storage import lock
 from capax.sweep.storage.file import _asks_for_a_log, address, check_before_writing
 from capax.sweep.storage.salvage import _readable, rows_left

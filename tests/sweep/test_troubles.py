@@ -2,7 +2,7 @@
 
 from experiments_for_tests import fields
 
-from capax.sweep.spec import build_experiment
+from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.storage.troubles import Trouble, trouble_lines, troubles
 from capax.sweep.trial import Outcome, Run, Trial

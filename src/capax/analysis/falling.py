@@ -25,8 +25,8 @@ from scipy.special import logsumexp, xlogy
 from scipy.stats import chi2
 
 from capax.identity import key_words
-from capax.sweep.counts import Counts, isotonic_rates
-from capax.sweep.curve import CurveGrid, log_likelihood
+from capax.sweep.searching.counts import Counts, isotonic_rates
+from capax.sweep.searching.curve import CurveGrid, log_likelihood
 
 LEVEL = 0.01
 SUSPECTED = 0.1

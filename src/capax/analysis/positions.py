@@ -23,8 +23,8 @@ from numpy import ndarray
 from scipy.special import logsumexp
 
 from capax.errors import require
-from capax.sweep.counts import TARGET, Counts
-from capax.sweep.curve import CurveGrid, log_likelihood
+from capax.sweep.searching.counts import TARGET, Counts
+from capax.sweep.searching.curve import CurveGrid, log_likelihood
 
 _WIDTH = 0.35
 _UNLIKE = 0.1
@@ -77,7 +77,7 @@ def _most_likely(tables: Sequence[tuple[int, CurveGrid, Float[ndarray, "n k"]]])
 
 
 def _prior_of_lone_curve(sigma: Float[ndarray, " k"]) -> Float[ndarray, " k"]:
-    """Density of log σ for a curve alone: wide around log 0.2, as in `capax.sweep.curve`."""
+    """Density of log σ for a single curve, wide around log 0.2 (`capax.sweep.searching.curve`)."""
     return np.exp(-0.5 * (np.log(sigma / 0.2) / 1.2) ** 2) / 1.2
 
 

@@ -14,10 +14,10 @@ from capax.analysis.floor import Floor, Protocol, floor
 from capax.data.task import TaskSpec
 from capax.errors import InputError
 from capax.html import html_table
-from capax.sweep.counts import TARGET, Counts, isotonic_threshold
-from capax.sweep.curve import CurveGrid, Estimate, estimate
-from capax.sweep.search import AdaptiveSearch
-from capax.sweep.spec import Experiment, Panel
+from capax.sweep.experiments.spec import Experiment, Panel
+from capax.sweep.searching.counts import TARGET, Counts, isotonic_threshold
+from capax.sweep.searching.curve import CurveGrid, Estimate, estimate
+from capax.sweep.searching.search import AdaptiveSearch
 from capax.sweep.storage.store import Store
 
 _LEAST_VALUES = 4

@@ -2,7 +2,7 @@
 
 `compile` reads a formula (`capax.boolean`) and chooses the cheapest construction that fits
 (`construction`): one head that selects the relevant positions, followed by a scalar read-out or a
-small ReLU network. The temperature is the highest that meets the wanted error.
+small ReLU network (`parts`). The temperature is the highest that meets the wanted error.
 
 `proof` bounds the network on all inputs. The weights become tables of numbers with a proven error;
 the range of the output over all inputs is a linear-fractional program, and an adversary searches
@@ -22,8 +22,8 @@ from capax.compiler.compiling import compile as compile
 from capax.compiler.construction.choice import choose as choose
 from capax.compiler.construction.families import FAMILIES as FAMILIES
 from capax.compiler.construction.families import Construction as Construction
-from capax.compiler.construction.selection import ENCODINGS as ENCODINGS
-from capax.compiler.construction.selection import Selection as Selection
+from capax.compiler.parts.selection import ENCODINGS as ENCODINGS
+from capax.compiler.parts.selection import Selection as Selection
 from capax.compiler.verified.claims import Claim as Claim
 from capax.compiler.verified.verification import Verification as Verification
 from capax.compiler.verified.verifying import verify as verify

@@ -10,7 +10,7 @@ from capax.compiler.certificate.certificate import Certificate, certify, table_t
 from capax.compiler.construction.assemble import Model, assemble
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import Construction
-from capax.compiler.construction.selection import EncodingName
+from capax.compiler.parts.selection import EncodingName
 from capax.errors import require
 from capax.html import html_table
 

@@ -29,10 +29,10 @@ from capax.figures.stored.threshold_records import threshold_scaling
 from capax.figures.style import save
 from capax.report.page import Section
 from capax.report.showcase import diagram_section
+from capax.sweep.experiments.shipped import shipped_experiments
+from capax.sweep.experiments.spec import load_experiment
 from capax.sweep.running.job import Status
 from capax.sweep.running.several import Sweep, run_sweeps
-from capax.sweep.shipped import shipped_experiments
-from capax.sweep.spec import load_experiment
 from capax.sweep.storage.store import Store
 
 EXPERIMENTS = ("figure2", "figure3", "figure4")

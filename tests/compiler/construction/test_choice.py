@@ -15,7 +15,7 @@ from capax.boolean.named_functions import monotone_symmetric
 from capax.compiler.construction import threshold_head
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import scalar_problem
-from capax.compiler.construction.literals import literal_form, threshold_weights
+from capax.compiler.parts.literals import literal_form, threshold_weights
 from capax.compiler.proof.tables import head_tables, readout_output
 from capax.errors import InfeasibleError, InputError
 

@@ -10,7 +10,7 @@ from capax.compiler.certificate.norm_table import closed_form_norms
 from capax.compiler.construction.assemble import matrices, slot_of_positions
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import Construction
-from capax.compiler.construction.readouts import ScalarReadout
+from capax.compiler.parts.readouts import ScalarReadout
 
 ENCODINGS = ("deterministic", "trainable", "bag")
 

@@ -12,7 +12,7 @@ from capax.compiler.construction.assemble import assemble, matrices
 from capax.compiler.construction.choice import choose
 from capax.compiler.construction.families import Construction
 from capax.compiler.construction.general import exact_readout, pattern_margins
-from capax.compiler.construction.readouts import ScalarReadout
+from capax.compiler.parts.readouts import ScalarReadout
 from capax.compiler.proof.tables import head_tables
 
 LENGTH = 128  # one length for all, so that no shorter one is tried first

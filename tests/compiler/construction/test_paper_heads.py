@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from capax.compiler.construction.literals import pattern_bits
 from capax.compiler.paper.bump_network import injective_network, symmetric_network
 from capax.compiler.paper.paper_heads import paper_heads
+from capax.compiler.parts.literals import pattern_bits
 from capax.errors import InputError
 
 ENCODINGS = ("deterministic", "trainable", "bag")

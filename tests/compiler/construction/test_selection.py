@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_head import all_inputs, token_vectors
 
-from capax.compiler.construction.selection import Selection
+from capax.compiler.parts.selection import Selection
 from capax.errors import InputError
 
 

@@ -27,7 +27,7 @@ from capax.analysis.threshold import (
     thresholds,
 )
 from capax.errors import InputError
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
 from capax.sweep.storage.store import Store
 
 

@@ -4,8 +4,8 @@ experiment, and in words, for the reader of a figure."""
 from typing import Any
 
 from capax.errors import CapaxError
-from capax.sweep.known_families import family_of
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.families.known_families import family_of
 
 _NOT_IDENTITY = {"task": ("T", "m", "seed", "max_tries"), "model": ("T",)}
 

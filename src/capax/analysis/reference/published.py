@@ -36,7 +36,7 @@ from capax.analysis.reference.reference_stores import FOLDER
 from capax.analysis.threshold import Threshold
 from capax.errors import InputError, require
 from capax.identity import key_words
-from capax.sweep.counts import TARGET, Counts
+from capax.sweep.searching.counts import TARGET, Counts
 
 NAME = "published"
 RESAMPLES = 100

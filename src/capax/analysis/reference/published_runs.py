@@ -19,7 +19,7 @@ from capax.analysis.reference.published import (
     published,
 )
 from capax.errors import InputError
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
 from capax.sweep.storage.store import Store
 
 

@@ -17,7 +17,7 @@ from capax.errors import InputError, counted, require
 from capax.files import write_atomically
 from capax.foreign import printable
 from capax.reading import reference_folders
-from capax.sweep.spec import Experiment, nearest
+from capax.sweep.experiments.spec import Experiment, nearest
 from capax.sweep.storage.file import address, explained
 from capax.sweep.storage.store import Store
 

@@ -14,7 +14,7 @@ from capax.analysis.reference.protocols import protocol_words
 from capax.analysis.summary import Answer, answer, floor_ratio, summarised
 from capax.analysis.threshold import Threshold, searches_for_threshold, thresholds
 from capax.errors import InputError
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
 from capax.sweep.storage.store import Store, Unfinished
 
 

@@ -7,7 +7,7 @@ from capax.cards.measuring.looks import stored_looks, tuning_name
 from capax.cards.protocol.plan import SLOW, Plan
 from capax.cards.protocol.targets import target_of
 from capax.learners.names import Entry, travels
-from capax.sweep.known_families import family_of_entry
+from capax.sweep.families.known_families import family_of_entry
 from capax.sweep.running.job import Job
 from capax.sweep.storage.store import Store
 

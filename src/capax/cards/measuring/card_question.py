@@ -31,11 +31,11 @@ from capax.cards.protocol.matched_sizes import sizes
 from capax.cards.protocol.plan import TUNING_SEEDS, Plan
 from capax.cards.protocol.targets import target_of
 from capax.learners.names import Entry
-from capax.sweep.family import Family
-from capax.sweep.known_families import family_of_entry
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.families.family import Family
+from capax.sweep.families.known_families import family_of_entry
 from capax.sweep.running.question import Question
-from capax.sweep.search import Cell, InRounds, Progress
-from capax.sweep.spec import Panel
+from capax.sweep.searching.search import Cell, InRounds, Progress
 from capax.sweep.trial import Outcome, Trial
 
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than the error of 512 rows

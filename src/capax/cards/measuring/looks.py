@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from capax.cards.protocol.plan import TUNING_SEEDS
 from capax.errors import counted
-from capax.sweep.search import Cell
+from capax.sweep.searching.search import Cell
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome
 

@@ -9,11 +9,11 @@ after them do, by the estimator of `capax times`. Other learners take no steps o
 from capax.cards.protocol.matched_sizes import sizes
 from capax.cards.protocol.plan import Plan
 from capax.learners.names import Entry, travels
-from capax.sweep.known_families import family_of_entry
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.families.known_families import family_of_entry
 from capax.sweep.running.job import Job
 from capax.sweep.running.question import PanelQuestion
-from capax.sweep.search import GridSearch
-from capax.sweep.spec import Panel
+from capax.sweep.searching.search import GridSearch
 from capax.sweep.storage.store import Store
 
 TIMES = "times"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from capax.cards.measuring.looks import Looks, evidence
 from capax.cards.protocol.card_search import CardSearch
-from capax.sweep.counts import Counts
+from capax.sweep.searching.counts import Counts
 
 _LEAST = 24  # trials before a search may end for the work they took
 

@@ -8,9 +8,9 @@ at the largest m is then no evidence that m* lies beyond it. Such a learner is s
 the m at which it succeeded.
 """
 
-from capax.sweep.counts import NOTHING, Counts
-from capax.sweep.next_trials import next_batch
-from capax.sweep.search import AdaptiveSearch
+from capax.sweep.searching.counts import NOTHING, Counts
+from capax.sweep.searching.next_trials import next_batch
+from capax.sweep.searching.search import AdaptiveSearch
 
 PROBES = 4  # trials at the largest m that must all fail before a learner is given up there: one
 # that reaches the target there is given up with probability 0.2^4 = 0.0016

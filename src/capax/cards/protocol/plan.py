@@ -10,8 +10,8 @@ from capax.cards.protocol.targets import target_of
 from capax.data.spec_base import Spec
 from capax.errors import require
 from capax.learners.names import Entry
-from capax.sweep.search import GridSearch
-from capax.sweep.spec import Experiment, Panel
+from capax.sweep.experiments.spec import Experiment, Panel
+from capax.sweep.searching.search import GridSearch
 
 ACCURACIES = (1.0, 0.99, 0.95)
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)

@@ -20,7 +20,7 @@ def new(path: NewFile, json: JsonFlag = False) -> None:
     if path.exists():
         raise InputError(f"{path}: exists already; choose another name")
     from capax.files import write_atomically
-    from capax.sweep.template import template
+    from capax.sweep.experiments.template import template
 
     write_atomically(path, lambda file: file.write(template(path.name).encode()))
     payload = {"file": str(path), "run": f"capax sweep {path}"}

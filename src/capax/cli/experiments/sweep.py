@@ -12,8 +12,8 @@ from capax.cli.speaking.watching import Report, watching
 from capax.errors import counted
 
 if TYPE_CHECKING:
+    from capax.sweep.experiments.spec import Experiment
     from capax.sweep.running.job import Status
-    from capax.sweep.spec import Experiment
     from capax.sweep.storage.store import Unfinished
     from capax.terminal import Terminal
 
@@ -62,10 +62,10 @@ def sweep(
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
     from capax.errors import inside
-    from capax.sweep.known_families import check_experiment
+    from capax.sweep.experiments.shipped import experiment_path
+    from capax.sweep.experiments.spec import load_experiment
+    from capax.sweep.families.known_families import check_experiment
     from capax.sweep.running.runner import run_sweep
-    from capax.sweep.shipped import experiment_path
-    from capax.sweep.spec import load_experiment
     from capax.sweep.storage.store import Store
     from capax.sweep.storage.troubles import trouble_lines, troubles
 

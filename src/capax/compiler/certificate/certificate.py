@@ -23,7 +23,7 @@ from capax.compiler.certificate.sample_size import (
 from capax.compiler.certificate.sample_size import sample_sizes as by_route
 from capax.compiler.construction.assemble import assemble
 from capax.compiler.construction.families import Construction
-from capax.compiler.construction.readouts import ScalarReadout
+from capax.compiler.parts.readouts import ScalarReadout
 from capax.compiler.proof.enclosed import exactly
 from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import HeadTables, Model, head_tables

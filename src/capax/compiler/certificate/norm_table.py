@@ -23,7 +23,7 @@ from capax.compiler.construction.assemble import (
     slot_of_positions,
 )
 from capax.compiler.construction.families import Construction
-from capax.compiler.construction.readouts import ScalarReadout
+from capax.compiler.parts.readouts import ScalarReadout
 
 Norms = dict[str, float]
 HEAD = ("W_Q", "W_K", "W_QK", "W_V")

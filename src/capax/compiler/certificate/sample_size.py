@@ -43,7 +43,7 @@ from capax.capacity.network.head_bounds import linear_head
 from capax.capacity.network.layer_pieces import Inputs
 from capax.capacity.network.multi_head_bounds import mlp_head
 from capax.capacity.network.sample_points import Sample
-from capax.compiler.construction.literals import literal_form
+from capax.compiler.parts.literals import literal_form
 from capax.compiler.proof.tables import HeadTables, Model
 from capax.rounding import digits_up
 

@@ -1,1 +1,1 @@
-"""Section 5: selection heads and read-outs, and which of them fits a function."""
+"""Section 5: which construction fits a function, its head, and its matrices."""

@@ -28,7 +28,7 @@ from capax.attention import (
     TrainablePositions,
 )
 from capax.compiler.construction.families import Construction
-from capax.compiler.construction.readouts import MLPReadout, ScalarReadout
+from capax.compiler.parts.readouts import MLPReadout, ScalarReadout
 
 Model = ClsScalar | ClsMLP
 

@@ -10,15 +10,15 @@ from capax.boolean import SparseFunction
 from capax.boolean.symbol_classes import on_classes, symbol_classes
 from capax.compiler.construction import families
 from capax.compiler.construction.families import FAMILIES, Construction, Family, Offer, Refusal
-from capax.compiler.construction.incoherent import (
+from capax.compiler.parts.incoherent import (
     DualBasis,
     at_length,
     check_code_size,
     code_lengths,
     coded,
 )
-from capax.compiler.construction.literals import literal_form
-from capax.compiler.construction.selection import ENCODINGS, EncodingName, Selection
+from capax.compiler.parts.literals import literal_form
+from capax.compiler.parts.selection import ENCODINGS, EncodingName, Selection
 from capax.errors import InputError, require
 
 COMFORT = 1.5

@@ -26,10 +26,10 @@ from capax.compiler.construction import (
     symmetric,
     threshold_head,
 )
-from capax.compiler.construction.incoherent import DualBasis
-from capax.compiler.construction.literals import literal_form
-from capax.compiler.construction.readouts import INSIDE, Readout, constant_readout
-from capax.compiler.construction.selection import Selection
+from capax.compiler.parts.incoherent import DualBasis
+from capax.compiler.parts.literals import literal_form
+from capax.compiler.parts.readouts import INSIDE, Readout, constant_readout
+from capax.compiler.parts.selection import Selection
 
 Family = Literal["monotone-symmetric", "linear-threshold", "symmetric", "general"]
 FAMILIES: tuple[Family, ...] = ("monotone-symmetric", "linear-threshold", "symmetric", "general")

@@ -22,9 +22,9 @@ from jaxtyping import Float, Int
 
 from capax.boolean import SparseFunction
 from capax.boolean.functions import row_weights
-from capax.compiler.construction.literals import pattern_bits
-from capax.compiler.construction.readouts import INSIDE, MLPReadout
-from capax.compiler.construction.selection import Selection
+from capax.compiler.parts.literals import pattern_bits
+from capax.compiler.parts.readouts import INSIDE, MLPReadout
+from capax.compiler.parts.selection import Selection
 
 KEPT = 2.0
 """Exact networks keep at least half (1/2) of the hidden margins of temperature zero."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from capax.boolean import SparseFunction
 from capax.compiler.construction import general, symmetric, threshold_head
-from capax.compiler.construction.incoherent import CodedSelection
-from capax.compiler.construction.literals import LiteralForm
-from capax.compiler.construction.selection import Selection
-from capax.compiler.construction.temperature import least_norm, smallest_gap
+from capax.compiler.parts.incoherent import CodedSelection
+from capax.compiler.parts.literals import LiteralForm
+from capax.compiler.parts.selection import Selection
+from capax.compiler.parts.temperature import least_norm, smallest_gap
 
 KEPT = general.KEPT
 MEMORY = 4096

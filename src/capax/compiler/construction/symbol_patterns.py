@@ -27,9 +27,9 @@ from jaxtyping import Float
 from capax.boolean import SparseFunction
 from capax.boolean.functions import all_patterns
 from capax.compiler.construction import general
-from capax.compiler.construction.readouts import INSIDE, MLPReadout
-from capax.compiler.construction.selection import Selection
-from capax.compiler.construction.temperature import least_norm
+from capax.compiler.parts.readouts import INSIDE, MLPReadout
+from capax.compiler.parts.selection import Selection
+from capax.compiler.parts.temperature import least_norm
 
 
 def symbol_head(head: Selection, f: SparseFunction) -> Selection | None:

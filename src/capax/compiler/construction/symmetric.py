@@ -18,9 +18,9 @@ tokens can also move the numerator, by at most `additive_leak`: it is subtracted
 import numpy as np
 from jaxtyping import Float, Int
 
-from capax.compiler.construction.literals import LiteralForm
-from capax.compiler.construction.readouts import INSIDE, MLPReadout
-from capax.compiler.construction.selection import Selection
+from capax.compiler.parts.literals import LiteralForm
+from capax.compiler.parts.readouts import INSIDE, MLPReadout
+from capax.compiler.parts.selection import Selection
 
 
 def steps(form: LiteralForm) -> Int[np.ndarray, " steps"]:

@@ -34,14 +34,14 @@ from jaxtyping import Bool, Float, Int
 
 from capax.boolean import SparseFunction
 from capax.boolean.functions import row_weights
-from capax.compiler.construction.literals import (
+from capax.compiler.parts.literals import (
     LiteralForm,
     pattern_bits,
     threshold_level,
     threshold_weights,
 )
-from capax.compiler.construction.readouts import ScalarReadout
-from capax.compiler.construction.selection import EncodingName, Selection
+from capax.compiler.parts.readouts import ScalarReadout
+from capax.compiler.parts.selection import EncodingName, Selection
 
 COLD = 100.0
 """A gap at which leakage is below 1e-37: the limit of zero temperature, in float64."""

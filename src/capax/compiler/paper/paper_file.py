@@ -15,10 +15,10 @@ from safetensors.numpy import save as to_safetensors
 
 from capax.attention import checkpoint
 from capax.attention.numpy_block import BlockMatrices
-from capax.compiler.construction.selection import ENCODINGS
 from capax.compiler.paper.bump_network import BumpNetwork
 from capax.compiler.paper.paper_heads import PaperHeads, paper_heads
 from capax.compiler.paper.paper_method import MAX_S, MAX_T, PaperCompiled
+from capax.compiler.parts.selection import ENCODINGS
 from capax.compiler.weights_file import CONTENTS, PAPER, read_parts
 from capax.errors import InputError, require
 from capax.files import check_writable, write_atomically

@@ -27,8 +27,8 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from capax.attention.numpy_block import BlockMatrices, softmax
-from capax.compiler.construction.literals import pattern_bits
-from capax.compiler.construction.selection import EncodingName
+from capax.compiler.parts.literals import pattern_bits
+from capax.compiler.parts.selection import EncodingName
 from capax.errors import require
 
 

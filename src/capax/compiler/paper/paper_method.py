@@ -16,12 +16,12 @@ from capax.compiler.certificate.certificate import error_from_range, function_fr
 from capax.compiler.certificate.sample_size import sample_sizes
 from capax.compiler.compiling import Compiled, formula_of, understood
 from capax.compiler.compiling import compile as compile_ours
-from capax.compiler.construction.incoherent import draw_codes
-from capax.compiler.construction.selection import ENCODINGS, EncodingName
 from capax.compiler.paper.bump_network import BumpNetwork, injective_network, symmetric_network
 from capax.compiler.paper.paper_heads import PaperHeads, paper_heads
 from capax.compiler.paper.paper_range import Box, head_box, network_range
 from capax.compiler.paper.paper_sample_size import paper_routes
+from capax.compiler.parts.incoherent import draw_codes
+from capax.compiler.parts.selection import ENCODINGS, EncodingName
 from capax.errors import InfeasibleError, InputError, require
 from capax.plain_json import with_lists
 from capax.rounding import digits_down, digits_up

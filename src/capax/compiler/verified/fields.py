@@ -21,7 +21,7 @@ from capax.compiler.certificate.sample_size import DELTA, TARGET_ERROR
 from capax.compiler.compiling import formula_of
 from capax.compiler.construction.families import FAMILIES, Refusal, scalar_problem
 from capax.compiler.construction.general import MAX_GENERAL_SPARSITY
-from capax.compiler.construction.literals import literal_form
+from capax.compiler.parts.literals import literal_form
 from capax.compiler.proof.tables import Model, alphabet_of
 from capax.compiler.verified.claims import Claim, equal, near, stated_table
 from capax.errors import InputError

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from capax.sweep.search import GridSearch
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.searching.search import GridSearch
 from capax.sweep.storage.store import Store
 
 PanelKind = Literal["thresholds", "curves", "attention", "transition"]

@@ -26,7 +26,7 @@ from capax.figures.experiments.threshold_scaling import (
 )
 from capax.figures.stored.runs import describe_task
 from capax.identity import key_words
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
 from capax.sweep.storage.store import Store
 
 _LAW_NAMES = {

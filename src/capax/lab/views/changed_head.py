@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from capax.compiler.construction.families import Construction
-from capax.compiler.construction.readouts import Readout, ScalarReadout
+from capax.compiler.parts.readouts import Readout, ScalarReadout
 from capax.errors import InputError, require
 
 MAX_NAMED = 64

@@ -99,7 +99,7 @@ def head_answer(question: HeadQuestion) -> dict[str, Any]:
 
 def drawn_head(construction: Any) -> dict[str, Any]:
     """Parameters, values and read-out, from which the page draws the weights of an input."""
-    from capax.compiler.construction.readouts import ScalarReadout
+    from capax.compiler.parts.readouts import ScalarReadout
 
     head, f, readout = construction.selection, construction.function, construction.readout
     scalar = isinstance(readout, ScalarReadout)

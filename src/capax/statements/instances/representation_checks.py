@@ -7,8 +7,6 @@ import numpy as np
 
 from capax.boolean import from_table
 from capax.boolean.best_possible.limits import counting
-from capax.compiler.construction.literals import pattern_bits
-from capax.compiler.construction.selection import EncodingName
 from capax.compiler.extensions.averages import compile_average
 from capax.compiler.paper.bump_network import (
     BumpNetwork,
@@ -17,6 +15,8 @@ from capax.compiler.paper.bump_network import (
     symmetric_network,
 )
 from capax.compiler.paper.paper_heads import PaperHeads, paper_heads
+from capax.compiler.parts.literals import pattern_bits
+from capax.compiler.parts.selection import EncodingName
 from capax.statements.forms.inequalities import truncation_distance
 from capax.statements.forms.symbol_network import SymbolNetwork
 from capax.statements.forms.token_influence import influence_attained, influence_bound

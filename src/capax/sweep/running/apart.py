@@ -23,9 +23,9 @@ from typing import IO, Any
 
 from capax.errors import InfeasibleError, InputError
 from capax.foreign import one_line
+from capax.sweep.experiments.spec import Panel
 from capax.sweep.running.job import Job, ShouldStop
 from capax.sweep.running.sharing import Share, Shares
-from capax.sweep.spec import Panel
 from capax.sweep.trial import Outcome, Run, Supply, Trial
 
 _COMMAND = (sys.executable, "-m", "capax.sweep.running.other_end")

@@ -20,14 +20,14 @@ from typing import Any
 
 from capax.errors import InfeasibleError, InputError, require
 from capax.foreign import one_line
-from capax.sweep.known_families import check_experiment, family_of
-from capax.sweep.lanes_family import LanesFamily
-from capax.sweep.plain_family import PlainFamily
+from capax.sweep.experiments.spec import Experiment, Panel
+from capax.sweep.families.known_families import check_experiment, family_of
+from capax.sweep.families.lanes_family import LanesFamily
+from capax.sweep.families.plain_family import PlainFamily
 from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of
 from capax.sweep.running.pulse import Pulse, gone
 from capax.sweep.running.runner import Report, Way, run_jobs
 from capax.sweep.running.shipping import files_of, staged
-from capax.sweep.spec import Experiment, Panel
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Trial
 

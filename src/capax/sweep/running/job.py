@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from capax.errors import InfeasibleError, InputError
 from capax.machine import num_cores
-from capax.sweep.family import Family
+from capax.sweep.experiments.spec import Experiment, Panel
+from capax.sweep.families.family import Family
 from capax.sweep.running.question import PanelQuestion, Question
-from capax.sweep.spec import Experiment, Panel
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Learner, Outcome, Supply, Trial
 

@@ -18,10 +18,10 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from capax.errors import InfeasibleError, InputError
-from capax.sweep.family import Family
-from capax.sweep.known_families import family_of
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.families.family import Family
+from capax.sweep.families.known_families import family_of
 from capax.sweep.running.runner import preparing, short_turns
-from capax.sweep.spec import Panel
 from capax.sweep.storage.versions import device_here
 from capax.sweep.trial import Outcome, Run, Stopped, Trial
 

@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 
-from capax.sweep.family import Family
-from capax.sweep.known_families import family_of, m_range
-from capax.sweep.search import AdaptiveSearch, Cell, Progress, Search
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.families.family import Family
+from capax.sweep.families.known_families import family_of, m_range
+from capax.sweep.searching.search import AdaptiveSearch, Cell, Progress, Search
 from capax.sweep.trial import Outcome, Trial
 
 

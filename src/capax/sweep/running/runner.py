@@ -16,12 +16,12 @@ from functools import partial
 from typing import TypeVar
 
 from capax.machine import num_cores
-from capax.sweep.known_families import check_experiment
+from capax.sweep.experiments.spec import Experiment
+from capax.sweep.families.known_families import check_experiment
 from capax.sweep.running.apart import Others, outcomes_apart
 from capax.sweep.running.job import Job, ShouldStop, Status, jobs_of, status_of
 from capax.sweep.running.question import Question
 from capax.sweep.running.sharing import Shares, multi_process_service
-from capax.sweep.spec import Experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Stopped
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from capax.sweep.known_families import check_experiment
+from capax.sweep.experiments.spec import Experiment
+from capax.sweep.families.known_families import check_experiment
 from capax.sweep.running.job import Job, ShouldStop, jobs_of
 from capax.sweep.running.runner import Books, Report, concurrently, preparing, short_turns
-from capax.sweep.spec import Experiment
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from capax.sweep.known_families import check_experiment
+from capax.sweep.experiments.shipped import experiment_path
+from capax.sweep.experiments.spec import Experiment, load_experiment
+from capax.sweep.families.known_families import check_experiment
 from capax.sweep.running.runner import Report, run_sweep
-from capax.sweep.shipped import experiment_path
-from capax.sweep.spec import Experiment, load_experiment
 from capax.sweep.storage.store import Store
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from capax.errors import CapaxError
 from capax.foreign import one_line
 from capax.reading import opened_at_once
-from capax.sweep.spec import Experiment
+from capax.sweep.experiments.spec import Experiment
 from capax.sweep.storage.schema import APPLICATION_ID, COLUMNS, NONSENSE, SCHEMA, SCHEMA_VERSION
 from capax.sweep.storage.store_identity import joined
 

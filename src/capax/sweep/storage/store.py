@@ -16,9 +16,9 @@ from typing import Any
 from capax.errors import InputError, inside
 from capax.files import check_writable
 from capax.reading import check_depth, existing_store
-from capax.sweep.counts import Counts
-from capax.sweep.search import Cell
-from capax.sweep.spec import Experiment
+from capax.sweep.experiments.spec import Experiment
+from capax.sweep.searching.counts import Counts
+from capax.sweep.searching.search import Cell
 from capax.sweep.storage.file import StoreError as StoreError
 from capax.sweep.storage.file import (
     adopt,

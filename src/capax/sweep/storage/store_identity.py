@@ -6,7 +6,7 @@ the search, new panels and the words of the claim may change: what is known is k
 
 from typing import Any
 
-from capax.sweep.spec import Experiment, Panel
+from capax.sweep.experiments.spec import Experiment, Panel
 
 
 def joined(old: Experiment, new: Experiment, known_T: dict[str, set[int]]) -> Experiment:

@@ -14,7 +14,7 @@ Everything can be said in more detail, and at several scales:
     [model]           # family = "transformer" and the fields of its model, without T
     [optimiser]
     [training]        # steps, evaluations, restarts
-    [axes]            # heads = [1, 4, 16]: the same for every variant (`capax.sweep.axes`)
+    [axes]            # heads = [1, 4, 16]: the same for every variant (`axes`)
 
     [panels.threshold]
     T = [50, 100]
@@ -44,8 +44,8 @@ from capax.foreign import one_line
 from capax.identity import digest
 from capax.learners.references import file_digest
 from capax.reading import read_toml
-from capax.sweep.axes import SETTING_FIELDS, SETTINGS, place, variants
-from capax.sweep.search import AdaptiveSearch, GridSearch, Search
+from capax.sweep.experiments.axes import SETTING_FIELDS, SETTINGS, place, variants
+from capax.sweep.searching.search import AdaptiveSearch, GridSearch, Search
 
 PANEL_FIELDS = (
     *("T", "search", "keep_parameters", "whole_curves", "stop_memorised", "progress"),

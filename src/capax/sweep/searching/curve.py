@@ -31,7 +31,7 @@ from numpy import ndarray
 from scipy.special import logsumexp
 
 from capax.errors import require
-from capax.sweep.counts import TARGET, Counts
+from capax.sweep.searching.counts import TARGET, Counts
 
 LEVEL = 0.95
 _MARGIN = 3.0

@@ -17,9 +17,9 @@ from pydantic import Field, model_validator
 
 from capax.data.spec_base import Spec
 from capax.errors import InputError, require
-from capax.sweep.counts import TARGET, Counts
-from capax.sweep.curve import LEVEL, CurveGrid, Estimate, estimate
-from capax.sweep.next_trials import next_batch
+from capax.sweep.searching.counts import TARGET, Counts
+from capax.sweep.searching.curve import LEVEL, CurveGrid, Estimate, estimate
+from capax.sweep.searching.next_trials import next_batch
 
 Cell = tuple[int, int]
 """One trial of a search: the number of examples m and the trial's number among those at this m."""

@@ -15,9 +15,9 @@ from pydantic_core import PydanticUndefined
 
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
-from capax.sweep.axes import SETTINGS
-from capax.sweep.search import AdaptiveSearch, GridSearch
-from capax.sweep.spec import PANEL_FIELDS, Panel
+from capax.sweep.experiments.axes import SETTINGS
+from capax.sweep.experiments.spec import PANEL_FIELDS, Panel
+from capax.sweep.searching.search import AdaptiveSearch, GridSearch
 from capax.training.specs.trial_specs import OptimiserSpec, TrialSpec
 
 REQUIRED, NONE = "required", "none"

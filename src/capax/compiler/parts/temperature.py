@@ -12,7 +12,7 @@ from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
 
-from capax.compiler.construction.selection import Selection
+from capax.compiler.parts.selection import Selection
 
 Measure = Callable[[Selection], float]
 Tuning = Callable[[Selection], Selection]

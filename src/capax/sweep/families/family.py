@@ -17,7 +17,7 @@ keeps the sweep going and the reason in the store. An error that is raised ends 
 
 from typing import Protocol, runtime_checkable
 
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
 from capax.sweep.trial import Learner, Trial
 
 

@@ -17,8 +17,8 @@ from pydantic import Field
 from capax.data.spec_base import Spec
 from capax.errors import inside, require
 from capax.identity import digest, key_words
-from capax.sweep.counts import TARGET
-from capax.sweep.spec import Panel, check_names
+from capax.sweep.experiments.spec import Panel, check_names
+from capax.sweep.searching.counts import TARGET
 from capax.sweep.trial import Learner, Outcome, Run, Trial
 
 

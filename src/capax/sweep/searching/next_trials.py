@@ -27,8 +27,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.special import expit, logit
 
-from capax.sweep.counts import Counts
-from capax.sweep.curve import CurveGrid, log_posterior
+from capax.sweep.searching.counts import Counts
+from capax.sweep.searching.curve import CurveGrid, log_posterior
 
 _PRIOR_PRECISION = np.array([1e-2, 1.0 / 1.2**2, 1.0 / 0.2**2])
 """Prior information on (θ, log σ, λ): none to speak of, the log-normal, the range of λ."""

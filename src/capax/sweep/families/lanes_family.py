@@ -14,8 +14,8 @@ from capax.data.feasible import smallest_m
 from capax.data.file_task import FileTask
 from capax.errors import InputError, inside, require
 from capax.learners.names import Entry
-from capax.sweep.spec import Panel
-from capax.sweep.tasks import largest_m, task_of
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.experiments.tasks import largest_m, task_of
 from capax.sweep.trial import Learner, Outcome, Run, Supply, Trial
 from capax.training import (
     Hardware,

@@ -2,8 +2,8 @@
 
 from capax.data.file_task import FileTask
 from capax.data.task import TaskSpec
-from capax.sweep.search import AdaptiveSearch
-from capax.sweep.spec import Panel
+from capax.sweep.experiments.spec import Panel
+from capax.sweep.searching.search import AdaptiveSearch
 
 
 def task_of(panel: Panel, T: int, m: int = 1, index: int = 0) -> TaskSpec | FileTask:

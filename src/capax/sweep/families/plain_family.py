@@ -20,10 +20,10 @@ from capax.data.file_task import FileTask
 from capax.data.spec_base import Spec
 from capax.errors import InputError, inside, require
 from capax.learners.names import Entry
-from capax.sweep.fit_pool import FitPool, check_of, drive, kept_pool
-from capax.sweep.plain_fits import PlainTrial, compare, first_fit, fit_here, outcome_of
-from capax.sweep.spec import Panel, check_names
-from capax.sweep.tasks import task_of
+from capax.sweep.experiments.spec import Panel, check_names
+from capax.sweep.experiments.tasks import task_of
+from capax.sweep.families.fit_pool import FitPool, check_of, drive, kept_pool
+from capax.sweep.families.plain_fits import PlainTrial, compare, first_fit, fit_here, outcome_of
 from capax.sweep.trial import Learner, Outcome, Trial
 
 _FITS = ("restarts", "time_limit", "memory_gb", "deterministic", "steps", "eval_every")

@@ -1,6 +1,6 @@
 """The experiment file that `capax new` writes: it runs as it is, and shows every field."""
 
-from capax.sweep.file_fields import (
+from capax.sweep.experiments.file_fields import (
     ADAPTIVE,
     MODEL,
     OPTIMISER,

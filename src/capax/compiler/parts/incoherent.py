@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from capax.compiler.construction.selection import Selection
+from capax.compiler.parts.selection import Selection
 from capax.data.distributions import bernoulli_rows
 from capax.errors import InfeasibleError, require
 from capax.identity import key_words

@@ -12,10 +12,10 @@ from capax.foreign import one_line
 from capax.learners.names import Entry, entry_of, known_names
 from capax.learners.references import is_reference
 from capax.reading import reference_folders
-from capax.sweep.family import Family, Ranged, Stepwise
-from capax.sweep.simulated import SimulatedFamily
-from capax.sweep.spec import SETTINGS, Experiment, Panel, nearest
-from capax.sweep.tasks import largest_m
+from capax.sweep.experiments.spec import SETTINGS, Experiment, Panel, nearest
+from capax.sweep.experiments.tasks import largest_m
+from capax.sweep.families.family import Family, Ranged, Stepwise
+from capax.sweep.families.simulated import SimulatedFamily
 
 _FAMILIES: dict[str, Family] = {"simulated": SimulatedFamily()}
 
@@ -43,10 +43,10 @@ def family_of(panel: Panel) -> Family:
 def family_of_entry(entry: Entry) -> Family:
     """The family of one learner: the engine for architectures, processes for everything else."""
     if entry.in_lanes:
-        from capax.sweep.lanes_family import LanesFamily  # loads JAX
+        from capax.sweep.families.lanes_family import LanesFamily  # loads JAX
 
         return LanesFamily(entry)
-    from capax.sweep.plain_family import PlainFamily
+    from capax.sweep.families.plain_family import PlainFamily
 
     return PlainFamily(entry)
 

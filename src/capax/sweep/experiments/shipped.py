@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from capax.errors import InputError
-from capax.sweep.spec import nearest
+from capax.sweep.experiments.spec import nearest
 
 FOLDER = Path(str(files("capax") / "experiments"))
 

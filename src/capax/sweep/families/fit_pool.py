@@ -13,7 +13,7 @@ from capax.learners.fitting import Attempt
 from capax.learners.isolation import Isolated
 from capax.learners.names import Entry
 from capax.machine import num_cores
-from capax.sweep.plain_fits import Attempter, compare, first_fit, outcome_of
+from capax.sweep.families.plain_fits import Attempter, compare, first_fit, outcome_of
 from capax.sweep.trial import Outcome, Supply, Trial
 
 _END = object()

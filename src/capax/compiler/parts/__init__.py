@@ -1,0 +1,1 @@
+"""Parts of a construction: the selection head, its temperature and codes, literals, read-outs."""

@@ -1,0 +1,1 @@
+"""Experiment files: their fields and variants, the shipped ones, and a template for new ones."""

@@ -1,0 +1,1 @@
+"""Families of learners: architectures in the engine, learners with `fit`, simulated learners."""
