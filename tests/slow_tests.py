@@ -46,7 +46,6 @@ SLOW = {
         "test_the_naive_path_serves_the_rest_and_says_why",
         "test_a_run_equals_the_plain_loop",
         "test_online_training_equals_a_plain_loop_on_the_same_fresh_samples",
-        "test_masked_rows_do_not_count_and_rows_grow",
     },
     "training/test_lanes.py": {"test_lanes_of_a_batch_agree_with_single_lanes"},
     "training/test_optimised.py": {"test_optimised_programs_train_and_certify_as_numpy_does"},

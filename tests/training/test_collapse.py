@@ -1,10 +1,14 @@
-"""The collapse against the naive model: forward and gradients, also when scores spread far."""
+"""The collapse against PyTorch: forward and gradients, also when scores spread far."""
+
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
+from torch_transformer import TorchTransformer
 
 from capax.attention.collapsed.design import (
     in_thirds,
@@ -23,17 +27,14 @@ from capax.attention.collapsed.one_layer import (
     tabulated_logits,
     why_not,
 )
-from capax.attention.transformer import Transformer, TransformerSpec
+from capax.attention.transformer import Transformer, TransformerSpec, assemble
 from capax.errors import InputError
-from plain_programs import plain_jit
 
 T, m = 13, 7
 VARIANTS = {
     "default": {},
-    "no_layer_norm": {"layer_norm": False},
-    "three_symbols": {"alphabet": 3},
-    "one_head": {"heads": 1},
-    "paper_scale": {"scale": "paper", "activation": "relu"},
+    "no_layer_norm_three_symbols": {"layer_norm": False, "alphabet": 3},
+    "one_head_paper_scale_relu": {"heads": 1, "scale": "paper", "activation": "relu"},
 }
 
 
@@ -62,43 +63,47 @@ def bits_of(spec):
     return jnp.asarray(np.random.default_rng(7).integers(0, spec.alphabet, (m, T)))
 
 
-def naive_loss(model, bits, c):
-    return jax.vmap(model)(bits) @ c
+def as_written(model, bits, c):
+    """Sum of c times the logits and its gradient, by PyTorch in float64, as a model."""
+    network = TorchTransformer(model)
+    value = network.logits(bits) @ torch.tensor(c)
+    slopes = {name: jnp.asarray(x.numpy()) for name, x in network.gradient(value).items()}
+    return float(value.detach()), assemble(model.spec, slopes)
 
 
-def collapsed_loss(params, design, c):
+@jax.jit
+@jax.value_and_grad
+def collapsed_with_gradient(params, design, c):
     return logits(params, design) @ c
 
 
-naive_with_gradient = plain_jit(jax.value_and_grad(naive_loss))
-collapsed_with_gradient = jax.jit(jax.value_and_grad(collapsed_loss))
 C = np.linspace(-1.0, 2.0, m)
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
-def test_forward_and_gradients_equal_the_naive_model(changes):
+def test_forward_and_gradients_are_those_of_pytorch(changes):
     s = spec(**changes)
     model, bits = model_of(s), bits_of(s)
-    wanted, wanted_grad = naive_with_gradient(model, bits, C)
+    wanted, wanted_grad = as_written(model, bits, C)
     got, grad = collapsed_with_gradient(collapse(model), one_hot(bits, s.alphabet, float), C)
     np.testing.assert_allclose(got, wanted, rtol=1e-10)
     for a, b in zip(jax.tree.leaves(expand(grad, s)), jax.tree.leaves(wanted_grad), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10, rtol=1e-10)
 
 
-@pytest.mark.parametrize("on_tensor_cores", [False, True])
 @pytest.mark.parametrize("spread", [0.0, 8.0, 30.0])
-def test_float32_stays_accurate_when_scores_spread(spread, on_tensor_cores):
+def test_float32_stays_accurate_when_scores_spread(spread):
+    """By one-hot products, and by those in thirds as tensor cores take them."""
     s = spec(scale="paper")
     exact, bits = model_of(s, spread=spread), bits_of(s)
     single = jax.tree.map(lambda x: jnp.asarray(np.asarray(x), jnp.float32), collapse(exact))
-    wanted, wanted_grad = naive_with_gradient(exact, bits, C)
-    design = in_thirds(bits, 2) if on_tensor_cores else one_hot(bits, 2, jnp.float32)
-    got, grad = collapsed_with_gradient(single, design, C.astype(np.float32))
-    assert abs(float(got) - float(wanted)) < 1e-5 * max(np.abs(C).sum(), abs(float(wanted)))
-    for a, b in zip(jax.tree.leaves(grad), jax.tree.leaves(collapse(wanted_grad)), strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert np.abs(a - b).max() < 1e-5 * max(1.0, np.abs(b).max())
+    wanted, wanted_grad = as_written(exact, bits, C)
+    for design in (one_hot(bits, 2, jnp.float32), in_thirds(bits, 2)):
+        got, grad = collapsed_with_gradient(single, design, C.astype(np.float32))
+        assert abs(float(got) - wanted) < 1e-5 * max(np.abs(C).sum(), abs(wanted))
+        for a, b in zip(jax.tree.leaves(grad), jax.tree.leaves(collapse(wanted_grad)), strict=True):
+            a, b = np.asarray(a), np.asarray(b)
+            assert np.abs(a - b).max() < 1e-5 * max(1.0, np.abs(b).max())
 
 
 def test_products_in_thirds_lose_no_bit():
@@ -130,8 +135,7 @@ def test_tables_serve_inference_and_attention():
 
     values, wanted, shares, mass = map(np.asarray, read(params))
     np.testing.assert_allclose(values, wanted, rtol=1e-12)
-    _, (weights,) = jax.jit(jax.vmap(lambda b: model(b, return_weights=True)))(bits)
-    weights = np.asarray(weights)
+    weights = TorchTransformer(model).last_row(bits)[1].detach().numpy()
     np.testing.assert_allclose(shares, weights, atol=1e-12)
     np.testing.assert_allclose(mass, (weights[:, :, 3] + weights[:, :, 11]).mean(1), atol=1e-12)
 
@@ -168,10 +172,16 @@ def test_the_affine_form_would_fail_where_ours_does_not():
 @pytest.mark.parametrize("T", [4096, 5000, 4099])  # a power of two, a multiple of 125, a prime
 def test_long_sums_in_pieces_are_the_same_sums(T):
     random = np.random.default_rng(T)
-    a, b = (jnp.asarray(random.standard_normal((n, T)), jnp.float32) for n in (5, 3))
+    a, b = (random.standard_normal((n, T)).astype(np.float32) for n in (5, 3))
     bits = jnp.zeros((2, T), jnp.uint8)
+
+    @jax.jit
+    def both(a, b):
+        designs = in_thirds(bits, 2), one_hot(bits, 2, jnp.float32)
+        ways = [partial(over_positions, b=b, design=design) for design in designs]
+        return [(over(a), jax.vmap(over)(jnp.stack([a, -a]))) for over in ways]
+
     wanted = np.float64(a) @ np.float64(b).T
-    for design in (in_thirds(bits, 2), one_hot(bits, 2, jnp.float32)):
-        np.testing.assert_allclose(over_positions(a, b, design), wanted, atol=1e-3)
-        both = jax.vmap(lambda x: over_positions(x, b, design))(jnp.stack([a, -a]))  # noqa: B023
-        np.testing.assert_allclose(both, np.stack([wanted, -wanted]), atol=1e-3)
+    for one, two in both(a, b):
+        np.testing.assert_allclose(one, wanted, atol=1e-3)
+        np.testing.assert_allclose(two, np.stack([wanted, -wanted]), atol=1e-3)
