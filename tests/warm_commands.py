@@ -58,6 +58,14 @@ class WarmCommands:
     ) -> CompletedProcess[str]:
         return self._run([*self.client, "capax", *map(str, arguments)], folder, **variables)
 
+    def main_of(self, module: str) -> tuple[str, ...]:
+        """A command that calls `main` of a module with the arguments that are appended to it.
+
+        Whoever starts it has the variables of `environment`, or it begins with all imports.
+        """
+        code = f"import sys; sys.argv += '$*'.split(); from {module} import main; main()"
+        return "sh", "-c", f'exec {shlex.join(self.client)} python "{code}"', "sh"
+
     def _run(
         self, command: list[str], folder: Path | None, **variables: str
     ) -> CompletedProcess[str]:

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.optimize import minimize
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import erfc
 
 from capax.analysis.times import RunTimes, frontier, run_times, solve_times, time_laws
 from capax.analysis.times.solve_times import quantile
@@ -63,7 +64,12 @@ def test_a_run_that_was_given_up_early_bounds_the_median_only_by_its_steps():
     assert solve_times(given_up).median.low == 50
 
 
-NOISE = {"log-normal": stats.norm, "log-logistic": stats.logistic, "Weibull": stats.gumbel_l}
+NOISE = {
+    "log-normal": lambda e: erfc(e / math.sqrt(2)) / 2,
+    "log-logistic": lambda e: 1 / (1 + np.exp(e)),
+    "Weibull": lambda e: np.exp(-np.exp(e)),
+}
+"""Probability of more than e."""
 
 
 def naive_loss(point, samples, shape, x):
@@ -71,10 +77,11 @@ def naive_loss(point, samples, shape, x):
     start, exponent, log_spread, logit_never = point
     never, total = 1 / (1 + math.exp(-logit_never)), 0.0
     for cell, at in zip(samples, x, strict=True):
-        law = NOISE[shape](start + exponent * at, math.exp(log_spread))
-        early = np.where(cell.after > 0, law.sf(np.log(np.maximum(cell.after, 1e-9))), 1.0)
+        beyond, middle = NOISE[shape], start + exponent * at
+        noise = lambda t: (np.log(t) - middle) / math.exp(log_spread)  # noqa: B023, E731
+        early = np.where(cell.after > 0, beyond(noise(np.maximum(cell.after, 1e-9))), 1.0)
         solved = np.isfinite(cell.by)
-        span = early[solved] - law.sf(np.log(cell.by[solved]))
+        span = early[solved] - beyond(noise(cell.by[solved]))
         total -= np.log((1 - never) * span).sum()
         total -= np.log(never + (1 - never) * early[~solved]).sum()
     return total
@@ -85,6 +92,24 @@ def simulated(random, T, exponent, runs, limit=2000, never=0.1, every=20):
     true[random.random(runs) < never] = math.inf
     by = np.where(true <= limit, np.ceil(true / every) * every, math.inf)
     return times(by, T=T, every=every, limit=limit)
+
+
+@pytest.mark.parametrize("shape", NOISE)
+def test_slopes_of_the_loss_are_its_differences(shape):
+    """Two groups; runs solved before the first look, never solved, and far from the line."""
+    random = np.random.default_rng(6)
+    cells = [simulated(random, T, 1.2, 9) for T in (5, 20, 60)]
+    sample = TimeSample.of(cells, [1.0, 2.0, 3.0], [0, 0, 1])
+    assert np.isneginf(sample.after).any() and np.isposinf(sample.by).any()
+    at = np.median(sample.by[sample.solved]) + random.normal(size=len(sample.by))
+
+    def loss(point):
+        return sample.loss(at + point[0] * sample.x, point[1:3], point[3:], shape)
+
+    point = np.array([0.1, -0.5, 0.3, -2.0, 1.0])
+    _, moved, rest = loss(point)
+    wanted = approx_fprime(point, lambda p: loss(p)[0], 1e-6)
+    np.testing.assert_allclose([moved @ sample.x, *rest], wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("exponents", [(1.7, 1.7, 1.7), (1.7, 1.3, 1.7)], ids=["line", "bent"])

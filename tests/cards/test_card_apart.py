@@ -6,6 +6,7 @@ from capax.cards.measuring import run_card as measuring
 from capax.cards.measuring.card_jobs import card_jobs
 from capax.cards.protocol.plan import Plan
 from capax.learners.names import entry_of, travels
+from capax.sweep.running import apart
 from capax.sweep.running.apart import outcomes_apart
 from capax.sweep.running.sharing import Shares
 from capax.sweep.storage.store import Store
@@ -37,8 +38,10 @@ def ended(outcomes):
     }
 
 
-def test_the_same_trials_as_here(store):
+def test_the_same_trials_as_here(store, warm_commands, monkeypatch):
     """Both rates, then the search; models so small that no core rounds them otherwise."""
+    monkeypatch.setattr(apart, "_COMMAND", warm_commands.main_of("capax.sweep.running.other_end"))
+    monkeypatch.setenv("JAX_ENABLE_X64", "0")
     opened, plan, jobs = store
     job = next(job for job in jobs if job.travels)
     again = next(j for j in card_jobs(plan, (entry_of("mlp"),), opened) if j.T == job.T)

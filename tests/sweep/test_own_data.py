@@ -93,7 +93,7 @@ def test_the_engine_judges_by_the_labels_of_the_file(folder):
     )
     (folder / "own.toml").write_text(
         'data = "mine.npz"\nfamily = "transformer"\n'
-        "[model]\nd = 6\nheads = 3\nmlp_width = 7\n"
+        '[model]\nd = 6\nheads = 3\nmlp_width = 7\nlayer_norm = false\nactivation = "relu"\n'
         "[training]\nsteps = 20\neval_every = 10\nrestarts = 1\n[optimiser]\nlr = 0.01\n"
     )
     (panel,) = load_experiment(folder / "own.toml").panels

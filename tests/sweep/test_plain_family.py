@@ -14,6 +14,12 @@ from capax.sweep.storage.troubles import trouble_lines, troubles
 BAD = Path(__file__).parents[1] / "learners" / "bad_learners.py"
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch):
+    """Every process imports the learner anew."""
+    monkeypatch.setattr("capax.sweep.families.fit_pool.num_cores", lambda: 1)
+
+
 def experiment(family, *, m=(20, 60), trials=2, **tables):
     search = {"method": "grid", "m": list(m), "trials": trials}
     task = {"reject_ambiguous": False, "validation_size": 211, **tables.pop("task", {})}
@@ -42,9 +48,8 @@ def told(tmp_path):
         return trouble_lines(troubles(store))
 
 
-def test_a_tree_from_the_zoo_with_a_setting(tmp_path, monkeypatch):
+def test_a_tree_from_the_zoo_with_a_setting(tmp_path):
     pytest.importorskip("sklearn", reason="the tree is scikit-learn's")
-    monkeypatch.setattr("capax.sweep.families.fit_pool.num_cores", lambda: 1)  # one imports it
     rows = swept(tmp_path, experiment("tree", m=(5, 200), trials=3, model={"max_depth": 7}))
     outcomes = [row["outcome"] for row in rows]
     assert len(outcomes) == 6

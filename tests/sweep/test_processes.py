@@ -18,7 +18,13 @@ from capax.sweep.running.sharing import Share, Shares, divided_cores, multi_proc
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run, Trial
 
-REAL = apart._COMMAND
+
+@pytest.fixture
+def warm(warm_commands, monkeypatch):
+    """The real other end, without the seconds of its imports."""
+    monkeypatch.setattr(apart, "_COMMAND", warm_commands.main_of("capax.sweep.running.other_end"))
+    monkeypatch.setenv("JAX_ENABLE_X64", "0")
+    return apart._COMMAND
 
 
 @pytest.fixture
@@ -60,6 +66,7 @@ def test_processes_give_what_threads_give(tmp_path, experiment):
     assert json.loads(session[0][0])["device"] == "none"  # told by the process that trained
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_process_waits_for_the_next_job_on_its_cores(experiment):
     """Another panel and T, the same process; none of a job that failed, or with a part of a GPU."""
     panel, trial = one(experiment)
@@ -105,7 +112,7 @@ def test_what_goes_wrong_there_is_raised_here(experiment, speaking, said, kind):
         learned(panel, [trial])
 
 
-def test_a_process_that_dies_stops_its_T_alone(tmp_path, experiment, speaking):
+def test_a_process_that_dies_stops_its_T_alone(tmp_path, experiment, warm, speaking):
     """The others go on, the note says what happened, and the same sweep is finished later."""
     dies = f"""
 import os, subprocess, sys
@@ -113,7 +120,7 @@ line = sys.stdin.readline()
 if '"T": 31' in line:
     print("out of luck", file=sys.stderr)
     os._exit(3)
-child = subprocess.Popen({list(REAL)!r}, stdin=subprocess.PIPE, text=True)
+child = subprocess.Popen({list(warm)!r}, stdin=subprocess.PIPE, text=True)
 child.stdin.write(line)
 for line in sys.stdin:
     child.stdin.write(line)
@@ -134,10 +141,10 @@ child.wait()
     assert found == outcomes(tmp_path / "other.sqlite", experiment)[0]
 
 
-def test_without_the_service_if_it_does_not_work_with_it(experiment, speaking):
+def test_without_the_service_if_it_does_not_work_with_it(experiment, warm, speaking):
     panel, trial = one(experiment)
     picky = "import os, sys; 'CUDA_MPS_PIPE_DIRECTORY' in os.environ and sys.exit(1);"
-    speaking(f"{picky} os.execv({REAL[0]!r}, {list(REAL)!r})")
+    speaking(f"{picky} os.execvp({warm[0]!r}, {list(warm)!r})")
     place = Share(settings={"CUDA_MPS_PIPE_DIRECTORY": "/nowhere"})
     assert len(learned(panel, [trial], place)) == 1
 
@@ -182,6 +189,7 @@ def test_the_service_is_started_and_ended(tmp_path, monkeypatch):
         assert shared == {}
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_different_seed_is_a_different_panel_there(experiment):
     """The panel goes over whole: what it says about itself counts there as here."""
     panel, trial = one(experiment)

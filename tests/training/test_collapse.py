@@ -68,7 +68,7 @@ def as_written(model, bits, c):
     network = TorchTransformer(model)
     value = network.logits(bits) @ torch.tensor(c)
     slopes = {name: jnp.asarray(x.numpy()) for name, x in network.gradient(value).items()}
-    return float(value.detach()), assemble(model.spec, slopes)
+    return value.item(), assemble(model.spec, slopes)
 
 
 @jax.jit

@@ -50,7 +50,7 @@ def plain_loop(run, batches):
         loss.backward()
         adam.step()
         if number and number % run.eval_every == 0:
-            losses.append(float(loss))
+            losses.append(loss.item())
     return losses
 
 
@@ -297,7 +297,7 @@ def test_attention_mass_is_that_of_the_model_as_written(trial_of, one_by_one):
     (result,) = train([trial], hardware=one_by_one, keep="final", early_exit=False)
     task, run = draw_task(trial.task), result.runs[0]
     _, weights = TorchTransformer(run.parameters).last_row(task.X_validation[:512])
-    mass = float(weights[:, :, list(task.support)].sum(2).mean())
+    mass = weights[:, :, list(task.support)].sum(2).mean().item()
     assert run.evals["attention_mass"][-1] == pytest.approx(mass, rel=1e-4)
 
 

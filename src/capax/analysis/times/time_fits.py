@@ -19,7 +19,8 @@ coverage of the interval.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -30,13 +31,35 @@ from scipy.stats import chi2
 
 from capax.analysis.times.solve_times import RunTimes
 
-SHAPES: dict[str, tuple[Callable[[ndarray], ndarray], float]] = {
-    "log-normal": (lambda e: ndtr(-e), 0.0),
-    "log-logistic": (lambda e: expit(-e), 0.0),
-    "Weibull": (lambda e: np.exp(-np.exp(np.minimum(e, 700.0))), math.log(math.log(2.0))),
-}
-"""Probability that the noise exceeds e, and the median of the noise."""
+_Function = Callable[[ndarray], ndarray]
 
+
+class Noise(NamedTuple):
+    """Probability that the noise exceeds e, its density, and the median of the noise."""
+
+    beyond: _Function
+    density: _Function
+    median: float
+
+
+def _weibull_density(e: ndarray) -> ndarray:
+    capped = np.minimum(e, 700.0)
+    return np.exp(capped - np.exp(capped))
+
+
+SHAPES = {
+    "log-normal": Noise(
+        lambda e: ndtr(-e), lambda e: np.exp(-e * e / 2) / math.sqrt(2 * math.pi), 0.0
+    ),
+    "log-logistic": Noise(lambda e: expit(-e), lambda e: expit(e) * expit(-e), 0.0),
+    "Weibull": Noise(
+        lambda e: np.exp(-np.exp(np.minimum(e, 700.0))),
+        _weibull_density,
+        math.log(math.log(2.0)),
+    ),
+}
+
+_Loss = tuple[float, ndarray, ndarray]
 _LEAST = 1e-300
 _LIMIT = float(chi2.ppf(0.95, 1))
 _STEEPEST = 40.0  # an interval that ends beyond this exponent counts as open
@@ -82,15 +105,27 @@ class TimeSample:
     def groups(self) -> int:
         return int(self.group.max()) + 1
 
-    def loss(self, at: ndarray, log_spread: ndarray, logit_never: ndarray, shape: str) -> float:
-        """Minus the log-likelihood of positions `at`, one for each run."""
-        beyond = SHAPES[shape][0]
-        spread, never = np.exp(log_spread), expit(logit_never)
-        if len(spread) > 1:
-            spread, never = spread[self.group], never[self.group]
-        early, late = beyond((self.after - at) / spread), beyond((self.by - at) / spread)
+    def loss(self, at: ndarray, log_spread: ndarray, logit_never: ndarray, shape: str) -> _Loss:
+        """Minus the log-likelihood of positions `at`, one for each run; and its slopes in the
+        positions, and in spreads and nevers by group."""
+        beyond, density, _ = SHAPES[shape]
+        spread, never = np.exp(log_spread)[self.group], expit(logit_never)[self.group]
+        one, two = (self.after - at) / spread, (self.by - at) / spread
+        early, late = beyond(one), beyond(two)
         chance = np.where(self.solved, (1 - never) * (early - late), never + (1 - never) * early)
-        return -float(np.log(np.maximum(chance, _LEAST)).sum())
+        value = -float(np.log(np.maximum(chance, _LEAST)).sum())
+        weight = np.where(chance > _LEAST, (never - 1) / np.maximum(chance, _LEAST), 0.0)
+        dense, later = density(one), density(two)  # 0 where a run was never or always unsolved
+        moved = weight * (dense - later) / spread
+        spread_out = weight * (_times(one, dense) - _times(two, later))
+        lost = weight * never * np.where(self.solved, late - early, 1 - early)
+        by_group = partial(np.bincount, self.group, minlength=self.groups)
+        return value, moved, np.concatenate([by_group(spread_out), by_group(lost)])
+
+
+def _times(e: ndarray, dense: ndarray) -> ndarray:
+    """e times the density at e, which vanishes at infinity."""
+    return np.where(np.isfinite(e), e, 0.0) * dense
 
 
 @dataclass(frozen=True)
@@ -122,7 +157,7 @@ def fitted_line(sample: TimeSample) -> Line:
     spread = np.exp(log_spread)
     return Line(
         shape, loss,
-        centre - exponent * best.middle + float(spread.mean()) * SHAPES[shape][1],
+        centre - exponent * best.middle + float(spread.mean()) * SHAPES[shape].median,
         exponent, low, high, spread, expit(logit_never),
         float(chi2.sf(lost, freedom)) if freedom > 0 else None,
     )  # fmt: skip
@@ -136,9 +171,11 @@ def _free_loss(sample: TimeSample, shape: str) -> float:
     top = float(typical.max()) + 3.0
     bounds = [(-2.0, top)] * cells
 
-    def loss(point: ndarray) -> float:
+    def loss(point: ndarray) -> tuple[float, ndarray]:
         log_spread, logit_never = np.split(point[cells:], 2)
-        return sample.loss(point[:cells][sample.cell], log_spread, logit_never, shape)
+        at = point[:cells][sample.cell]
+        value, moved, rest = sample.loss(at, log_spread, logit_never, shape)
+        return value, np.concatenate([np.bincount(sample.cell, moved, cells), rest])
 
     return _smallest(loss, np.array(start), bounds, sample)[0]
 
@@ -154,10 +191,13 @@ class _LineFit:
     def middle(self) -> float:
         return float(self.sample.x[self.sample.solved].mean())
 
-    def loss(self, point: ndarray) -> float:
+    def loss(self, point: ndarray) -> tuple[float, ndarray]:
         log_spread, logit_never = np.split(point[2:], 2)
-        at = point[0] + point[1] * (self.sample.x - self.middle)
-        return self.sample.loss(at, log_spread, logit_never, self.shape)
+        x = self.sample.x - self.middle
+        value, moved, rest = self.sample.loss(
+            point[0] + point[1] * x, log_spread, logit_never, self.shape
+        )
+        return value, np.array([moved.sum(), moved @ x, *rest])
 
     def at_best(self) -> tuple[float, ndarray]:
         sample = self.sample
@@ -169,13 +209,14 @@ class _LineFit:
     def at_exponent(self, exponent: float, *starts: ndarray) -> tuple[float, ndarray]:
         """The smallest loss at a given exponent, from the rest of each point of `starts`."""
 
-        def loss(rest: ndarray) -> float:
-            return self.loss(np.insert(rest, 1, exponent))
+        def loss(rest: ndarray) -> tuple[float, ndarray]:
+            value, slopes = self.loss(np.insert(rest, 1, exponent))
+            return value, np.delete(slopes, 1)
 
         bounds = [(-30.0, 60.0), *_noise_bounds(self.sample)]
         found = min(
             (
-                minimize(loss, np.delete(start, 1), method="L-BFGS-B", bounds=bounds)
+                minimize(loss, np.delete(start, 1), jac=True, method="L-BFGS-B", bounds=bounds)
                 for start in starts
             ),
             key=lambda result: result.fun,
@@ -208,7 +249,7 @@ def _noise_bounds(sample: TimeSample) -> list[tuple[float, float]]:
 
 
 def _smallest(
-    loss: Callable[[ndarray], float],
+    loss: Callable[[ndarray], tuple[float, ndarray]],
     start: ndarray,
     bounds: list[tuple[float, float]],
     sample: TimeSample,
@@ -221,6 +262,7 @@ def _smallest(
         result = minimize(
             loss,
             np.concatenate([start, noise]),
+            jac=True,
             method="L-BFGS-B",
             bounds=[*bounds, *_noise_bounds(sample)],
         )
