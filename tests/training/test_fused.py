@@ -168,7 +168,7 @@ def test_the_rates_of_a_step_are_those_of_optax(name, schedule):
 
 def in_jax(spec, rule):
     """What the kernel does, by JAX: same arguments, same results."""
-    tree = jax.tree.structure(collapse(Transformer.init(spec, key=jax.random.key(0))))
+    tree = jax.tree.structure(shapes_of(spec))
 
     def one(leaves, words, y, weight, rates):
         bits = (words[:, :, None] >> jnp.arange(32, dtype=jnp.uint32)[None, None, :]) & 1
@@ -217,23 +217,25 @@ def test_an_ensemble_steps_through_one_call(trial_of, one_by_one, lanes_of, monk
             np.testing.assert_allclose(a[i], b, atol=1e-4)
 
 
+def shapes_of(spec):
+    return eqx.filter_eval_shape(lambda: collapse(Transformer.init(spec, key=jax.random.key(0))))
+
+
 def problem(B, m, T, spread, seed):
     """Parameters away from special values, scores spread over about `spread` nats; examples."""
-    spec, keys = TransformerSpec(T=T), jax.random.split(jax.random.key(seed), 5)
-    init = jax.vmap(lambda key: collapse(Transformer.init(spec, key=key)))
-    params = init(jax.random.split(keys[0], B))
-    values, tree = jax.tree.flatten(params)
-    draws = [jax.random.fold_in(keys[1], i) for i in range(len(values))]
-    values = [
-        x + 0.1 * jax.random.normal(key, x.shape, x.dtype)
-        for x, key in zip(values, draws, strict=True)
-    ]
-    params = jax.tree.unflatten(tree, values)
-    params = eqx.tree_at(lambda p: p.W_K, params, params.W_K * (spread / 6))
-    bits = jax.random.bernoulli(keys[2], 0.5, (B, m, T)).astype(jnp.uint8)
-    y = jax.random.bernoulli(keys[3], 0.5, (B, m)).astype(jnp.float32)
-    mask = jnp.broadcast_to((jnp.arange(m) < m - m // 7).astype(jnp.float32), (B, m))
-    return spec, params, bits, y, mask / jnp.sum(mask, axis=1, keepdims=True)
+    spec, random = TransformerSpec(T=T), np.random.default_rng(seed)
+
+    def drawn(path, x):
+        name = jax.tree_util.keystr(path, simple=True)
+        size = 0.1 * (spread / 6 if name == "W_K" else 1)
+        values = size * random.standard_normal((B, *x.shape)) + name.endswith("gain")
+        return jnp.asarray(values, jnp.float32)
+
+    params = jax.tree_util.tree_map_with_path(drawn, shapes_of(spec))
+    bits, y = (random.random(shape) < 0.5 for shape in ((B, m, T), (B, m)))
+    mask = np.tile(np.float32(np.arange(m) < m - m // 7), (B, 1))
+    weight = mask / mask.sum(axis=1, keepdims=True)
+    return spec, params, jnp.uint8(bits), jnp.float32(y), jnp.asarray(weight)
 
 
 RULE = OptimiserSpec()

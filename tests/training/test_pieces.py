@@ -1,7 +1,7 @@
 """Gradients in pieces where many lanes go together, as on a GPU: the same runs as one by one."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -58,13 +58,17 @@ def test_answers_in_pieces_are_those_of_the_whole(trials, monkeypatch, alone):
     monkeypatch.setattr(program, "_MANY", 8)
     made = program_of(trials[0], Hardware(workers=1, use_cache=False), max_m=40, block=4)
     path, rows = made.path, made.rows
-    params = path.init(jax.random.key(2))
-    inputs = path.prepare(jax.random.bernoulli(jax.random.key(1), 0.5, (rows, T)).astype(jnp.uint8))
-    whole = path.logits(params, inputs)
+    bits = np.random.default_rng(1).integers(0, 2, (rows, T)).astype(np.uint8)
+
+    @jax.jit
+    def prepared(key, bits):
+        params, inputs = path.init(key), path.prepare(bits)
+        return params, inputs, path.logits(params, inputs)
+
+    params, inputs, whole = prepared(jax.random.key(2), bits)
     answers = jax.jit(partial(program._logits, replace(made, alone=alone)))
     for m in range(1, rows + 1):
-        mask = (jnp.arange(rows) < m).astype(jnp.float32)
-        found = answers(params, inputs, mask)
+        found = np.asarray(answers(params, inputs, np.float32(np.arange(rows) < m)))
         np.testing.assert_allclose(found[:m], whole[:m], rtol=1e-5, atol=1e-6)
 
 
@@ -91,17 +95,19 @@ def test_neighbours_change_no_bit_of_a_gradient():
     path = path_for(entry_of("mlp").spec(T=T, width=5), "cpu")
     descent = jax.jit(jax.vmap(in_pieces(path, 4, places=3)))
 
+    bits = np.random.default_rng(3).integers(0, 2, (4, 20, T)).astype(np.uint8)
+
+    @jax.jit
+    def prepared(keys, bits):
+        return jax.vmap(path.init)(keys), jax.vmap(path.prepare)(bits)
+
+    drawn = prepared(jax.random.split(jax.random.key(3), 4), bits)
+
     def gradient_of_last(sizes, order):
-        keys = jax.random.split(jax.random.key(3), len(sizes))[jnp.asarray(order)]
-        bits = jax.vmap(lambda k: jax.random.bernoulli(k, 0.5, (20, T)).astype(jnp.uint8))(keys)
-        mask = jnp.arange(20)[None, :] < jnp.asarray(sizes)[jnp.asarray(order), None]
-        batch = (
-            jax.vmap(path.prepare)(bits),
-            bits[:, :, 0].astype(jnp.float32),
-            mask.astype(jnp.float32),
-        )
-        found = descent(jax.vmap(path.init)(keys), batch)
-        return jax.tree.map(lambda x: np.asarray(x[order.index(3)]), found)
+        params, inputs = jax.tree.map(lambda x: np.asarray(x)[order], drawn)
+        mask = np.float32(np.arange(20)[None, :] < np.asarray(sizes)[order, None])
+        found = descent(params, (inputs, np.float32(bits[order, :, 0]), mask))
+        return jax.tree.map(lambda x: np.asarray(x)[order.index(3)], found)
 
     wanted = jax.tree.leaves(gradient_of_last([1, 0, 2, 19], [0, 1, 2, 3]))
     assert any(np.abs(leaf).max() > 0 for leaf in wanted)
@@ -110,20 +116,37 @@ def test_neighbours_change_no_bit_of_a_gradient():
             np.testing.assert_array_equal(a, b)
 
 
+ROWS = 44
+
+
+@cache
+def problem_of_rows():
+    """A path, its parameters, a batch, and the gradient of every example alone."""
+    path = path_for(entry_of("mlp").spec(T=T, width=3), "cpu")
+    bits = np.random.default_rng(1).integers(0, 2, (ROWS, T)).astype(np.uint8)
+    y = np.float32(bits[:, 0])
+
+    @jax.jit
+    def made(key, bits):
+        params, inputs = path.init(key), path.prepare(bits)
+
+        def loss(params, x, y):
+            return cross_entropy(path.logits(params, x[None]), y[None], jnp.ones(1, jnp.float32))
+
+        return params, inputs, jax.vmap(jax.grad(loss), (None, 0, 0))(params, inputs, y)
+
+    return path, y, *made(jax.random.key(2), bits)
+
+
 @pytest.mark.parametrize("larger", [(), (12,), (20, 8)])
 def test_a_lane_alone_takes_larger_pieces_and_counts_every_example_once(larger):
     """At every m: a row that is left out, or counted twice, is as large as the others."""
-    path, rows = path_for(entry_of("mlp").spec(T=T, width=3), "cpu"), 44
-    bits = jax.random.bernoulli(jax.random.key(1), 0.5, (rows, T)).astype(jnp.uint8)
-    params, y = path.init(jax.random.key(2)), bits[:, 0].astype(jnp.float32)
-    inputs = path.prepare(bits)
+    path, y, params, inputs, each = problem_of_rows()
     descent = jax.jit(in_pieces(path, 4, larger))
-    whole = jax.jit(jax.grad(lambda p, mask: cross_entropy(path.logits(p, inputs), y, mask)))
-    for m in range(1, rows + 1):
-        mask = (jnp.arange(rows) < m).astype(jnp.float32)
-        wanted, found = whole(params, mask), descent(params, (inputs, y, mask))
-        for a, b in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
-            np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+    for m in range(1, ROWS + 1):
+        found = descent(params, (inputs, y, np.float32(np.arange(ROWS) < m)))
+        for a, b in zip(jax.tree.leaves(each), jax.tree.leaves(found), strict=True):
+            np.testing.assert_allclose(b, np.asarray(a)[:m].mean(axis=0), rtol=1e-5, atol=1e-6)
 
 
 def test_larger_pieces_fit_twice_and_into_what_they_may_hold():

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 from capax.training.recurrent import cells, recurrence_kernel
 from capax.training.recurrent.cells import CELLS, CellInputs
@@ -17,31 +18,27 @@ on_gpu = pytest.mark.skipif("jax.devices()[0].platform != 'gpu'", reason="needs 
 
 
 def _arguments(name: str, T: int, m: int, n: int, *lanes: int, dtype=jnp.float32):
-    wide = CELLS[name].num_gates * n
-    shapes = {"table": (2, T, wide), "W": (n, wide), "b": (wide,)}
-    keys = jax.random.split(jax.random.key(3), 4)
-    drawn = {
-        what: jax.random.normal(key, (*lanes, *shape), dtype)
-        for (what, shape), key in zip(shapes.items(), keys, strict=False)
-    }
-    bits = jax.random.bernoulli(keys[3], 0.4, (*lanes, m, T)).astype(dtype)
-    return drawn["table"], bits, 0.5 * drawn["W"], drawn["b"]
+    random, wide = np.random.default_rng(3), CELLS[name].num_gates * n
+    shapes = (2, T, wide), (n, wide), (wide,)
+    table, W, b = (jnp.asarray(random.normal(size=(*lanes, *shape)), dtype) for shape in shapes)
+    bits = jnp.asarray(random.random((*lanes, m, T)) < 0.4, dtype)
+    return table, bits, jnp.asarray(0.5 * np.asarray(W), dtype), b
 
 
 def _plain(name: str, table, bits, W, b):
-    """The cell as its papers write it; autodiff does the rest."""
-    h = c = jnp.zeros((bits.shape[0], W.shape[0]), W.dtype)
+    """The cell as its papers write it, in PyTorch."""
+    h = c = torch.zeros((bits.shape[0], W.shape[0]), dtype=W.dtype)
     for t in range(bits.shape[1]):
-        a = jnp.where(bits[:, t, None] > 0, table[1, t][None], table[0, t][None])
-        u = h @ W + b[None]
+        a = torch.where(bits[:, t, None] > 0, table[1, t], table[0, t])
+        u = h @ W + b
         if name == "lstm":
-            i, f, g, o = jnp.split(a + u, 4, axis=1)
-            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-            h = jax.nn.sigmoid(o) * jnp.tanh(c)
+            i, f, g, o = torch.chunk(a + u, 4, 1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
         else:
-            (a_r, a_z, a_n), (u_r, u_z, u_n) = jnp.split(a, 3, axis=1), jnp.split(u, 3, axis=1)
-            z = jax.nn.sigmoid(a_z + u_z)
-            h = (1 - z) * jnp.tanh(a_n + jax.nn.sigmoid(a_r + u_r) * u_n) + z * h
+            (a_r, a_z, a_n), (u_r, u_z, u_n) = torch.chunk(a, 3, 1), torch.chunk(u, 3, 1)
+            z = torch.sigmoid(a_z + u_z)
+            h = (1 - z) * torch.tanh(a_n + torch.sigmoid(a_r + u_r) * u_n) + z * h
     return h
 
 
@@ -49,19 +46,20 @@ def _plain(name: str, table, bits, W, b):
 @pytest.mark.parametrize("name", CELLS)
 def test_states_and_gradients_are_those_of_the_plain_cell(name, ours):
     arguments = _arguments(name, 3, 7, 5, dtype=jnp.float64)
-    weights = jax.random.normal(jax.random.key(9), (7, 5), jnp.float64)
+    weights = np.random.default_rng(9).normal(size=(7, 5))
 
-    def loss(function):
-        return lambda table, W, b: jnp.sum(weights * function(name, table, arguments[1], W, b))
+    @jax.jit
+    def both(table, bits, W, b):
+        def loss(table, W, b):
+            return jnp.sum(weights * ours(name, table, bits, W, b))
 
-    chosen = (arguments[0], *arguments[2:])
-    mine, wanted = (
-        jax.jit(jax.value_and_grad(loss(f), (0, 1, 2)))(*chosen) for f in (ours, _plain)
-    )
-    for x, y in zip(jax.tree.leaves(mine), jax.tree.leaves(wanted), strict=True):
+        return ours(name, table, bits, W, b), *jax.grad(loss, (0, 1, 2))(table, W, b)
+
+    table, bits, W, b = (torch.tensor(np.asarray(x), requires_grad=True) for x in arguments)
+    state = _plain(name, table, bits, W, b)
+    slopes = torch.autograd.grad((torch.tensor(weights) * state).sum(), (table, W, b))
+    for x, y in zip(both(*arguments), (state.detach(), *slopes), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13)
-    states = (jax.jit(partial(f, name))(*arguments) for f in (ours, _plain))
-    np.testing.assert_allclose(*states, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from capax.attention.collapsed.one_layer_table import centred
 from capax.attention.transformer import TransformerSpec
 from capax.training.dropout import token_kernel
 from capax.training.dropout.dropout_masks import EMBEDDING, OUTPUT, Masks
@@ -69,15 +68,17 @@ def emulated(tmp_path_factory):
 
 def problem(B, m, T, spread, seed):
     """B models with scores spread over about `spread` nats, and slopes of all outputs."""
-    keys = jax.random.split(jax.random.key(seed), 9)
-    normal = lambda i, *shape: jax.random.normal(keys[i], shape, jnp.float32)  # noqa: E731
-    position, embed = 0.3 * normal(0, B, 64, T), 0.3 * normal(1, B, 2, 64)
-    U = centred(normal(2, B, m, 16, 64)) * spread / 24
-    bits = jax.random.bernoulli(keys[3], 0.5, (B, m, T)).astype(jnp.uint8)
-    seeds = jax.random.bits(keys[4], (B, 3), jnp.uint32) & jnp.uint32(0xFFFF)
-    slopes = normal(5, B, m, 16, 64), normal(6, B, m, 16), normal(7, B, m, 16)
-    used = jnp.arange(m - B + 1, m + 1, dtype=jnp.int32)  # the first model has a row less
-    return position, embed, U, bits, seeds, slopes, used
+    random = np.random.default_rng(seed)
+    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), jnp.float32)  # noqa: E731
+    position, embed = (jnp.asarray(0.3 * random.standard_normal(shape), jnp.float32)
+                       for shape in ((B, 64, T), (B, 2, 64)))  # fmt: skip
+    scores = random.standard_normal((B, m, 16, 64))
+    scores = (scores - scores.mean(axis=-1, keepdims=True)) * spread / 24
+    bits = jnp.asarray(random.random((B, m, T)) < 0.5, jnp.uint8)
+    seeds = jnp.asarray(random.integers(0, 2**16, (B, 3)), jnp.uint32)
+    slopes = normal(B, m, 16, 64), normal(B, m, 16), normal(B, m, 16)
+    used = jnp.asarray(np.arange(m - B + 1, m + 1), jnp.int32)  # the first model has a row less
+    return position, embed, jnp.asarray(scores, jnp.float32), bits, seeds, slopes, used
 
 
 def wanted(position, embed, U, bits, seeds, slopes, used):
@@ -123,14 +124,14 @@ def compare(found, gradient, to, used, spread):
 
 def by_kernels(call, position, embed, U, bits, seeds, slopes, used, monkeypatch):
     monkeypatch.setattr(token_kernel, "_call", call)
-    table = jax.vmap(token_kernel.packed_table)(position, embed)
-    fixed = (table, U, jax.vmap(pack)(bits), used, seeds)
+    table = plain_jit(jax.vmap(token_kernel.packed_table))(position, embed)
+    fixed = (table, U, plain_jit(jax.vmap(pack))(bits), used, seeds)
     found = token_kernel._forward("", *fixed)
     d_U, factors = token_kernel._backward_U("", *fixed, found[3], *slopes)
     rest = (*fixed[2:], found[3], *slopes[1:])
     d_position, d_symbol = token_kernel._backward_table("", table, factors, *rest)
-    one = d_symbol.sum(axis=1)
-    d_embed = jnp.stack([d_position.sum(axis=2) - one, one], axis=1)
+    d_position, one = np.asarray(d_position), np.asarray(d_symbol).sum(axis=1)
+    d_embed = np.stack([d_position.sum(axis=2) - one, one], axis=1)
     return found, (d_position, d_embed, d_U)
 
 
@@ -150,17 +151,20 @@ def test_masks_of_single_places_are_those_of_their_counters(emulated, monkeypatc
 
 
 def check_single_masks(kept, seeds, T):
-    for run, found in zip(seeds, kept, strict=True):
+    places = ((EMBEDDING, RATES.embedding, T), (OUTPUT, RATES.output, 0), (OUTPUT, 0.3, 1))
+
+    @plain_jit
+    @jax.vmap
+    def both(run, single):
         masks = Masks(run[:2], run[2].astype(jnp.int32))
-        given = masks._replace(single=jnp.asarray(found))
-        places = ((EMBEDDING, RATES.embedding, T), (OUTPUT, RATES.output, 0), (OUTPUT, 0.3, 1))
-        for kind, rate, place in places:
-            wanted = masks.columns_of_examples(kind, rate, place, 9, 64)
-            np.testing.assert_array_equal(
-                given.columns_of_examples(kind, rate, place, 9, 64), wanted
-            )
-        wanted = masks.heads_at(RATES.attention, T, 9, 16)
-        np.testing.assert_array_equal(given.heads_at(RATES.attention, T, 9, 16), wanted)
+        return [
+            [*(one.columns_of_examples(*place, 9, 64) for place in places),
+             one.heads_at(RATES.attention, T, 9, 16)]
+            for one in (masks._replace(single=single), masks)
+        ]  # fmt: skip
+
+    for found, wanted in zip(*both(seeds, jnp.asarray(kept)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_the_two_pieces_of_the_table_are_its_numbers():
