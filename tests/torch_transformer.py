@@ -1,10 +1,11 @@
 """The Transformer of the experiments in PyTorch, float64, written without the library: an oracle
 of logits, gradients and runs for which nothing is compiled."""
 
+import jax.numpy as jnp
 import numpy as np
 import torch
 
-from capax.attention.transformer import parameters
+from capax.attention.transformer import assemble, parameters
 
 
 class TorchTransformer:
@@ -55,6 +56,16 @@ class TorchTransformer:
     def gradient(self, loss):
         """The slopes of a loss, by the name of the parameter."""
         return dict(zip(self.p, torch.autograd.grad(loss, list(self.p.values())), strict=True))
+
+
+def as_written(model, symbols, c):
+    """The logits z of `model`, the [CLS] weights of its last layer, and the gradient of c . z."""
+    network = TorchTransformer(model)
+    row, weights = network.last_row(symbols)
+    z = row @ network.p["w"] + network.p["b"]
+    slopes = network.gradient(z @ torch.tensor(c))
+    gradient = assemble(model.spec, {name: jnp.asarray(x.numpy()) for name, x in slopes.items()})
+    return z.detach().numpy(), weights.detach().numpy(), gradient
 
 
 def cross_entropy(logits, y):

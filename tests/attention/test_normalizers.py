@@ -138,9 +138,9 @@ def test_jacobian_within_both_constants(norm, theta):
 
 
 @pytest.mark.parametrize("norm", [Entmax(1.3), Entmax(1.5), Sparsemax()], ids=repr)
-@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("size", [2, T])
 def test_entmax_constants_are_attained_at_zero(norm, size):
-    J = np.asarray(jacobian(norm)(np.zeros((1, size))))
+    J = np.asarray(jacobian(norm)(np.zeros((BATCH, size))))[0]
     assert norm_inf_to_1(J) == pytest.approx(norm.lipschitz(size), rel=1e-9)
     assert np.abs(J).sum() == pytest.approx(norm.paper_constant(size), rel=1e-9)
 
@@ -236,8 +236,8 @@ def test_a_mask_that_keeps_nothing_gives_zero_weights(norm):
 def test_masked_gradients_are_finite_even_for_huge_hidden_scores():
     theta = jnp.asarray([1e30, 0.0, 1.0], dtype=jnp.float32)
     keep = jnp.asarray([False, True, True])
-    for norm in SMOOTH:
-        J = jax.jit(jax.jacobian(lambda x, norm=norm: norm(x, keep)))(theta)
+    together = jax.jit(jax.jacobian(lambda x: [norm(x, keep) for norm in SMOOTH]))
+    for J in together(theta):
         assert np.all(np.isfinite(np.asarray(J)))
 
 

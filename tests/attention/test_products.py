@@ -8,7 +8,6 @@ import pytest
 from capax.attention.products import (
     channel_products,
     in_groups,
-    matmul,
     over_positions,
     over_width,
     token_products,
@@ -18,23 +17,21 @@ M, T, C, N = 12, 7, 5, 3
 
 
 def _draw(number: int, *shape: int):
-    return jax.random.normal(jax.random.key(number), shape, jnp.float32)
+    return np.random.default_rng(number).standard_normal(shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("product", [over_width, over_positions])
 def test_gradients_are_those_of_the_product(product) -> None:
-    a, b = (
-        (_draw(0, M, T, C), _draw(1, C, N))
-        if product is over_width
-        else (
-            _draw(0, N, T),
-            _draw(1, M, T, C),
-        )
-    )
-    weights = _draw(2, *jnp.matmul(a, b).shape)
-    mine = jax.grad(lambda a, b: jnp.sum(weights * product(a, b)), (0, 1))(a, b)
-    plain = jax.grad(lambda a, b: jnp.sum(weights * matmul(a, b)), (0, 1))(a, b)
-    for x, y in zip(mine, plain, strict=True):
+    """Of sum w (a b): w b^T in a, a^T w in b, in float64."""
+    wide = product is over_width
+    a, b = (_draw(0, M, T, C), _draw(1, C, N)) if wide else (_draw(0, N, T), _draw(1, M, T, C))
+    exact_a, exact_b = np.float64(a), np.float64(b)
+    weights = _draw(2, *np.matmul(a, b).shape)
+    mine = jax.jit(jax.grad(lambda a, b: jnp.sum(weights * product(a, b)), (0, 1)))(a, b)
+    in_a = weights @ np.swapaxes(exact_b, -1, -2)
+    in_b = np.swapaxes(exact_a, -1, -2) @ weights
+    wanted = (in_a, in_b.sum(axis=0)) if wide else (in_a.sum(axis=0), in_b)
+    for x, y in zip(mine, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
 
 

@@ -44,15 +44,15 @@ def test_against_every_move(text):
 
 @pytest.mark.parametrize(("text", "p"), [("and3", 0.79), ("parity2", 0.5), ("maj3", 0.5)])
 def test_the_bound_is_above_the_share_of_unambiguous_samples(text, p):
-    """200 samples: the share is within 4 standard errors of its mean, but for 1 in 10^4."""
+    """100 samples: the share is within 4 standard errors of its mean, but for 1 in 10^4."""
     rng = np.random.default_rng(7)
     for T, m in ((7, 5), (29, 13), (29, 17)):
         f = parse(text)
         f = f.on(range(f.s), T)
-        samples = ((rng.random((m, T)) < p).astype(np.uint8) for _ in range(200))
+        samples = ((rng.random((m, T)) < p).astype(np.uint8) for _ in range(100))
         share = np.mean([is_unique(f, X, f(X)) for X in samples])
         bound = most_unambiguous(f, T, m, p, key=(1, 2))
-        assert share <= bound + 4 * np.sqrt(0.25 / 200)
+        assert share <= bound + 4 * np.sqrt(0.25 / 100)
 
 
 def test_without_another_position_nothing_can_move():
@@ -68,7 +68,7 @@ def test_the_smallest_m_is_where_drawing_begins_to_make_sense(task):
         f = spec.target
         rng = np.random.default_rng(m)
         samples = (
-            (rng.random((m, spec.T)) < spec.probability).astype(np.uint8) for _ in range(200)
+            (rng.random((m, spec.T)) < spec.probability).astype(np.uint8) for _ in range(100)
         )
         return np.mean([is_unique(f, X, f(X)) for X in samples])
 

@@ -14,6 +14,7 @@ from capax.cards.answers.read_card import read_card
 from capax.cards.answers.reference_card import write_reference
 from capax.cards.measuring.card_jobs import card_jobs
 from capax.cards.measuring.run_card import run_card
+from capax.cards.protocol import matched_sizes
 from capax.cards.protocol.matched_sizes import parameters_of
 from capax.cards.protocol.plan import Plan
 from capax.errors import InputError
@@ -125,6 +126,11 @@ def test_sizes_are_comparable():
         ratios = np.array(list(counts.values())) / counts["transformer"]
         assert ratios.min() > 0.75, counts
         assert ratios.max() < 1.33, counts
+    for name in ("mlp", "mixer"):  # no other width comes nearer
+        entry, wanted = entry_of(name), counts["transformer"]
+        width = matched_sizes._matched(entry, T, wanted)
+        own, *others = (matched_sizes._count(entry, T, n) for n in (width, width - 1, width + 1))
+        assert own == counts[name] and all(abs(own - wanted) <= abs(n - wanted) for n in others)
 
 
 def small_card():

@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
-from torch_transformer import TorchTransformer
 
 from capax.attention.collapsed.design import (
     in_thirds,
@@ -27,8 +25,9 @@ from capax.attention.collapsed.one_layer import (
     tabulated_logits,
     why_not,
 )
-from capax.attention.transformer import Transformer, TransformerSpec, assemble
+from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InputError
+from torch_transformer import as_written
 
 T, m = 13, 7
 VARIANTS = {
@@ -63,14 +62,6 @@ def bits_of(spec):
     return jnp.asarray(np.random.default_rng(7).integers(0, spec.alphabet, (m, T)))
 
 
-def as_written(model, bits, c):
-    """Sum of c times the logits and its gradient, by PyTorch in float64, as a model."""
-    network = TorchTransformer(model)
-    value = network.logits(bits) @ torch.tensor(c)
-    slopes = {name: jnp.asarray(x.numpy()) for name, x in network.gradient(value).items()}
-    return value.item(), assemble(model.spec, slopes)
-
-
 @jax.jit
 @jax.value_and_grad
 def collapsed_with_gradient(params, design, c):
@@ -84,9 +75,9 @@ C = np.linspace(-1.0, 2.0, m)
 def test_forward_and_gradients_are_those_of_pytorch(changes):
     s = spec(**changes)
     model, bits = model_of(s), bits_of(s)
-    wanted, wanted_grad = as_written(model, bits, C)
+    z, _, wanted_grad = as_written(model, bits, C)
     got, grad = collapsed_with_gradient(collapse(model), one_hot(bits, s.alphabet, float), C)
-    np.testing.assert_allclose(got, wanted, rtol=1e-10)
+    np.testing.assert_allclose(got, z @ C, rtol=1e-10)
     for a, b in zip(jax.tree.leaves(expand(grad, s)), jax.tree.leaves(wanted_grad), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10, rtol=1e-10)
 
@@ -97,7 +88,8 @@ def test_float32_stays_accurate_when_scores_spread(spread):
     s = spec(scale="paper")
     exact, bits = model_of(s, spread=spread), bits_of(s)
     single = jax.tree.map(lambda x: jnp.asarray(np.asarray(x), jnp.float32), collapse(exact))
-    wanted, wanted_grad = as_written(exact, bits, C)
+    z, _, wanted_grad = as_written(exact, bits, C)
+    wanted = float(z @ C)
     for design in (one_hot(bits, 2, jnp.float32), in_thirds(bits, 2)):
         got, grad = collapsed_with_gradient(single, design, C.astype(np.float32))
         assert abs(float(got) - wanted) < 1e-5 * max(np.abs(C).sum(), abs(wanted))
@@ -135,7 +127,7 @@ def test_tables_serve_inference_and_attention():
 
     values, wanted, shares, mass = map(np.asarray, read(params))
     np.testing.assert_allclose(values, wanted, rtol=1e-12)
-    weights = TorchTransformer(model).last_row(bits)[1].detach().numpy()
+    _, weights, _ = as_written(model, bits, C)
     np.testing.assert_allclose(shares, weights, atol=1e-12)
     np.testing.assert_allclose(mass, (weights[:, :, 3] + weights[:, :, 11]).mean(1), atol=1e-12)
 

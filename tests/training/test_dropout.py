@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binom
-from torch_transformer import TorchTransformer
 
 from capax.attention.collapsed.design import one_hot
 from capax.attention.transformer import TransformerSpec
@@ -28,6 +27,7 @@ from capax.training.steps.optimiser import transformation
 from capax.training.steps.parametrisation import Parametrisation
 from capax.training.steps.paths import CollapsedPath
 from plain_programs import plain_jit
+from torch_transformer import TorchTransformer
 
 VALIDATION = 601  # as `trial_of` has it
 T, D, HEADS, ROWS = 11, 6, 3, 5
@@ -195,8 +195,8 @@ def leaf_of(params, name):
     ("dropout", "layer_norm"),
     [
         (ALL, True),
+        (DropoutSpec(attention=0.2, output=0.3), True),
         (DropoutSpec(attention=0.2), False),
-        (DropoutSpec(output=0.3), True),
     ],
 )
 def test_logits_and_gradients_are_those_of_pytorch(dropout, layer_norm):
@@ -311,7 +311,8 @@ PROTOCOL = {
 
 
 def test_runs_with_dropout_do_not_depend_on_their_neighbours(trial_of, four_slots):
-    trials = [trial_of(seed, m=20 + seed, steps=20, **PROTOCOL) for seed in range(4)]
+    simple = {"layer_norm": False, "activation": "relu"}  # half as long to compile
+    trials = [trial_of(seed, m=20 + seed, steps=20, model=simple, **PROTOCOL) for seed in range(4)]
     how = {"hardware": four_slots, "max_m": 24, "keep": "final"}
     alone = {r.trial_id: r.runs for trial in trials for r in train([trial], **how)}
     together = train(trials[::-1], **how)

@@ -1,6 +1,7 @@
 """The engine against a plain loop, and against itself in other slots, orders and company."""
 
 import dataclasses
+import threading
 from functools import partial
 
 import jax
@@ -8,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from torch_transformer import TorchTransformer, cross_entropy
 
 from capax.attention.transformer import Transformer
 from capax.data.task import draw_task
@@ -22,6 +22,7 @@ from capax.training.programs.shape import program_of
 from capax.training.slots.record import has_memorised
 from capax.training.slots.slots import Slots
 from plain_programs import plain_jit
+from torch_transformer import TorchTransformer, cross_entropy
 
 
 def by_seed(results):
@@ -38,17 +39,23 @@ def same_bits(a, b):
     return True
 
 
+SIMPLE = {"layer_norm": False, "activation": "relu"}  # half as long to compile
+
+
 def plain_loop(run, batches):
     """The losses of a loop as a user would write it in PyTorch, in float64."""
     start = Transformer.init(run.model, key=key_from(run.model_dump(mode="json"), "init"))
     model, rule, losses = TorchTransformer(start), run.optimiser, []
-    adam = torch.optim.AdamW(model.p.values(), lr=rule.lr, weight_decay=rule.weight_decay)
+    if rule.name == "adamw":
+        descent = torch.optim.AdamW(model.p.values(), lr=rule.lr, weight_decay=rule.weight_decay)
+    else:
+        descent = torch.optim.SGD(model.p.values(), lr=rule.lr, momentum=rule.momentum)
     for number in range(run.steps + 1):
         X, y = batches(number)
-        adam.zero_grad()
+        descent.zero_grad()
         loss = cross_entropy(model.logits(X), y)
         loss.backward()
-        adam.step()
+        descent.step()
         if number and number % run.eval_every == 0:
             losses.append(loss.item())
     return losses
@@ -70,7 +77,7 @@ def test_a_run_equals_the_plain_loop(trial_of, hardware, m, request):
 def test_four_symbols_equal_the_plain_loop(trial_of, four_slots):
     trial = trial_of(
         2, function="sum(x0, x1) >= 3", task={"alphabet": 4, "p": "uniform"},
-        model={"alphabet": 4}, optimiser={"lr": 1e-3},
+        model={"alphabet": 4, **SIMPLE}, optimiser={"name": "sgd", "lr": 0.1},
     )  # fmt: skip
     options = {"early_exit": False, "keep": "final", "full_validation": True}
     (result,) = train([trial], hardware=four_slots, **options)
@@ -145,14 +152,30 @@ def test_wide_and_narrow_agree_up_to_rounding(trial_of, one_by_one, four_slots):
 def test_rows_grow(trial_of, four_slots):
     """A small m beside a larger one that comes later: padding and growth change rounding only."""
     network = entry_of("mlp").spec(T=11, width=3)  # it compiles fast
-    trials = [trial_of(seed, m=m).model_copy(update={"model": network})
-              for seed, m in ((0, 13), (1, 31))]  # fmt: skip
-    apart = [next(train([trial], hardware=four_slots)) for trial in trials]
-    together = by_seed(train(trials, hardware=four_slots))
-    for trial, alone in zip(trials, apart, strict=True):
-        got, wanted = together[trial.task.seed].runs[0].evals, alone.runs[0].evals
+    small, large = (
+        trial_of(m, m=m, optimiser={"name": "sgd"}).model_copy(update={"model": network})
+        for m in (13, 31)
+    )
+    running, advance = threading.Event(), Slots.advance
+
+    def source():
+        yield small
+        while not running.is_set():
+            yield None  # nothing right now
+        yield large
+
+    def told(slots, active):
+        running.set()
+        return advance(slots, active)
+
+    alone = by_seed(train([small, large], hardware=four_slots, max_m=31))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Slots, "advance", told)
+        grown = by_seed(train(source(), hardware=four_slots))
+    for seed, result in alone.items():
+        got, wanted = grown[seed].runs[0].evals, result.runs[0].evals
         for name in ("loss", "train_accuracy"):
-            np.testing.assert_allclose(got[name][:2], wanted[name][:2], rtol=1e-3)
+            np.testing.assert_allclose(got[name], wanted[name], rtol=1e-3)
 
 
 def test_early_exit_changes_the_time_not_the_solved_set(trial_of, four_slots):
@@ -273,8 +296,10 @@ def test_the_source_is_pulled_only_when_a_slot_is_free(trial_of, four_slots):
 
 
 def test_the_naive_path_serves_the_rest_and_says_why(trial_of, one_by_one):
-    model = {"normalizer": "sigmoid", "layer_norm": False, "activation": "relu"}  # quick to compile
-    (result,) = train([trial_of(0, model=model, steps=10)], hardware=one_by_one)
+    trial = trial_of(
+        0, model={"normalizer": "sigmoid", **SIMPLE}, optimiser={"name": "sgd"}, steps=10
+    )
+    (result,) = train([trial], hardware=one_by_one)
     assert result.runs[0].path == "naive"
     assert "normalizer sigmoid" in result.runs[0].reason
     assert np.isfinite(result.runs[0].evals["attention_mass"]).all()

@@ -91,22 +91,37 @@ def test_every_piece_has_one_place_and_every_lane_adds_its_own_in_order(seed):
 
 
 def test_neighbours_change_no_bit_of_a_gradient():
-    """The same lane first and last, among neighbours of other sizes: other rounds, other places."""
+    """The same lane first and last, among neighbours of other sizes: other rounds, other places.
+
+    And every gradient is that of the lane's own examples; an idle lane has none.
+    """
     path = path_for(entry_of("mlp").spec(T=T, width=5), "cpu")
     descent = jax.jit(jax.vmap(in_pieces(path, 4, places=3)))
 
     bits = np.random.default_rng(3).integers(0, 2, (4, 20, T)).astype(np.uint8)
 
     @jax.jit
-    def prepared(keys, bits):
-        return jax.vmap(path.init)(keys), jax.vmap(path.prepare)(bits)
+    @jax.vmap
+    def prepared(key, bits):
+        params, inputs = path.init(key), path.prepare(bits)
 
-    drawn = prepared(jax.random.split(jax.random.key(3), 4), bits)
+        def loss(params, x, y):
+            return cross_entropy(path.logits(params, x[None]), y[None], jnp.ones(1, jnp.float32))
+
+        y = bits[:, 0].astype(jnp.float32)
+        return params, inputs, jax.vmap(jax.grad(loss), (None, 0, 0))(params, inputs, y)
+
+    *drawn, each = prepared(jax.random.split(jax.random.key(3), 4), bits)
 
     def gradient_of_last(sizes, order):
         params, inputs = jax.tree.map(lambda x: np.asarray(x)[order], drawn)
         mask = np.float32(np.arange(20)[None, :] < np.asarray(sizes)[order, None])
         found = descent(params, (inputs, np.float32(bits[order, :, 0]), mask))
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(each), strict=True):
+            for i, lane in enumerate(order):
+                own = np.asarray(b)[lane, : sizes[lane]]
+                wanted = own.mean(axis=0) if len(own) else 0 * np.asarray(b)[lane, 0]
+                np.testing.assert_allclose(np.asarray(a)[i], wanted, atol=1e-6)
         return jax.tree.map(lambda x: np.asarray(x)[order.index(3)], found)
 
     wanted = jax.tree.leaves(gradient_of_last([1, 0, 2, 19], [0, 1, 2, 3]))

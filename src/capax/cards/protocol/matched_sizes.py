@@ -7,6 +7,8 @@ the Mixer, whose parameters grow with T in a way of their own, get the width tha
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from capax.learners.names import Entry
 from capax.training.programs.memory import num_parameters
 
@@ -27,12 +29,15 @@ _MATCHED = {"mlp": "width", "mixer": "position_width"}
 
 @lru_cache(maxsize=512)
 def _matched(entry: Entry, T: int, wanted: int) -> int:
-    """The size whose number of parameters comes nearest to `wanted`."""
-    low, high = 4, 512
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _count(entry, T, middle) <= wanted else (low, middle)
-    return min((low, high), key=lambda n: abs(_count(entry, T, n) - wanted))
+    """The size whose number of parameters comes nearest to `wanted`.
+
+    The number is a polynomial of degree two in the size (or less): three values determine it.
+    """
+    first, second, third = (_count(entry, T, n) for n in (4, 5, 6))
+    rise, bend = second - first, third - 2 * second + first
+    n = np.arange(4, 513)
+    counts = first + (n - 4) * rise + (n - 4) * (n - 5) // 2 * bend
+    return int(n[np.argmin(np.abs(counts - wanted))])
 
 
 def _count(entry: Entry, T: int, size: int) -> int:
