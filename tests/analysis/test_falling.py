@@ -36,8 +36,8 @@ def test_a_fall_is_found_and_m_star_lies_before_it():
     assert sum(t.peak is not None and 40 <= t.peak <= 112 for t in found) >= 19
     assert sum((t.low or 0) <= truth <= (t.high or 10**9) for t in found) >= 17
     assert all(t.rising.m[-1] == t.peak for t in found if t.peak is not None)
-    few = [threshold_of("p", 9, drawn(learner, 8, rng)) for _ in range(40)]
-    assert sum((t.low or 0) <= truth <= (t.high or 10**9) for t in few) >= 34
+    few = [threshold_of("p", 9, drawn(learner, 8, rng)) for _ in range(20)]
+    assert sum((t.low or 0) <= truth <= (t.high or 10**9) for t in few) >= 17
 
 
 def test_the_largest_drop_by_trying_all_pairs_of_blocks():
@@ -91,7 +91,7 @@ def test_a_plateau_that_falls_with_T():
     steady = SimulatedSpec(threshold=40.0, lapse=0.1)
     alarms = sum(
         plateau_falling(tuple((T, drawn(steady, 20, rng)) for T in (10, 100, 1000))) is not None
-        for _ in range(40)
+        for _ in range(20)
     )
-    assert alarms <= 2
+    assert alarms <= 1
     assert plateau_falling(falls[:1]) is None

@@ -122,7 +122,7 @@ def test_ambiguous_draws_are_unsolved_trials_with_a_reason(tmp_path):
     """m = 4 of T = 300 always leaves several rules: nothing trains, nothing dies."""
     given = {
         "task": {"function": "and3", "max_tries": 20, "validation_size": 100},
-        "model": {"family": "transformer", "d": 4, "heads": 1, "mlp_width": 4},
+        "model": {"family": "mlp", "width": 3},
         "training": {"steps": 2, "eval_every": 2, "restarts": 2},
         "T": 300,
         "search": {"method": "grid", "m": [4, 90], "trials": 2},

@@ -26,8 +26,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def load(folder, text, **fields):
-    (folder / "own.toml").write_text(text.format(family="tree", **fields))
+def load(folder, text, family="tree"):
+    (folder / "own.toml").write_text(text.format(family=family))
     return load_experiment(folder / "own.toml")
 
 
@@ -60,22 +60,36 @@ def test_a_list_of_m_beyond_the_file_is_refused(folder):
         check_experiment(plan)
 
 
+LEARNER = """
+import numpy as np
+
+def fit(X, y):
+    '''The pair of bits whose conjunction is right most often.'''
+    pairs = [(i, j) for i in range(X.shape[1]) for j in range(i)]
+    best = max(pairs, key=lambda p: np.mean((X[:, p[0]] & X[:, p[1]]) == y))
+    return lambda Z: Z[:, best[0]] & Z[:, best[1]]
+"""
+
+
 def test_a_sweep_belongs_to_the_content_and_finds_a_threshold(folder, monkeypatch):
-    monkeypatch.setattr("capax.sweep.families.fit_pool.num_cores", lambda: 1)  # one imports sklearn
+    monkeypatch.setattr("capax.sweep.families.fit_pool.num_cores", lambda: 1)  # one process
+    (folder / "pairs.py").write_text(LEARNER)
+    family = f"{folder / 'pairs.py'}:fit"
     text = FILE + 'search = {{ method = "grid", m = [5, 20, 80, 200], trials = 3 }}\n'
-    with Store.create_or_resume(folder / "s.sqlite", load(folder, text)) as store:
-        status = run_sweep(load(folder, text), store)
+    plan = load(folder, text, family)
+    with Store.create_or_resume(folder / "s.sqlite", plan) as store:
+        status = run_sweep(plan, store)
         (curve,) = threshold_curves([store])
     assert status.trials == 12 and 0 < status.solved < 12
     (found,) = curve.answer.thresholds
     assert found.floor is None and 5 <= found.m_star <= 200
     (folder / "there").mkdir()
     (folder / "mine.npz").rename(folder / "there" / "mine.npz")
-    moved = load(folder, text.replace("mine.npz", "there/mine.npz"))
+    moved = load(folder, text.replace("mine.npz", "there/mine.npz"), family)
     with Store.create_or_resume(folder / "s.sqlite", moved) as store:
         assert run_sweep(moved, store).trials == 12
     np.savez(folder / "there" / "mine.npz", X=np.eye(T), y=np.zeros(T))
-    other = load(folder, text.replace("mine.npz", "there/mine.npz").replace("200", "8"))
+    other = load(folder, text.replace("mine.npz", "there/mine.npz").replace("200", "8"), family)
     with pytest.raises(InputError, match="belongs to another spec"):
         Store.create_or_resume(folder / "s.sqlite", other)
 

@@ -115,7 +115,8 @@ def arrays(seed=0):
 @functools.cache
 def network(layer_norm=True):
     """Parameters away from their special initial values, in float64."""
-    spec = TransformerSpec(T=T, d=D, heads=HEADS, mlp_width=7, layer_norm=layer_norm)
+    sizes = {"T": T, "d": D, "heads": HEADS, "mlp_width": 7}
+    spec = TransformerSpec(**sizes, layer_norm=layer_norm, activation="relu")
     path = CollapsedPath(spec, trained=Parametrisation(True, False, True))
     rng = np.random.default_rng(1)
     params = plain_jit(path.init)(jax.random.key(1))
