@@ -49,6 +49,7 @@ from capax.errors import InputError
 from typed_command import typed
 
 QUICK = Effort(pairs=400, fillers=16, fresh=500)
+SIMPLE = {"layer_norm": False, "activation": "relu"}  # half as long to compile
 
 
 def examples(f, m, T, seed=0):
@@ -147,7 +148,7 @@ def test_pac_bayes_over_formulas_is_the_code_less_the_survivors(text):
 
 
 def test_pac_bayes_around_the_weights_needs_a_prior_near_by():
-    model = random_transformer(1, T=5)
+    model = random_transformer(1, T=5, **SIMPLE)
     bits = np.random.default_rng(0).integers(0, 2, (64, 5)).astype(np.uint8)
     data = Examples(bits, oracle(model)(bits).astype(np.uint8))
     alone = weights_route(model, Evidence(data)).ask(0.05, 0.0)
@@ -187,7 +188,7 @@ def test_two_counts_that_end_by_different_rules_are_two_statements():
 
 def test_a_route_that_fails_is_said_and_the_others_stand():
     model = jax.tree.map(
-        lambda x: 0 * x if eqx.is_inexact_array(x) else x, random_transformer(2, T=5)
+        lambda x: 0 * x if eqx.is_inexact_array(x) else x, random_transformer(2, T=5, **SIMPLE)
     )
     f = parse("0", 5)
     found = decompile(

@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Float, Num
 
 from capax.capacity.bound import Assumption
@@ -85,10 +86,10 @@ def _with_error(model: Any, T: int) -> Callable[[Any], Any] | None:
         return evaluate_with_error(lambda b: model(b), bits)
 
     try:
-        jax.eval_shape(run, jax.ShapeDtypeStruct((T,), jnp.int32))
+        traced = jax.make_jaxpr(run)(jax.ShapeDtypeStruct((T,), jnp.int32))
     except UnknownOperation:
         return None
-    return run
+    return jaxpr_as_fun(traced)  # the analysis is not traced a second time
 
 
 def _guessed_error(model: Any) -> Callable[[Any], Any]:
