@@ -177,29 +177,38 @@ def test_scouts_bound_the_grid():
 
 
 def test_a_grid_is_asked_for_once_after_the_scouts():
-    """A fake learner that is right from m = 100 on, as a grid: two rounds, all accuracies."""
+    """A fake learner that is right from m = 300 on: the largest m is a scout, both seeds, grid."""
     plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
     question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
     rounds = []
     while batch := list(iter(question.take, None)):
         rounds.append(batch)
         for trial in batch:
-            question.record(outcome(trial, 1.0 if trial.m >= 100 else 0.6))
+            question.record(outcome(trial, 1.0 if trial.m >= 300 else 0.6))
     assert question.finished
-    assert [{t.index >= TUNING_SEEDS for t in batch} for batch in rounds] == [{True}, {False}]
-    values = sorted({t.m for t in rounds[1]})
-    assert values[0] < 100 < values[-1]
+    assert [{t.index - TUNING_SEEDS for t in batch} for batch in rounds[:-1]] == [{0}, {0}, {1}]
+    assert [max(t.m for t in batch) == 512 for batch in rounds[:-1]] == [False, True, True]
+    assert {t.index for t in rounds[-1]} == {0, 1, 2}
+    values = sorted({t.m for t in rounds[-1]})
+    assert values[0] < 300 < values[-1]
     assert all(b / a < 1.6 for a, b in pairwise(values))
-    assert len(rounds[1]) == 3 * len(values)
+    assert len(rounds[-1]) == 3 * len(values)
 
 
-def test_on_a_grid_all_rates_are_tried_on_all_seeds_at_once():
-    """A round takes a GPU as long as its longest trial; a race has a round for every seed."""
-    plan = Plan(T=(11,), m_high=512, design="grid")
-    question = CardQuestion(plan, entry_of("mlp"), "and3", 11, {}, {})
-    first = list(iter(question.take, None))
-    scouts = plan.scouts(entry_of("mlp"), question._fewest)
-    assert len(first) == len(plan.rates) * plan.tuning_trials * len(scouts)
+def test_on_a_grid_the_largest_m_is_tried_where_no_rate_passes_below_it():
+    """Four rates on the first seed, two on the next; one passes at the largest scout but one."""
+    plan, entry = Plan(T=(11,), m_high=512, design="grid"), entry_of("mlp")
+    below = plan.scouts(entry, CardQuestion(plan, entry, "and3", 11)._fewest)[:-1]
+    for best, asked in ((1.0, [4, 2]), (0.99, [4, 4, 2])):
+        question, rounds = CardQuestion(plan, entry, "and3", 11), []
+        while (batch := list(iter(question.take, None)))[0].index >= TUNING_SEEDS:
+            rounds.append(batch)
+            for trial in batch:
+                right = trial.m == below[-1] and trial.spec.optimiser.lr == 1e-3
+                question.record(outcome(trial, best if right else 0.6))
+        assert [len({t.spec.optimiser.lr for t in batch}) for batch in rounds] == asked
+        assert any(t.m == 512 for batch in rounds for t in batch) == (best < 1)
+        assert {t.m for t in rounds[-1]} == {*below, *([512] if best < 1 else [])}
 
 
 def test_a_grid_is_looked_at_where_a_scout_reached_the_lowest_accuracy():

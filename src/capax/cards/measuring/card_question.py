@@ -21,14 +21,13 @@ from capax.cards.measuring.looks import (
     from_the_middle,
     look_at,
     open_range,
-    racing,
-    scouts_between,
     tuning_name,
+    tuning_stages,
     usable_range,
 )
 from capax.cards.measuring.rounds import Rounds
 from capax.cards.protocol.matched_sizes import sizes
-from capax.cards.protocol.plan import TUNING_SEEDS, Plan
+from capax.cards.protocol.plan import Plan
 from capax.cards.protocol.targets import target_of
 from capax.learners.names import Entry
 from capax.sweep.experiments.spec import Panel
@@ -200,32 +199,20 @@ class CardQuestion(Question):
         self._finished = self._progress.finished
 
     def _tuning_trials(self) -> list[Trial]:
-        """The rates that are in the race still, on the next tuning seed, at every scout.
-
-        On the first seed far apart, then between those where the first rate passes. On a grid all
-        rates on all seeds at once: a round takes a GPU as long as its longest trial. The middle
-        rate first, at every m: a first idea of the answer where a fit takes long. None where trials
-        count already: the rate was chosen then.
-        """
-        rates, waiting = rates_of(self.plan, self.entry), []
-        known = {rate: self.tuning.setdefault(rate, {}) for rate in rates}
+        """The next trials of the rates; none where trials count already: a rate was chosen then."""
+        for rate in rates_of(self.plan, self.entry):
+            self.tuning.setdefault(rate, {})
         if self.scores:
             return []
         scouts = self.plan.scouts(self.entry, self._fewest)
-        for i in range(self.plan.tuning_trials):
-            left = rates
-            if self.plan.design == "adaptive":
-                if waiting:
-                    break
-                left = racing(known, i)
-                if i:
-                    looks = [known[rate] for rate in left]
-                    scouts = scouts_between(looks, scouts, min(self.plan.accuracies))
-            waiting += self._scouting(left, scouts, TUNING_SEEDS + i)
-        return waiting
+        asked = (self._scouting(*stage) for stage in tuning_stages(self.plan, self.tuning, scouts))
+        return next((trials for trials in asked if trials), [])
 
     def _scouting(self, rates: tuple[Rate, ...], scouts: tuple[int, ...], seed: int) -> list[Trial]:
-        """Tuning trials that are not known: each rate at each scout, the largest m first."""
+        """Tuning trials that are not known: each rate at each scout, the largest m first.
+
+        The middle rate comes first, at every m: a first idea of the answer where a fit takes long.
+        """
         made = []
         for rate in from_the_middle(rates):
             panel = self.at(rate)
@@ -237,7 +224,7 @@ class CardQuestion(Question):
 
     def _after_tuning(self) -> None:
         """The best rate goes on; on a grid nothing does where none came near the lowest accuracy:
-        scouts were at the largest m."""
+        scouts were at the largest m then."""
         if self.tuning:
             self._rate = chosen_rate(self.tuning)
             seen = [look.accuracy for looks in self.tuning.values() for look in looks.values()]

@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from capax.cards.protocol.plan import TUNING_SEEDS
+from capax.cards.protocol.plan import TUNING_SEEDS, Plan
 from capax.errors import counted
 from capax.sweep.searching.search import Cell
 from capax.sweep.storage.store import Store
@@ -114,6 +114,29 @@ def from_the_middle(rates: tuple[Rate, ...]) -> list[Rate]:
     logs = [math.log(rate) for rate in rates if rate is not None]
     middle = sum(logs) / max(1, len(logs))
     return sorted(rates, key=lambda rate: 0.0 if rate is None else abs(math.log(rate) - middle))
+
+
+def tuning_stages(
+    plan: Plan, tuning: dict[Rate, Looks], scouts: tuple[int, ...]
+) -> Iterator[tuple[tuple[Rate, ...], tuple[int, ...], int]]:
+    """Rates, scouts and a tuning seed, in order; each follows from what the ones before showed.
+
+    All rates on the first seed, then the better half on the next. An adaptive search begins with
+    scouts far apart, then has some between those where the first rate passes. On a grid scouts stay
+    the same, and the largest m is one only where no rate passes below it: its trials would take
+    most of the time.
+    """
+    if plan.design == "grid" and len(scouts) > 1:
+        yield tuple(tuning), scouts[:-1], TUNING_SEEDS
+        seen = [looks.get((scouts[-2], TUNING_SEEDS)) for looks in tuning.values()]
+        if any(look and look.accuracy >= max(plan.accuracies) for look in seen):
+            scouts = scouts[:-1]
+    for i in range(plan.tuning_trials):
+        left = racing(tuning, i)
+        if i and plan.design == "adaptive":
+            looks = [tuning[rate] for rate in left]
+            scouts = scouts_between(looks, scouts, min(plan.accuracies))
+        yield left, scouts, TUNING_SEEDS + i
 
 
 def racing(tuning: dict[Rate, Looks], round_: int) -> tuple[Rate, ...]:

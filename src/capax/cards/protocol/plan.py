@@ -42,9 +42,9 @@ class Plan(Spec):
     design: how m* is looked for. `adaptive`: rounds where they tell most, few trials (`max_trials`,
     and `more_trials` for each accuracy but one; after the first 24 no more than took `effort`
     examples x steps), one round after the other.
-    `grid`: scouts, all rates on all tuning seeds at once, then `grid_trials` trials at every m of a
-    geometric grid over the range that the scouts leave open: two rounds, for machines that train
-    many models at once.
+    `grid`: scouts, at the largest m only where no rate passed below it, then `grid_trials` trials
+    at every m of a geometric grid over the range that the scouts leave open: few and large rounds,
+    for machines that train many models at once.
     m_high_slow: the largest m of learners that are slow (`SLOW`, `COSTLY_FITS`). slow_T: beyond it
     slow learners are asked about the first target only; those whose cost grows like T^2 beyond half
     of it, and about nothing beyond twice of it.

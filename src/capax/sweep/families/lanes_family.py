@@ -38,7 +38,7 @@ _WITH_DROPOUT = 128  # the same with dropout, where a model alone keeps many mul
 # Gradients in pieces of so many examples: a step costs what the m of its lanes cost, and one
 # program serves every m. On a GPU that program takes up to half a minute of a core to compile, and
 # short inputs need larger pieces: a kernel takes a few microseconds, whatever it computes.
-_PIECE, _GPU_PIECE, _GPU_PIECE_SHORT, _SHORT = 32, 128, 256, 50
+_PIECE, _GPU_PIECE, _GPU_PIECE_SHORT, _SHORT = 32, 64, 128, 50
 _LANES = 256  # with pieces on a GPU: an idle lane costs next to nothing, a missing one a round
 _PROGRAMS = 3  # programs with pieces that are on a GPU at once, also while one follows another
 _MANY_SYMBOLS = ("transformer", "transformer2")  # families that take more than two symbols

@@ -23,7 +23,7 @@ from capax.errors import InfeasibleError
 from capax.training.specs import architecture
 from capax.training.specs.architecture import Architecture
 from capax.training.specs.hardware import Hardware
-from capax.training.steps.gradient_pieces import PLACES
+from capax.training.steps.gradient_pieces import num_places
 from capax.training.steps.paths import CollapsedPath, ModulePath, Path
 
 _FLOAT = 4
@@ -143,7 +143,7 @@ def plan(
     block = 4 * block_rows(path) * spec.alphabet * spec.T * _FLOAT
     shared = validation_rows * spec.T + block
     if whole is not None:
-        shared += PLACES * one
+        shared += num_places(spec.T) * one
         inputs = whole * spec.T * _INPUT_BYTES
         kept = 4 + -(-whole // rows)  # the state, and what each piece of a gradient gives
         one = kept * num_parameters(spec) * _FLOAT + inputs + one // _ANSWERS
