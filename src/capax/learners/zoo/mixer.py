@@ -6,7 +6,9 @@ h = (1/T) sum_t z_t
 
 On a CPU the first product, linear in the bits, is one of the bits with a table V_1[e, t] change_t,
 and its gradient one of them with dy: two products instead of three. Means over positions are taken
-before U_2, not after it, and examples are columns: loops over entries are vector instructions.
+before U_2, not after it. LN subtracts the mean over channels; V_2 does not mix channels, so the mean
+is subtracted from the inputs of V_2, which are fewer. Examples are columns: loops over entries are
+vector instructions.
 """
 
 import math
@@ -68,7 +70,9 @@ class Mixer(Framed):
         entering = x + params["b_2"][None, :, None]
         U = params["gain_3"][:, None] * params["U_1"]
         b = matmul(params["bias_3"], params["U_1"]) + params["b_3"]
-        channels = sums_of_channels(hidden, V_2, entering, inputs, U, b)
+        centred = hidden - jnp.mean(hidden, axis=1, keepdims=True)
+        fixed = entering - jnp.mean(entering, axis=2, keepdims=True)
+        channels = sums_of_channels(centred, V_2, fixed, inputs, U, b)
         whole = matmul(jnp.sum(V_2, axis=0), hidden.reshape(len(hidden), -1))
         y = whole.reshape(self.d, -1).T + sums_over_tokens(inputs, entering)
         return (y + matmul(channels.T, params["U_2"])) / self.T + params["b_4"][None, :]
@@ -120,7 +124,10 @@ def sums_of_channels(
     U: Float[Array, "d n"],
     b: Float[Array, "n"],
 ) -> Float[Array, "n m"]:
-    """sum_t gelu(U^T norm(x_t + sum_e V_te hidden_e) + b), norm without gain and bias."""
+    """sum_t gelu(U^T norm(x_t + sum_e V_te hidden_e) + b), norm without gain and bias.
+
+    Over the d channels, hidden and x have mean 0.
+    """
     return _channels(hidden, V, x, bits, U, b, keep=False)[0]
 
 
@@ -133,9 +140,8 @@ def _channels(
     def add(total: Array, now: tuple[Array, Array, Array, Array]):
         row, base, change, bit = now
         y = row + base[:, None] + change[:, None] * bit[None, :]
-        centred = y - jnp.mean(y, axis=0, keepdims=True)
-        scale = lax.rsqrt(jnp.mean(centred * centred, axis=0, keepdims=True) + 1e-5)
-        normal = centred * scale
+        scale = lax.rsqrt(jnp.mean(y * y, axis=0, keepdims=True) + 1e-5)
+        normal = y * scale
         z = matmul(U.T, normal) + b[:, None]
         new, slope = gelu_and_slope(z) if keep else (activated("gelu", z), None)
         return total + new, (normal, scale, slope) if keep else None
@@ -155,22 +161,20 @@ def _channels_back(residual: tuple[Any, ...], dy: Float[Array, "n m"]) -> tuple[
     kept, hidden, V, bits, U = residual
     wide = hidden.reshape(len(hidden), -1)
 
-    def step(state: tuple[Array, Array], now: tuple[Array, Array, Array, Array]):
-        (dU, slopes), (normal, scale, slope, bit) = state, now
+    def step(state: tuple[Array, Array], now: tuple[Array, Array, Array]):
+        (dU, slopes), (normal, scale, slope) = state, now
         dz = slope * dy
         of_normal = matmul(U, dz)
         along = jnp.mean(of_normal * normal, axis=0, keepdims=True)
-        centred = of_normal - jnp.mean(of_normal, axis=0, keepdims=True)
-        of_row = scale * (centred - normal * along)
-        of_x = over_examples(jnp.stack([1 - bit, bit]), of_row)
-        return (dU + over_examples(normal, dz), slopes + slope), (of_row, of_x)
+        of_row = scale * (of_normal - normal * along)
+        return (dU + over_examples(normal, dz), slopes + slope), of_row
 
     start = (jnp.zeros_like(U), jnp.zeros_like(dy))
-    (dU, slopes), (of_rows, of_x) = lax.scan(step, start, (*kept, bits.T))
+    (dU, slopes), of_rows = lax.scan(step, start, kept)
+    of_x = jnp.moveaxis(matmul(of_rows, jnp.stack([1 - bits, bits]).T), 2, 0)
     of_rows = of_rows.reshape(len(V), -1)
     of_hidden = matmul(V.T, of_rows).reshape(hidden.shape)
     db = jnp.sum(dy * slopes, axis=1)
-    of_x = jnp.moveaxis(of_x, 1, 0)
     return of_hidden, over_examples(of_rows, wide), of_x, jnp.zeros_like(bits), dU, db
 
 
