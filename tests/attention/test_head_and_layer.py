@@ -23,7 +23,13 @@ from capax.attention import (
     causal_mask,
     padding_mask,
 )
-from capax.attention.parts.activations import gelu_and_slope, normal_below, normal_density, sigmoid, tanh
+from capax.attention.parts.activations import (
+    gelu_and_slope,
+    normal_below,
+    normal_density,
+    sigmoid,
+    tanh,
+)
 from capax.errors import InputError
 
 T, d, H, k = 11, 15, 5, 3  # d = H k, as PyTorch wants

@@ -71,7 +71,9 @@ _ERF_ABOVE = (2.72614225801306e-10, -2.77068142495902e-08, 2.10102402082508e-06,
 _ERF_BELOW = (1.45660718464996e-05, 2.13374055278905e-04, 1.68282697438203e-03,
               7.37332916720468e-03, 1.42647390514189e-02)  # fmt: skip
 _ERF_END = 4.0  # from here on the nearest float32 is 1
-_TO_INTEGER = np.float32(1.5 * 2**23)  # added to a whole number below 2^22, leaves it in the last bits
+_TO_INTEGER = np.float32(
+    1.5 * 2**23
+)  # added to a whole number below 2^22, leaves it in the last bits
 # 2^f for |f| <= 1/2, relative error 8e-8: fitted by least squares, reweighted
 _EXP2 = (1.3276471361731523e-3, 9.675541329444426e-3, 5.550713275448646e-2, 0.24022119723964455,
          0.6931469670635652, 1.0000000716546464)  # fmt: skip

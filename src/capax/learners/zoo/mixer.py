@@ -6,9 +6,9 @@ h = (1/T) sum_t z_t
 
 On a CPU the first product, linear in the bits, is one of the bits with a table V_1[e, t] change_t,
 and its gradient one of them with dy: two products instead of three. Means over positions are taken
-before U_2, not after it. LN subtracts the mean over channels; V_2 does not mix channels, so the mean
-is subtracted from the inputs of V_2, which are fewer. Examples are columns: loops over entries are
-vector instructions.
+before U_2, not after it. LN subtracts the mean over channels. V_2 does not mix channels, so that
+mean is subtracted from the inputs of V_2, which are fewer. Examples are columns: loops over entries
+are vector instructions.
 """
 
 import math
