@@ -11,14 +11,16 @@ RUNS = {
     "t50exit": (50, 300, 100, True),
     "t300": (300, 300, 24, False),
     "t50fail": (50, 30, 125, False),
+    "t1000": (1000, 600, 4, False),
 }
 
 
-def train_models(folder, number):
-    """The runs of Figure 3's settings that are not there yet, at two lengths and two sizes."""
+def train_models(folder, number, names=("t50", "t50exit", "t300", "t50fail")):
+    """The runs of Figure 3's settings that are not there yet."""
     from capax.training import TrialSpec, train
 
-    for name, (T, m, runs, early) in RUNS.items():
+    for name in names:
+        T, m, runs, early = RUNS[name]
         (folder / name).mkdir(parents=True, exist_ok=True)
         missing = [i for i in range(number or runs) if not _path(folder, name, i).is_file()]
         trials = (

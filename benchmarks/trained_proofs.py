@@ -1,9 +1,10 @@
 """Proof files of trained networks: `python benchmarks/trained_proofs.py FOLDER t50 t300`.
 
 FOLDER holds the runs of `decompile_runs.py`. Each solved run is proved (`capax.prove`) with its
-target, and the file is checked in a process of its own; with --second also by the checker of the
-tests (Arb, python-flint). --changes N changes proofs and weights of small networks at random. With
---out a second call goes on.
+target, and the file is checked in a process of its own; with --second the files are then checked
+by the checker of the tests (Arb, python-flint). --train: the runs are trained where they are
+missing. --changes N changes proofs and weights of small networks at random. With --out a second
+call goes on.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 
 FOLDERS = ("tests/proving", "tests/compiler", "tests", "benchmarks")
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in FOLDERS]
-from decompile_runs import paths, read  # noqa: E402
+from decompile_runs import paths, read, train_models  # noqa: E402
 from kept_rows import add_options, run  # noqa: E402
 
 from capax.errors import InputError  # noqa: E402
@@ -40,7 +41,7 @@ def _eased(text: str, file: Path, path: Path) -> tuple[str, dict]:
     return eased, found
 
 
-def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
+def one(path: Path, cells: int, file: Path) -> dict:
     """What proving and checking one run gave, with times."""
     _, task, outcome = read(path)
     row = {"run": f"{path.parent.name}/{path.stem}", "outcome": outcome}
@@ -52,24 +53,24 @@ def one(path: Path, cells: int, second: bool, keep: Path | None) -> dict:
     except InputError as error:
         told = str(error).split(": ")[-1]
         return row | {"proved": False, "told": told, "prove_s": time.perf_counter() - began}
-    with tempfile.TemporaryDirectory() as folder:
-        file = (keep or Path(folder)) / f"{path.parent.name}-{path.stem}.proof"
-        between = time.perf_counter()
-        text, found = _eased(text, file, path)
-        row |= {
-            "proved": True, "accepted": found["status"] == "proved", "reason": found["reason"],
-            "margin": json.loads(text.split("\n", 1)[0])["margin"],
-            "leaves": text.count('"far"'), "bytes": len(text),
-            "prove_s": round(between - began, 1),
-            "check_s": round(time.perf_counter() - between, 1),
-        }  # fmt: skip
-    if second:
-        from arb_trained import accepted
+    between = time.perf_counter()
+    text, found = _eased(text, file, path)
+    return row | {
+        "proved": True, "accepted": found["status"] == "proved", "reason": found["reason"],
+        "margin": json.loads(text.split("\n", 1)[0])["margin"],
+        "leaves": text.count('"far"'), "bytes": len(text),
+        "prove_s": round(between - began, 1),
+        "check_s": round(time.perf_counter() - between, 1),
+    }  # fmt: skip
 
-        between = time.perf_counter()
-        row["second"] = accepted(text, path)
-        row["second_s"] = round(time.perf_counter() - between, 1)
-    return row
+
+def one_second(path: Path, file: Path) -> dict:
+    """What the second checker says of a file, and its time."""
+    from arb_trained import accepted
+
+    began = time.perf_counter()
+    told = accepted(file.read_text(), path)
+    return {"second": told, "second_s": round(time.perf_counter() - began, 1)}
 
 
 def one_turn(seed: int) -> dict:
@@ -105,24 +106,36 @@ if __name__ == "__main__":
     options.add_argument("folder", type=Path)
     options.add_argument("names", nargs="*")
     options.add_argument("--number", type=int, default=0)
+    options.add_argument("--train", action="store_true")
     options.add_argument("--first", type=int, default=0)
     options.add_argument("--cells", type=int, default=400)
     options.add_argument("--second", action="store_true")
-    options.add_argument("--keep", type=Path)
+    options.add_argument("--keep", type=Path, help="folder of the proofs; without it they go")
     options.add_argument("--changes", type=int, default=0, help="changed files of small networks")
     add_options(options)
     chosen = options.parse_args()
+    if chosen.train:
+        train_models(chosen.folder, chosen.number, chosen.names)
     files = [
         p
         for name in chosen.names
         for p in paths(chosen.folder, name, chosen.number)[chosen.first :]
     ]
-    runs = {
-        f"{p.parent.name}/{p.stem}": (p, chosen.cells, chosen.second, chosen.keep) for p in files
-    }
-    rows = run(one, runs, chosen)
+    with tempfile.TemporaryDirectory() as passing:
+        keep = chosen.keep or Path(passing)
+        names = {
+            f"{p.parent.name}/{p.stem}": (p, keep / f"{p.parent.name}-{p.stem}.proof")
+            for p in files
+        }
+        rows = run(one, {n: (p, chosen.cells, file) for n, (p, file) in names.items()}, chosen)
+        done = [
+            row["job"] for row in rows if row.get("accepted") and names[row["job"]][1].is_file()
+        ]
+        jobs = {f"{n} second": names[n] for n in done} if chosen.second else {}
+        second = run(one_second, jobs, chosen)
     turns = run(one_turn, {f"changes {i}": (i,) for i in range(chosen.changes // TURN)}, chosen)
     total = sum((Counter({k: v for k, v in row.items() if k != "job"}) for row in turns), Counter())
     accepted = sum(bool(row.get("accepted")) for row in rows)
     changed = sum(n for k, n in total.items() if ": " in k)
-    print(json.dumps({"runs": len(rows), "accepted": accepted, "changed": changed, **total}))
+    found = {"runs": len(rows), "accepted": accepted, "by both": sum(r["second"] for r in second)}
+    print(json.dumps({**found, "changed": changed, **total}))

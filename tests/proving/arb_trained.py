@@ -153,6 +153,13 @@ def _accepted(proof: str, weights: Path) -> bool:
                     return False
                 todo += [({**fixed, at: 1}, given), ({**fixed, at: 0}, given)]
                 continue
+            if kind == "all":
+                if len(set(at)) < len(at) or set(at) & set(fixed) or not set(at) <= set(range(T)):
+                    return False
+                same = [arb(t in at and b == level[0]) for t in range(T) for b in (0, 1)]
+                other = [*given, [*same, arb(1 - len(at))]]
+                todo += [(fixed, other), (fixed | dict.fromkeys(at, level[0]), given)]
+                continue
             terms = [arb(b) for _ in range(T) for b in (0, 1)] + [arb(-at)]
             other = [-x for x in terms[:-1]] + [arb(at + 1)]
             if kind == "head":
@@ -172,7 +179,7 @@ class _Cell:
     def __init__(self, T, fixed, given):
         self.free = [t for t in range(T) if t not in fixed]
         self.there = [2 * t + fixed.get(t, 0) for t in range(T)] + [2 * T]
-        self.limits = [self.form(terms) for terms in given]
+        self.limits = [self.form(terms) for terms in given[::-1]]
 
     def form(self, terms):
         start = sum((terms[r] for r in self.there), arb(0))

@@ -3,13 +3,11 @@
 
     python capax_check.py model.proof model.safetensors [--json]
 
-Standard library only. It searches for nothing. Stored weights are dyadic rationals: numbers are
-integers over a power of two, or fractions; e^x, roots and erf are enclosed. Exit code 0: proved; 1:
-refused, with the first line that fails. Format and derivations: docs/guides/proofs.md of Capax.
+Standard library only; it searches for nothing. Numbers are integers over a power of two or
+fractions; e^x, roots and erf are enclosed. Format and derivations: docs/guides/proofs.md of Capax.
 One lemma carries everything. A softmax head that the token [CLS] asks puts out
 
     u = (sum of w v) / (sum of w)      over the T tokens and [CLS],  w = e^score > 0,
-
 so u <= L  <=>  sum of w (v - L) <= 0. Positions do not interact in this sum: it is largest, over
 all free bits at once, where each position takes its larger term. ONE number L proves an end.
 """
@@ -126,12 +124,12 @@ class InputCell:
     def __init__(self, T, fixed, given=()):
         self.T, self.fixed, self.given = T, fixed, given
         self.free = [t for t in range(T) if t not in fixed]
-        self.limits = [self.form(terms) for terms in given]
+        self.limits = [self.form(terms) for terms in reversed(given)]  # the newest is the tightest
     def form(self, terms):  # of a sum of terms, one for each token
         start = terms[-1] + sum(terms[2 * t + self.fixed.get(t, 0)] for t in range(self.T))
         return [start, *(terms[2 * t + 1] - terms[2 * t] for t in self.free)]
     def most(self, form):
-        """At least the largest sum: a limit times ANY multiplier > 0 may be taken away from it."""
+        """At least the largest sum: limit <= 0, a <= a - m limit for ANY m >= 0, in any order."""
         for limit in self.limits:
             pairs = list(zip(form[1:], limit[1:], strict=True))
             over = limit[0] + sum(b for a, b in pairs if a > 0)
@@ -149,6 +147,11 @@ class InputCell:
         if kind == "bit":
             need(at in self.free, "cut: wanted a free position")
             return [InputCell(self.T, self.fixed | {at: b}, self.given) for b in (1, 0)]
+        if kind == "all":  # the bits at these positions are all `level`, or fewer of them are
+            need({*at} <= {*self.free} and level in (0, 1), "cut: wanted free positions and a bit")
+            fewer = [i // 2 in at and i % 2 == level for i in range(2 * self.T)] + [1 - len(at)]
+            first = InputCell(self.T, self.fixed | dict.fromkeys(at, level), self.given)
+            return [InputCell(self.T, self.fixed, (*self.given, fewer)), first]
         if kind == "ones":  # at most `at` of all T bits, or more
             need(type(at) is int, "cut: wanted an integer")
             limits = [0, 1] * self.T + [-at], [0, -1] * self.T + [at + 1]
@@ -286,7 +289,6 @@ SIGMA = {  # on and between the points of the grid |sigma''| <= 2 phi(0) < 0.8, 
 class TrainedNetwork:
     """x = base + u W_O, h = G . c/s(c) + shift, z = x + sigma(h) W_out + b_out, c = Cx = x - mean,
     s(c) = sqrt(|c|^2/d + eps), logit = last . Cz/s(Cz) + rho."""
-
     target, rule = None, "logit > 0"
     def __init__(self, described, arrays, told):
         spec, bits = described["spec"], told.bits
@@ -347,8 +349,7 @@ class Leaf:
     def __init__(self, net, cell, line):
         self.net, self.cell, self.bits, self.one = net, cell, net.bits, 1 << net.bits
         self.F, n, forms, tables = len(cell.free) + 1, len(net.C_O.rows), [], net.tables
-        hints = (line[name] for name in ("u", "far", "D"))
-        u, far, D = ([floor(Fraction(x) * self.one) for x in given] for given in hints)
+        u, far, D = ([floor(Fraction(x) * self.one) for x in line[n]] for n in ("u", "far", "D"))
         need(min(D) > 0, "D: wanted positive numbers")
         sums = [cell.ends(cell.form(w)) for w in tables.w]
         for i, v in enumerate(tables.v):  # u = u0 + M/D0 + (u - u0)(1 - D/D0); the last is noise
@@ -465,9 +466,8 @@ def check(proof, data):
         cells = [InputCell(told.T, {t: row >> i & 1 for i, t in places}) for row in rows]
         for text in lines[1:]:
             number += 1
-            line = parse(text)
             need(cells, "a line more than there are cells")
-            cell = cells.pop()
+            cell, line = cells.pop(), parse(text)
             if "cut" in line:
                 cells += cell.parts(network.tables, *line["cut"])
             else:

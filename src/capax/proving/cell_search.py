@@ -19,6 +19,8 @@ DECIDED = 1e-7
 """A cell is decided in float64 where its margin is proved up to rounding, with this to spare."""
 LEVELS = (0.3, 0.5, 0.75)
 """Where the range of the number of ones is cut."""
+NEAR = 3.0
+"""A part that misses more is not tuned to see whether it is decided."""
 FEW = 6
 """With so few free bits only bits are cut: the tree ends."""
 SHARP = 1.3
@@ -106,12 +108,38 @@ class TreeSearch:
     def split(self, node: CellTree) -> None:
         """The best of a few cuts: the one whose parts miss the least together."""
         few = len(node.bound.cell.free) <= FEW
+        if not few and self.split_at_a_set(node):
+            return
         tried = frozenset({"bit"}) if few else node.kinds
         found = [self.tried(node, cut) for cut in candidates(node.bound, tried)]
         least = min(missed for missed, _, _ in found)
         kinds = {cut[0] for missed, cut, _ in found if missed <= SHARP * least + 1e-9}
         _, node.cut, bounds = min(found, key=lambda one: one[0])
         node.parts = [CellTree(bound, kinds=frozenset(kinds)) for bound in bounds]
+
+    def split_at_a_set(self, node: CellTree) -> bool:
+        """Cut by "all of these bits have no weight", many of them, if the other part is decided.
+
+        The other part, "one of them has", is decided for the first so many: doubled, then halved.
+        """
+        places, light = heavy(node.bound)
+        least, most, kept = 1, len(places) + 1, None
+        while most - least > max(1, least // 6):
+            size = min(2 * least, (least + most) // 2)
+            cut = ["all", sorted(places[:size]), light]
+            part = self.bound(cut_cells(node.bound, cut)[1], node.bound.sign, around=node.bound)
+            if part.missing < NEAR:
+                part.tune(DECIDED)
+            if part.least > DECIDED:
+                least, kept = size, (cut, part)
+            else:
+                most = size
+        if kept is None:
+            return False
+        node.cut, part = kept
+        rest = self.bound(cut_cells(node.bound, node.cut)[0], node.bound.sign, around=node.bound)
+        node.parts = [CellTree(rest), CellTree(part)]
+        return True
 
     def tried(self, node: CellTree, cut: Cut) -> tuple[float, Cut, list[CellBound]]:
         """What the parts of a cut miss together, the cut, and their bounds."""
@@ -143,6 +171,19 @@ def candidates(bound: CellBound, kinds: frozenset[str] = CellTree.kinds) -> list
     return found or candidates(bound, frozenset({"bit"}))
 
 
+def heavy(bound: CellBound) -> tuple[list[int], int]:
+    """Free positions by the weight that they add to heads with noise, and the bit without it."""
+    cell, read = bound.cell, bound.read
+    weights = read.w[:, :: read.k]
+    gains = weights[2 * cell.free] - weights[2 * cell.free + 1]
+    size = (bound.noise * np.linalg.norm(read.C_O, axis=1)).reshape(-1, read.k).sum(1)
+    effect = (np.sign(gains) * np.log1p(np.abs(gains) / np.maximum(bound.D_low, 1e-300))) @ size
+    light = int(effect.sum() > 0)
+    effect = effect if light else -effect
+    order = np.argsort(-effect)[: int((effect > 0).sum())]
+    return cell.free[order].tolist(), light
+
+
 def cut_cells(bound: CellBound, cut: Cut) -> list[FloatCell]:
     """The two parts, as the checker makes them: the first part first."""
     cell, T = bound.cell, bound.cell.T
@@ -150,6 +191,13 @@ def cut_cells(bound: CellBound, cut: Cut) -> list[FloatCell]:
         both = [cell.fixed | {cut[1]: b} for b in (0, 1)]
         return [FloatCell(T, fixed, cell.given, cell.counted) for fixed in both]
     counted = [cell.counted, cell.counted]
+    if cut[0] == "all":
+        terms = np.zeros(2 * T + 1)
+        terms[[2 * t + cut[2] for t in cut[1]]], terms[-1] = 1.0, 1 - len(cut[1])
+        return [
+            FloatCell(T, cell.fixed | dict.fromkeys(cut[1], cut[2]), cell.given, cell.counted),
+            FloatCell(T, cell.fixed, (*cell.given, terms), cell.counted),
+        ]
     if cut[0] == "ones":
         ones = np.append(np.tile([0.0, 1.0], T), 0.0)
         last = np.zeros(2 * T + 1)

@@ -32,7 +32,8 @@ class FloatCell:
 
     @cached_property
     def limits(self) -> list[np.ndarray]:
-        return [self.form(terms[:, None])[:, 0] for terms in self.given]
+        """Their forms, the newest first, as the checker takes them."""
+        return [self.form(terms[:, None])[:, 0] for terms in reversed(self.given)]
 
     def form(self, terms: np.ndarray) -> np.ndarray:
         """Forms [1 + F, g] of sums of terms [2 T + 1, g]."""
@@ -48,7 +49,8 @@ class FloatCell:
     def reduced(self, forms: np.ndarray) -> np.ndarray:
         """Columns that are at least as large: limits times the checker's multipliers less."""
         for limit in self.limits:
-            a, b = forms[1:], limit[1:, None]
+            rows = 1 + np.flatnonzero(limit[1:])
+            a, b = forms[rows], limit[rows, None]
             over = limit[0] + (b * (a > 0)).sum(0)
             hot = np.flatnonzero(over > 0)
             if not len(hot) or not len(a):
@@ -57,12 +59,13 @@ class FloatCell:
             with np.errstate(all="ignore"):
                 turns = np.where(a * b > 0, a / b, np.inf)
             order = np.argsort(turns, axis=0)
-            left = over[hot] - np.cumsum(np.abs(limit[1:])[order], axis=0)
+            left = over[hot] - np.cumsum(np.abs(limit[rows])[order], axis=0)
             at = np.argmax(left <= 0, axis=0)
             turn = np.take_along_axis(np.take_along_axis(turns, order, 0), at[None], 0)[0]
             usable = (left[at, np.arange(len(hot))] <= 0) & np.isfinite(turn)
             forms = forms.copy()
-            forms[:, hot[usable]] -= turn[usable] * limit[:, None]
+            places = np.ix_([0, *rows], hot[usable])
+            forms[places] -= turn[usable] * limit[places[0]]
         return forms
 
     def ends(self, forms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
