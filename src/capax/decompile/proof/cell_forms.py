@@ -23,6 +23,8 @@ SCALES = (1.0, 1.3, 1e12)
 """D0 as a multiple of the middle of the range of D; the last one: the head by its range alone."""
 TUNED = 8
 """Heads of a cell whose D0 is tuned, those with the most noise first."""
+SMALL = 0.15
+"""Heads with less than this share of the largest noise are not tuned."""
 CHEAP = 3.0
 """A part without limits that misses more is cut at once: that costs less than to tune it."""
 POINTS = 33
@@ -110,10 +112,11 @@ class CellBound:
         with np.errstate(all="ignore"):
             self.low, self.high = self._head_ends()
             self.D_low, self.D_high = self.cell.ends(self.cell.form(self.read.w[:, :: self.read.k]))
-            wide = (self.D_high - self.D_low) / (self.D_high + self.D_low) > ALONE
-        self._evaluate(np.where(wide, SCALES[-1], 1.0))
-        if self.around is not None:
-            self._keep_better(self.around.scales)
+            self.wide_D = (self.D_high - self.D_low) / (self.D_high + self.D_low) > ALONE
+        scales = np.where(self.wide_D, SCALES[-1], 1.0)
+        if self.around is not None:  # tuned before; a head that got narrow starts again
+            scales = np.where(self.around.wide_D & ~self.wide_D, 1.0, self.around.scales)
+        self._evaluate(scales)
 
     def _evaluate(self, scales: np.ndarray) -> None:
         """The bound with these multiples of the middle of D [H]."""
@@ -142,7 +145,9 @@ class CellBound:
         if self.around is not None and not self.cell.given and self.missing > CHEAP:
             return
         effect = (self.noise * np.linalg.norm(self.read.C_O, axis=1)).reshape(-1, self.read.k)
-        for h in np.argsort(-effect.sum(1), kind="stable")[:TUNED]:
+        noise = effect.sum(1)
+        order = np.argsort(-noise, kind="stable")[:TUNED]
+        for h in order[noise[order] > SMALL * noise[order[0]]]:
             for scale in SCALES:
                 if self.least > enough:
                     return
