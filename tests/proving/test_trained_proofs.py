@@ -205,10 +205,7 @@ def faulty(name: str):
 def test_a_fault_in_the_checker_makes_a_claim_false(name):
     module = faulty(name)
     for seed in range(300):
-        try:
-            claims = claims_and_truth(seed, module, far=0.5 if "far" in name else 1.0)
-        except (AssertionError, ArithmeticError):  # the root of a false bound, or a division by it
-            continue
+        claims = claims_and_truth(seed, module, far=0.5 if "far" in name else 1.0)
         if any(below > above + 1e-6 for below, above in claims):
             return
     pytest.fail("no false claim was found")
@@ -246,7 +243,7 @@ def claims_and_truth(seed: int, checker, far: float = 1.0) -> list[tuple[float, 
     truth = Truth(model, u)
     found = [(least, truth.claim(sign, margin).min()), *truth.pairs(leaf, X[:, cell.free])]
     for limit in cell.limits:
-        size = max(map(abs, limit))
+        size = max(1, *map(abs, limit))  # all 0 where its bits are fixed
         bits = [(1, *x) for x in X[:, cell.free]]
         values = [sum(n for n, b in zip(limit, x, strict=True) if b) for x in bits]
         found.append((max(values) / size, 0.0))
