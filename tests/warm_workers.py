@@ -25,7 +25,10 @@ from jax._src import xla_bridge
 import warm_server
 
 # What tests import when they run, beside what commands import: seconds for each worker, or once.
-IMPORTED = "torch sympy flint sklearn.neural_network PIL.Image playwright.sync_api"
+IMPORTED = (
+    "torch._dynamo sympy flint sklearn.neural_network PIL.Image playwright.sync_api "
+    "transformers.models.bert.modeling_bert"
+)
 
 
 class CollectedWorkers:

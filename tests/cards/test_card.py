@@ -52,8 +52,9 @@ def test_the_version_space_learner_stands_on_the_floor(tmp_path):
         assert store.select("SELECT count(*) AS n FROM trials")[0]["n"] == before
 
 
-def test_the_command_prints_a_table_json_and_csv(tmp_path):
+def test_the_command_prints_a_table_json_and_csv(tmp_path, monkeypatch):
     """A learner of the user's that fails always: no threshold, a reason, no traceback."""
+    monkeypatch.setattr("capax.sweep.families.fit_pool.num_cores", lambda: 1)  # one process
     shown = ("--T", "5,7", "--m-high", "32", "--trials", "8", "--store", tmp_path / "a.sqlite")
     csv = tmp_path / "card.csv"
     made = typed("card", f"{BAD}:majority", *shown, "--json", "--csv", csv)

@@ -57,12 +57,12 @@ def test_three_times_fewer_trials_than_the_grid(name):
     curve = CurveGrid(10, 400)
     widths = [
         estimate(curve, simulate(grid, learner, np.random.default_rng(s))).log_width
-        for s in range(12)
+        for s in range(8)
     ]
     search = AdaptiveSearch(
         m_low=10, m_high=400, batch=48, max_trials=1600, precision=float(np.exp(np.median(widths)))
     )
-    spent = [simulate(search, learner, np.random.default_rng(s)).trials for s in range(12)]
+    spent = [simulate(search, learner, np.random.default_rng(s)).trials for s in range(8)]
     assert np.median(spent) * 3 <= grid.most_trials
 
 
