@@ -48,7 +48,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "speed",
     ),
     "learners": (".",),
-    "decompile": ("reading", "proof", "modules", "bounds", "."),
+    "decompile": ("reading", "machine", "proof", "modules", "bounds", "."),
     "proving": (".",),
     "sweep": (".", "searching", "experiments", "families", "storage", "running"),
     "analysis": (".", "tables", "reference", "times"),

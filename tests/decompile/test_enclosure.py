@@ -256,4 +256,5 @@ def test_a_proof_is_about_real_arithmetic_and_says_how_far_the_running_model_is(
     found = [on_all_inputs(oracle(m), f, np.random.default_rng(0), p=0.5) for m in (always, biased)]
     assert [x.status for x in found] == ["proved", "proved"]
     assert found[0].margin == pytest.approx(found[1].margin)
+    assert found[0].holds == ("real arithmetic", "float32") and found[1].holds[1:] == ()
     assert found[0].as_run < 1e-5 and found[1].as_run > 1e-2

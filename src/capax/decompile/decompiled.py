@@ -8,7 +8,7 @@ from capax.capacity.bound import MODEL, Bound
 from capax.capacity.certificates.error_certificate import ErrorCertificate
 from capax.capacity.margins.decision import decision_rule
 from capax.compiler.certificate.certificate import table_text
-from capax.decompile.proof.all_inputs import AllInputs
+from capax.decompile.proof.verdict import AllInputs
 from capax.decompile.reading.formula import Formula
 from capax.decompile.reading.influence import Influence, Missed
 from capax.decompile.reading.truth_table import TruthTable
@@ -153,10 +153,11 @@ class Decompiled:
         if found.status == "proved":
             inputs = f"{self.function.alphabet}^{self.function.T}"
             told = f"proved on all {inputs} inputs, margin at least {found.margin:.4g}"
+            told = f"{told} ({' and '.join(found.holds)}"
             if found.as_run is not None:
-                off = f"as run, off by up to {found.as_run:.2g} on a sample"
-                told = f"{told} (real arithmetic; {off})"
-            return f"{told}; {found.method}" if found.method.startswith("read") else told
+                told = f"{told}; as run, off by up to {found.as_run:.2g} on a sample"
+            shown = found.method.startswith(("read", "all"))
+            return f"{told}); {found.method}" if shown else f"{told})"
         if found.status == "refuted" and found.counterexample is not None:
             more = "..." if len(found.counterexample) > 8 else ""
             if self.function.alphabet == 2:

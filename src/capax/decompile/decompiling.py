@@ -16,7 +16,8 @@ from capax.decompile.decompiled import Decompiled, ExactShare
 from capax.decompile.modules.leaf_calls import NotRead
 from capax.decompile.modules.module_reading import read_module
 from capax.decompile.modules.zoo_reading import ZooNetwork, zoo_reading
-from capax.decompile.proof.all_inputs import AllInputs, on_all_inputs
+from capax.decompile.proof.all_inputs import on_all_inputs
+from capax.decompile.proof.verdict import AllInputs
 from capax.decompile.reading.formula import shortest_formula
 from capax.decompile.reading.influence import (
     Candidates,

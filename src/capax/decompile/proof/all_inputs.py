@@ -11,8 +11,8 @@ most 2^22; else it stays open.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -26,9 +26,11 @@ from capax.boolean.functions import SparseFunction
 from capax.compiler.proof.adversary import attack
 from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import head_tables, readout_output
+from capax.decompile.machine.forward_error import FLOAT32
+from capax.decompile.proof.asked_inputs import attacked, few_inputs, numbers
 from capax.decompile.proof.branching import branch
-from capax.decompile.proof.counterexample import search, search_by_asking
-from capax.decompile.proof.one_query_layer import one_query_layer
+from capax.decompile.proof.counterexample import search
+from capax.decompile.proof.one_query_layer import OneQueryLayer, layer_as_run, one_query_layer
 from capax.decompile.proof.query_cases import (
     LayerReading,
     QueryCase,
@@ -37,49 +39,11 @@ from capax.decompile.proof.query_cases import (
     with_bit,
 )
 from capax.decompile.proof.table_forward import TableForward
+from capax.decompile.proof.verdict import AllInputs, Status, unknown
 from capax.decompile.reading.oracle import Oracle
-from capax.errors import InputError
 
-Status = Literal["proved", "refuted", "open"]
 CELLS = 512
-ENUMERATED = 22
-"""Where no proof decides, up to 2^22 inputs are all asked about."""
-ATTACKED = 64
-"""Up to so many bits a network without a proof is searched for a counterexample."""
 Run = Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True)
-class AllInputs:
-    """The verdict over all inputs.
-
-    `margin`: certified lower bound of the distance of the logit from the threshold on the right
-    side over all inputs (negative: the gap that is open). `found_margin`: the smallest that a
-    search met (None: no search). Both are about real arithmetic on the stored weights; `as_run` is
-    the largest distance between the number that the model gave when it was run and the real one,
-    on 64 inputs (None: not measured): a measurement, no bound. `counterexample`: the positions that
-    are 1 in it (with more than two symbols: its T symbols). `proved_share`: probability under
-    the data distribution of the inputs on which the formula is proved. `ones`: for the largest such
-    interval, the formula is proved for every pattern and all fillers with so many ones;
-    `ones_share` its probability. `asked_all`: the model was asked about all 2^T inputs, and both
-    margins are those of its numbers as it gave them.
-    """
-
-    status: Status
-    margin: float | None
-    found_margin: float | None
-    counterexample: tuple[int, ...] | None
-    proved_share: float
-    ones: tuple[int, int] | None
-    ones_share: float
-    method: str
-    as_run: float | None = None
-    asked_all: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        content = asdict(self)
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in content.items()}
 
 
 def on_all_inputs(
@@ -98,9 +62,7 @@ def on_all_inputs(
     reading: a PyTorch module in the form that is proved; reason: why there is none.
     """
     found = _proved(model, f, rng, p, cells, reading, reason)
-    if found.status == "open" and f.alphabet**model.T <= 1 << ENUMERATED:
-        return enumerated(model, f, found)
-    return found
+    return few_inputs(model, f, found) if found.status == "open" else found
 
 
 def _proved(
@@ -121,54 +83,13 @@ def _proved(
         if why is None and known.spec.alphabet > 2:
             why = "the enclosure of trained models is written for bits"
         if why is not None:
-            return _attacked(model, f, rng, p, f"not provable here: {why}")
-        forward = TableForward(one_query_layer(known))
-        return _one_layer(model, forward, lambda X: _run(known, X), f, rng, p, cells)
+            return attacked(model, f, rng, p, f"not provable here: {why}")
+        forward, run = TableForward(one_query_layer(known)), lambda X: _run(known, X)
+        shaken = layer_as_run(known, FLOAT32)
+        return _one_layer(model, forward, run, f, rng, p, cells, shaken)
     if isinstance(known, ClsScalar | ClsMLP) and _is_table_model(known):
         return _compiled(model, known, f, rng)
-    return _unknown(reason)
-
-
-def enumerated(model: Oracle, f: SparseFunction, found: AllInputs) -> AllInputs:
-    """Ask about all inputs, in the order of the numbers they stand for, up to the first that
-    differs. The margin is that of the numbers as the model gave them."""
-    T, A, block = model.T, f.alphabet, 1 << 16
-    least = np.inf
-    for start in range(0, A**T, block):
-        rows = np.arange(start, min(start + block, A**T))
-        X = (rows[:, None] // A ** np.arange(T) % A).astype(np.uint8)
-        values = _numbers(model, X)
-        if values is None:
-            return replace(found, method=f"{found.method}; a number among them is NaN")
-        wrong = np.flatnonzero((values > model.threshold) != (f(X) > 0.5))
-        if len(wrong):
-            first = X[wrong[0]] if A > 2 else np.flatnonzero(X[wrong[0]])
-            method = f"{start + int(wrong[0]) + 1} of {A}^{T} inputs asked"
-            shown = tuple(int(t) for t in first)
-            return replace(found, status="refuted", counterexample=shown, method=method)
-        least = min(least, float(np.abs(values - model.threshold).min()))
-    every = (0, T - f.s) if A == 2 else None
-    method = f"all {A}^{T} inputs asked"
-    return AllInputs("proved", least, least, None, 1.0, every, 1.0, method, asked_all=True)
-
-
-def _unknown(method: str) -> AllInputs:
-    return AllInputs("open", None, None, None, 0.0, None, 0.0, method)
-
-
-def _attacked(
-    oracle: Oracle, f: SparseFunction, rng: np.random.Generator, p: float, reason: str
-) -> AllInputs:
-    """A network without a proof: a search for a counterexample, by its own numbers."""
-    if not ENUMERATED < oracle.T <= ATTACKED or f.alphabet > 2:
-        return _unknown(reason)
-    found = search_by_asking(oracle, f, rng, p)
-    if found is None:
-        return _unknown(reason)
-    method = f"{reason}; {found.inputs} inputs searched"
-    ones = tuple(np.flatnonzero(found.bits).tolist()) if found.margin < 0 else None
-    status: Status = "open" if ones is None else "refuted"
-    return AllInputs(status, None, found.margin, ones, 0.0, None, 0.0, method)
+    return unknown(reason)
 
 
 def _is_table_model(model: ClsScalar | ClsMLP) -> bool:
@@ -209,9 +130,11 @@ def _one_layer(
     rng: np.random.Generator,
     p: float,
     cells: int,
+    shaken: OneQueryLayer | None = None,
 ) -> AllInputs:
+    """shaken: the layer as float32 runs it."""
     with np.errstate(all="ignore"):  # numbers that overflow decide nothing: the verdict is open
-        return _searched_and_enclosed(oracle, forward, run, f, rng, p, cells)
+        return _searched_and_enclosed(oracle, forward, run, f, rng, p, cells, shaken)
 
 
 def _read_module(
@@ -272,11 +195,12 @@ def _searched_and_enclosed(
     rng: np.random.Generator,
     p: float,
     cells: int,
+    shaken: OneQueryLayer | None,
 ) -> AllInputs:
     found = search(forward, f, rng, threshold=oracle.threshold, p=p)
     wrong = None
     if found.margin < 0:
-        given = _numbers(oracle, found.bits[None])
+        given = numbers(oracle, found.bits[None])
         if given is not None and (given[0] > oracle.threshold) != (f(found.bits) > 0.5):
             wrong = tuple(int(t) for t in np.flatnonzero(found.bits))
     most = cells // 4 if wrong else cells
@@ -285,27 +209,24 @@ def _searched_and_enclosed(
     status: Status = "refuted" if wrong is not None else "open"
     if (leaves.margins > 0).all():
         status = "proved"
-    as_run = None
+    as_run, float32 = None, None
     if status == "proved":
         as_run = _finite(forward.distance_as_run(run, found.bits, rng.spawn(1)[0], p))
+    if status == "proved" and shaken is not None:
+        least = branch(
+            shaken, f, threshold=oracle.threshold, p=p, most=most // 8, start=leaves
+        ).margins.min()
+        float32 = float(least) if least > 0 else None
     return AllInputs(
         status, float(leaves.margins.min()), _finite(found.margin), wrong, leaves.proved_share(p),
         ones, ones_share, f"{leaves.enclosed} cells enclosed, {found.inputs} inputs searched",
-        as_run,
+        as_run, float32_margin=float32,
     )  # fmt: skip
 
 
 @eqx.filter_jit
 def _run(model: Transformer, X: Any) -> Any:
     return jax.vmap(lambda bits: model(bits))(X)
-
-
-def _numbers(oracle: Oracle, X: np.ndarray) -> np.ndarray | None:
-    """The model's numbers as run; None where one of them is NaN, which confirms nothing."""
-    try:
-        return oracle.values(X)
-    except InputError:
-        return None
 
 
 def _finite(x: float) -> float | None:

@@ -41,6 +41,7 @@ class Leaves:
     last: np.ndarray
     margins: np.ndarray
     enclosed: int
+    cells: "tuple[_Cell, ...]" = ()
 
     def proved_share(self, p: float) -> float:
         """Probability of the proved cells when bits are independent Bernoulli(p)."""
@@ -111,13 +112,19 @@ def branch(
     threshold: float = 0.0,
     p: float = 0.5,
     most: int = 1024,
+    start: Leaves | None = None,
 ) -> Leaves:
-    """Cells that cover all inputs, with certified margins; at most about `most` are enclosed."""
+    """Cells that cover all inputs, with certified margins; at most about `most` are enclosed.
+
+    start: leaves of another layer, whose cells are enclosed first, whatever `most` is.
+    """
     T = layer.tables.T
     todo = [_Cell(f.support, row, 0, T - f.s) for row in range(1 << f.s)]
     done: list[_Cell] = []
     waiting: list[_Cell] = []
     enclosed, budget = 0, max(most, 3 << f.s)
+    if start is not None:
+        todo, budget = list(start.cells), len(start.cells) + most
     while todo:
         for cell in _enclosed(layer, f, todo, threshold):
             decided = cell.margin > 0 or cell.place == NOWHERE
@@ -142,6 +149,7 @@ def _leaves(cells: list[_Cell], f: SparseFunction, T: int, enclosed: int) -> Lea
         np.array([c.last for c in cells]),
         np.array([c.margin for c in cells]),
         enclosed,
+        tuple(cells),
     )
 
 

@@ -31,11 +31,11 @@ from capax.compiler.proof.enclosed import (
     joined,
 )
 from capax.decompile.proof.head_sets import HeadSets, Pair
-from capax.decompile.proof.layer_tables import NormWeights, centred
+from capax.decompile.proof.layer_tables import NormWeights, centred, one_over
 from capax.decompile.proof.norm_factor import NormFactor, main_directions, norm_factor
 from capax.decompile.proof.one_query_layer import OneQueryLayer
 from capax.decompile.proof.relaxation import relaxed
-from capax.rounding import TINY, UNIT, gamma
+from capax.rounding import TINY, UNIT, UP, gamma
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,13 @@ def enclose(layer: OneQueryLayer, sets: HeadSets) -> Enclosure:
     """Enclose the logit over the cells of `sets`."""
     stage = _Residual.of(layer, sets)
     P, shift = _folded(layer.norm, layer.W_in, layer.b_in)
+    if layer.rounding is not None:
+        off = layer.rounding.hidden(stage.root, stage.mean)
+        shift = shift.spread(off.shape).widened(off)
     low, high = stage.bounds(None, P[None])
     h = between(low, high) + shift
-    z = _AfterMlp(layer, stage, P, shift, relaxed(layer.activation, h.low, h.high))
+    off = None if layer.rounding is None else layer.rounding.residual(h.size)
+    z = _AfterMlp(layer, stage, P, shift, relaxed(layer.activation, h.low, h.high), off)
     low, high = _pooled(layer, z) if layer.pooler is not None else _read(layer, z)
     known = np.isfinite(low) & np.isfinite(high)
     return Enclosure(np.where(known, low, -np.inf), np.where(known, high, np.inf))
@@ -73,8 +77,9 @@ class _AfterMlp:
     layer: OneQueryLayer
     stage: "_Residual"
     P: Enclosed  # [d, n]: h = r (P^T c) + shift
-    shift: Enclosed  # [n]
+    shift: Enclosed  # [n] or [R, n]
     lines: tuple[np.ndarray, np.ndarray, np.ndarray]  # alpha, below, above [R, n]
+    off: np.ndarray | None = None  # [R, d]: rounding of z
 
     def ranges(self, wanted: Enclosed) -> Enclosed:
         """Range of q . z for directions q [R or 1, d, g]."""
@@ -93,6 +98,8 @@ class _AfterMlp:
             gained = exactly(layer.norm.gain[:, None]) * wanted
             p = p + centred(gained.moved(1, 2)).moved(1, 2)
             constant = constant + (exactly(layer.norm.bias[None, None]) @ wanted)[:, 0]
+        if self.off is not None:
+            constant = constant.widened((self.off[:, None] @ wanted.size)[:, 0] * UP)
         return between(*self.stage.bounds(k, p)) + constant
 
 
@@ -107,6 +114,9 @@ def _read(layer: OneQueryLayer, z: _AfterMlp) -> Pair:
     found = z.ranges(joined(a, _axes(layer.d), axis=1)[None])
     r = _inverse_deviation(found[:, 1:], layer.final)
     low, high = _product(found[:, 0].low, found[:, 0].high, r)
+    if layer.rounding is not None:
+        mean = z.ranges(_mean(layer.d))[:, 0].size
+        rest = rest.spread(mean.shape).widened(layer.rounding.logit(r.high, mean))
     return (exactly(low) + rest).low, (exactly(high) + rest).high
 
 
@@ -131,6 +141,11 @@ def _pooled(layer: OneQueryLayer, z: _AfterMlp) -> Pair:
         low, high = _product(low, high, r)
     rest = ((between(below, above) + exactly(alpha) * shift) @ w)[:, 0] + layer.b
     return (exactly(low) + rest).low, (exactly(high) + rest).high
+
+
+def _mean(d: int) -> Enclosed:
+    """The direction of the mean, [1, d, 1]."""
+    return one_over(d).spread((1, d, 1))
 
 
 def _axes(d: int) -> Enclosed:
@@ -188,6 +203,18 @@ class _Residual:
         epsilon = layer.norm.enclosed_epsilon
         factor = norm_factor(stage.c0, main_directions(moved), stage.ranges, epsilon)
         return replace(stage, factor=factor)
+
+    @property
+    def root(self) -> np.ndarray:
+        """At least 1/sigma over each cell [R]."""
+        assert self.factor is not None
+        return self.factor.most
+
+    @property
+    def mean(self) -> np.ndarray:
+        """At least |mean of x| over each cell [R]."""
+        d = self.c.mid.shape[1]
+        return between(*self.ranges(exactly(np.zeros((1, d, 1))), _mean(d)))[:, 0].size
 
     def ranges(self, q: Enclosed, k: Enclosed | None = None) -> Pair:
         """Range of q . c + k . x for directions [R or 1, d, g], through the head outputs."""

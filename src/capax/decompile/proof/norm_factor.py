@@ -92,6 +92,8 @@ class NormFactor:
     e: Enclosed
     along: Enclosed
     box: Box
+    most: np.ndarray
+    """At least r."""
 
 
 def norm_factor(
@@ -112,7 +114,8 @@ def norm_factor(
     taylor = _three_eighths_power_five(highest) * change.size**2 * UP + TINY
     other = (highest - r0 - r1 * along).high
     lower = (slope * exactly(box.spread) * share).low
-    return NormFactor(r0, r1, between(lower, np.minimum(taylor, other)), along, box)
+    e = between(lower, np.minimum(taylor, other))
+    return NormFactor(r0, r1, e, along, box, highest.high)
 
 
 def _along(c0: np.ndarray, square: Enclosed, ranges: LinearRanges) -> Enclosed:

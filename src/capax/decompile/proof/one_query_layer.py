@@ -10,13 +10,15 @@ stands behind the attention (post-norm, as in BERT), and `final` is the second n
 Weights are float64 numbers; sums of stored weights are balls.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from capax.attention.transformer import Transformer
 from capax.compiler.proof.enclosed import Enclosed, exactly
+from capax.decompile.machine.forward_error import Machine, unfit
+from capax.decompile.proof.layer_rounding import LayerRounding, as_run
 from capax.decompile.proof.layer_tables import LayerTables, NormWeights, layer_tables, norm_weights
 
 Kept = Literal["residual", "normed", "nothing"]
@@ -47,6 +49,8 @@ class OneQueryLayer:
     pooler: Pooler | None
     w: Enclosed  # [d], or [e] behind a pooler
     b: Enclosed  # []
+    rounding: LayerRounding | None = None
+    """What a machine adds behind the heads; None: real arithmetic."""
 
     @property
     def d(self) -> int:
@@ -64,3 +68,12 @@ def one_query_layer(model: Transformer) -> OneQueryLayer:
         norm_weights(model.ln_final), None, exactly(np.asarray(model.w)),
         exactly(np.asarray(model.b)),
     )  # fmt: skip
+
+
+def layer_as_run(model: Transformer, machine: Machine) -> OneQueryLayer | None:
+    """The form of a Transformer with all that a machine adds; None where there is no bound."""
+    if unfit(model) is not None:
+        return None
+    layer = one_query_layer(model)
+    tables, rounding = as_run(model, layer.tables, machine)
+    return replace(layer, tables=tables, rounding=rounding)

@@ -1,0 +1,1 @@
+"""What a machine computes instead of real numbers: bounds of the rounding, and all inputs run."""
