@@ -36,10 +36,12 @@ def test_trained_networks_are_proved_by_prove_and_by_decompile(trained, warm_com
     done = run("prove", name, "--function", formula, "--out", "a.proof", "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told["out"] == "a.proof" and told["lines"] >= 9
+    assert told["holds"] == ["real arithmetic", "float32"] and told["float32_margin"] > 0
     assert run("decompile", name, "--proof", "b.proof", "--json").returncode == 0
     for proof in ("a.proof", "b.proof"):
         checked = json.loads(run("check", proof, name, "--json").stdout)
         assert checked["status"] == "proved" and "'logit > 0'" in checked["statement"]
+        assert checked["holds"] == ["real arithmetic"]
     lines = (folder / "a.proof").read_text().splitlines()
     (folder / "a.proof").write_text("\n".join(lines[:-1]))
     bad = run("check", "a.proof", name, "--json")

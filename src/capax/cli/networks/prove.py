@@ -8,6 +8,8 @@ import typer
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
 
+REAL = "real arithmetic"
+
 
 def prove_command(
     weights: Annotated[Path, typer.Argument(help="File of capax compile, or a trained network.")],
@@ -27,7 +29,8 @@ def prove_command(
 
     The file holds the statement and lines of numbers: for a compiled network one for each pattern
     of the relevant bits, for a trained one a tree of cells. `capax check` reads it with exact
-    arithmetic and no search.
+    arithmetic and no search. Whether the float32 forward pass decides alike, in any order of
+    summation, is a second statement: it is proved here or not, and is not part of the file.
 
     Example: `capax prove weights.safetensors --out weights.proof`
     """
@@ -37,13 +40,19 @@ def prove_command(
     target = weights.with_suffix(".proof") if out is None else out
     check_destinations(target)
     from capax.boolean.parser import parse
+    from capax.proving.in_float32 import float32_margin
     from capax.proving.proof_files import prove
 
     found = prove(weights, None if function is None else parse(function), cells=cells)
     lines = found.text.count("\n")
     note(f"proof: {found.write(target)}")
+    single = float32_margin(weights, found)
+    holds = [REAL] if single is None else [REAL, "float32"]
     payload = {"statement": found.statement, "lines": lines, "out": str(target)}
-    emit(payload, json, lambda console: console.print(found.statement))
+    payload |= {"holds": holds, "float32_margin": single}
+    kept = "not proved" if single is None else f"the same decisions, margin at least {single:.4g}"
+    text = f"{found.statement}\nfloat32, sums in any order: {kept} (not in the file)"
+    emit(payload, json, lambda console: console.print(text))
 
 
 def check_command(
@@ -76,6 +85,7 @@ def check_command(
     existing(weights, "a weights file")
     found = check_proof(proof, weights)
     proved = found["status"] == "proved"
+    found["holds"] = [REAL] if proved else []
     told = f"line {found['line']}: {found['reason']}"
     text = f"proved: {found['statement']}" if proved else f"REFUSED: {told}"
     emit(found, json, lambda console: console.print(text))
