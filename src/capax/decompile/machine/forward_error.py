@@ -94,7 +94,7 @@ class Stream:
         summed = u.reach @ np.abs(W) + np.abs(b) + self.x.reach
         lost = machine.sum(len(W) + 4) * summed + machine.tiny
         error = (self.x.error + u.error @ np.abs(W) + lost) * UP
-        mean = self.mean + u.size @ np.abs(W.mean(1)) + abs(b.mean())
+        mean = self.mean + u.size @ _mean_size(W) + _mean_size(b)
         return Stream(Known(self.x.size + size, error), mean * UP)
 
 
@@ -106,7 +106,7 @@ class Normed:
     plain: np.ndarray  # [N, d]
     along: np.ndarray  # [N]
     n: np.ndarray | None = None
-    """n itself where it is known [N, d], by float64 numbers that are off by `plain` at most."""
+    """n itself where it is known [N, d], in float64, which is off by no more than the machine."""
 
     def product(self, W: np.ndarray, b: np.ndarray, machine: Machine) -> Known:
         """y W + b for y = gain n + bias; W [d, g], b [g]."""
@@ -115,13 +115,14 @@ class Normed:
         length = math.sqrt(d) * np.sqrt((G * G).sum(0))  # sum_i |G_ij| |n_i| at most
         spread = np.broadcast_to(length, (len(self.plain), len(length)))
         if self.n is not None:
-            spread = np.minimum(spread, (np.abs(self.n) + self.plain) @ G)
+            near = np.abs(self.n) * (1 + self.along[:, None]) + self.plain
+            spread = np.minimum(spread, near @ G)
         moved = self.plain @ G + self.along[:, None] * spread
         terms = spread + bias @ np.abs(W) + np.abs(b)
         size = terms
         if self.n is not None:
             value = (self.n * _wide(self.ln.gain) + _wide(self.ln.bias)) @ W + b
-            size = np.minimum(terms, np.abs(value) + gamma(d + 6) * terms + self.plain @ G)
+            size = np.minimum(terms, np.abs(value) + gamma(d + 6) * terms + moved)
         error = moved + machine.sum(d + 6) * (terms + moved) + machine.tiny
         return Known(size * UP, error * UP)
 
@@ -169,6 +170,11 @@ def unfit(model: Transformer) -> str | None:
     return None if spec.activation in ("gelu", "relu") else spec.activation
 
 
+def _mean_size(x: np.ndarray) -> np.ndarray:
+    """At least |mean| along the last axis."""
+    return np.asarray(np.abs(x.mean(-1)) + gamma(x.shape[-1] + 2) * np.abs(x).mean(-1))
+
+
 def _wide(array: object) -> np.ndarray:
     return np.asarray(array, np.float64)
 
@@ -178,7 +184,7 @@ def token_stream(model: Transformer, machine: Machine) -> tuple[Stream, Normed]:
     every = _wide(model.position)[:, None] + _wide(model.embed)[None]
     x = np.concatenate([every.reshape(-1, every.shape[-1]), _wide(model.cls)[None]])
     sums = np.abs(x) * (machine.unit + UNIT) + machine.tiny
-    stream = Stream(Known(np.abs(x), sums), np.abs(x.mean(1)) * UP)
+    stream = Stream(Known(np.abs(x), sums), _mean_size(x) * UP)
     c = x - x.mean(1, keepdims=True)
     sigma = np.sqrt((c * c).mean(1) + LAYER_NORM_EPSILON)
     found = _normed(model.blocks[0].ln1, stream, sigma, machine)
