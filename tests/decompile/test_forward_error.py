@@ -46,8 +46,7 @@ class NoSums(Machine):
 FAULTY = NoSums(FLOAT32.unit, FLOAT32.library, FLOAT32.tiny)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("activation", ["gelu", "relu"])
+@pytest.mark.parametrize(("layers", "activation"), [(1, "gelu"), (2, "relu")])
 def test_float32_is_within_the_bound_in_every_order_of_summation(layers, activation):
     model = random_transformer(3, T=5, layers=layers, activation=activation, d=22, mlp_width=31)
     found = every_input(model, parse("x1 & x4", 5))
@@ -169,19 +168,16 @@ def test_sums_come_near_their_bound_and_a_dropped_gamma_is_seen(case):
 
 
 def test_scores_with_a_large_key_bias_are_not_promised_in_float32():
-    model = random_transformer(1, T=5)
+    model, f = random_transformer(1, T=5), parse("x1 & x4", 5)
     far = eqx.tree_at(lambda m: m.blocks[0].b_K, model, model.blocks[0].b_K + 1e5)
     off = np.abs(run(far, X, np.float32) - run(far, X, np.float64)).max()
-    found = every_input(far, parse("x1 & x4", 5))
-    assert 1e-4 < off < found.error32
-    calm = every_input(model, parse("x1 & x4", 5)).error32
-    assert calm < 1e-2 * found.error32
-    assert found.margin == pytest.approx(every_input(model, parse("x1 & x4", 5)).margin, abs=1e-6)
+    found, calm = (every_input(m, f) for m in (far, model))
+    assert 1e-4 < off < found.error32 and calm.error32 < 1e-2 * found.error32
+    assert found.margin == pytest.approx(calm.margin, abs=1e-6)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_every_input_is_within_its_error_of_a_wider_type(layers):
-    model = random_transformer(5, T=5, layers=layers, activation="relu")
+def test_every_input_is_within_its_error_of_a_wider_type():
+    model = random_transformer(5, T=5, layers=2, activation="relu")
     f = parse("x0 ^ x3", 5)
     found = every_input(model, f, threshold=0.1, block=8)
     wide = run(model, X, np.longdouble) - np.longdouble(0.1)
