@@ -15,9 +15,9 @@ from capax.decompile.machine.every_input import every_input
 from capax.decompile.machine.forward_error import (
     FLOAT32,
     FLOAT64,
-    Known,
-    Machine,
+    FloatUnit,
     Normed,
+    SizeAndError,
     Stream,
     _heads,
     forward_error,
@@ -35,7 +35,7 @@ X = all_inputs(5)
 UNIT = np.float32(UNIT32)
 
 
-class NoSums(Machine):
+class NoSums(FloatUnit):
     """The planted fault: sums are taken to be exact."""
 
     def sum(self, n: int) -> float:
@@ -80,8 +80,8 @@ def _residual(machine):
     """1 + n units: each one alone is rounded away."""
     n = 4000
     u = np.concatenate([[1.0], np.full(n - 1, float(UNIT))])
-    start = Stream(Known(np.zeros((1, 1)), np.zeros((1, 1))), np.zeros(1))
-    known = Known(u[None], 0 * u[None])
+    start = Stream(SizeAndError(np.zeros((1, 1)), np.zeros((1, 1))), np.zeros(1))
+    known = SizeAndError(u[None], 0 * u[None])
     bound = start.plus(known, np.ones((n, 1)), np.zeros(1), machine).x.error[0, 0]
     return abs(float(total(u.astype(np.float32), np.arange)) - u.sum()), bound
 

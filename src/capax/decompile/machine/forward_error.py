@@ -52,7 +52,7 @@ LARGEST = 1e30
 
 
 @dataclass(frozen=True)
-class Machine:
+class FloatUnit:
     """Unit roundoff, error of library functions, and what underflow may lose in a whole pass."""
 
     unit: float
@@ -64,12 +64,12 @@ class Machine:
         return gamma(n, self.unit)
 
 
-FLOAT32 = Machine(UNIT32, 2.0**-20, 2.0**-90)
-FLOAT64 = Machine(UNIT, LIBRARY, 2.0**-900)
+FLOAT32 = FloatUnit(UNIT32, 2.0**-20, 2.0**-90)
+FLOAT64 = FloatUnit(UNIT, LIBRARY, 2.0**-900)
 
 
 @dataclass(frozen=True)
-class Known:
+class SizeAndError:
     """|q| <= size and |computed q - q| <= error, of arrays."""
 
     size: np.ndarray
@@ -85,17 +85,17 @@ class Known:
 class Stream:
     """The residual stream of N tokens [N, d], and the size of its mean [N]."""
 
-    x: Known
+    x: SizeAndError
     mean: np.ndarray
 
-    def plus(self, u: Known, W: np.ndarray, b: np.ndarray, machine: Machine) -> "Stream":
+    def plus(self, u: SizeAndError, W: np.ndarray, b: np.ndarray, machine: FloatUnit) -> "Stream":
         """x + u W + b."""
         size = u.size @ np.abs(W) + np.abs(b)
         summed = u.reach @ np.abs(W) + np.abs(b) + self.x.reach
         lost = machine.sum(len(W) + 4) * summed + machine.tiny
         error = (self.x.error + u.error @ np.abs(W) + lost) * UP
         mean = self.mean + u.size @ _mean_size(W) + _mean_size(b)
-        return Stream(Known(self.x.size + size, error), mean * UP)
+        return Stream(SizeAndError(self.x.size + size, error), mean * UP)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Normed:
     n: np.ndarray | None = None
     """n itself where it is known [N, d], in float64, which is off by no more than the machine."""
 
-    def product(self, W: np.ndarray, b: np.ndarray, machine: Machine) -> Known:
+    def product(self, W: np.ndarray, b: np.ndarray, machine: FloatUnit) -> SizeAndError:
         """y W + b for y = gain n + bias; W [d, g], b [g]."""
         gain, bias = np.abs(_wide(self.ln.gain)), np.abs(_wide(self.ln.bias))
         d, G = len(gain), gain[:, None] * np.abs(W)
@@ -124,11 +124,11 @@ class Normed:
             value = (self.n * _wide(self.ln.gain) + _wide(self.ln.bias)) @ W + b
             size = np.minimum(terms, np.abs(value) + gamma(d + 6) * terms + moved)
         error = moved + machine.sum(d + 6) * (terms + moved) + machine.tiny
-        return Known(size * UP, error * UP)
+        return SizeAndError(size * UP, error * UP)
 
 
 def forward_error(
-    model: Transformer, deviations: Sequence[float], machine: Machine = FLOAT32
+    model: Transformer, deviations: Sequence[float], machine: FloatUnit = FLOAT32
 ) -> float:
     """At least |logit of the machine - real logit| on all inputs with these deviations.
 
@@ -179,12 +179,12 @@ def _wide(array: object) -> np.ndarray:
     return np.asarray(array, np.float64)
 
 
-def token_stream(model: Transformer, machine: Machine) -> tuple[Stream, Normed]:
+def token_stream(model: Transformer, machine: FloatUnit) -> tuple[Stream, Normed]:
     """All A T + 1 tokens, [CLS] last, whose numbers are known, and their first norm."""
     every = _wide(model.position)[:, None] + _wide(model.embed)[None]
     x = np.concatenate([every.reshape(-1, every.shape[-1]), _wide(model.cls)[None]])
     sums = np.abs(x) * (machine.unit + UNIT) + machine.tiny
-    stream = Stream(Known(np.abs(x), sums), _mean_size(x) * UP)
+    stream = Stream(SizeAndError(np.abs(x), sums), _mean_size(x) * UP)
     c = x - x.mean(1, keepdims=True)
     sigma = np.sqrt((c * c).mean(1) + LAYER_NORM_EPSILON)
     found = _normed(model.blocks[0].ln1, stream, sigma, machine)
@@ -193,11 +193,11 @@ def token_stream(model: Transformer, machine: Machine) -> tuple[Stream, Normed]:
 
 def _last(stream: Stream) -> Stream:
     """[CLS] alone."""
-    return Stream(Known(stream.x.size[-1:], stream.x.error[-1:]), stream.mean[-1:])
+    return Stream(SizeAndError(stream.x.size[-1:], stream.x.error[-1:]), stream.mean[-1:])
 
 
 def _normed(
-    ln: LayerNorm | None, stream: Stream, deviation: float | np.ndarray, machine: Machine
+    ln: LayerNorm | None, stream: Stream, deviation: float | np.ndarray, machine: FloatUnit
 ) -> Normed:
     """The norm of a stream whose sigma, as run, is at least `deviation`."""
     assert ln is not None
@@ -210,7 +210,7 @@ def _normed(
     return Normed(ln, plain * UP, (shift / s + along) * UP)
 
 
-def norm_rounding(d: int, kappa: np.ndarray, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
+def norm_rounding(d: int, kappa: np.ndarray, machine: FloatUnit) -> tuple[np.ndarray, np.ndarray]:
     """(level, along): |n computed - n(x)|_i <= level + along |n_i|, from an exact x."""
     a = machine.sum(d + 2) * (1 + kappa)
     rho = a * a + machine.sum(2 * d + 16) * (1 + kappa) + 2 * machine.library
@@ -223,10 +223,10 @@ class HeadRounding:
     """How far the scores of the last Q tokens as queries are off [Q, H, N]; values [N, H k]."""
 
     scores: np.ndarray
-    values: Known
+    values: SizeAndError
 
 
-def head_rounding(block: Block, normed: Normed, queries: int, machine: Machine) -> HeadRounding:
+def head_rounding(block: Block, normed: Normed, queries: int, machine: FloatUnit) -> HeadRounding:
     """Scores and values that the heads of a block compute from n(x).
 
     The rounding of exp and of the subtraction of the largest score is in the scores.
@@ -236,7 +236,7 @@ def head_rounding(block: Block, normed: Normed, queries: int, machine: Machine) 
         normed.product(_wide(W).transpose(1, 0, 2).reshape(d, H * k), _wide(b).reshape(-1), machine)
         for W, b in ((block.W_Q, block.b_Q), (block.W_K, block.b_K), (block.W_V, block.b_V))
     )
-    q = Known(q.size[-queries:], q.error[-queries:])
+    q = SizeAndError(q.size[-queries:], q.error[-queries:])
     scale = abs(attention_scale(k, block.scale))
 
     def products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -250,23 +250,25 @@ def head_rounding(block: Block, normed: Normed, queries: int, machine: Machine) 
     return HeadRounding((moved + own + 1.1 * machine.library) * UP, values)
 
 
-def _heads(block: Block, normed: Normed, queries: int, length: int, machine: Machine) -> Known:
+def _heads(
+    block: Block, normed: Normed, queries: int, length: int, machine: FloatUnit
+) -> SizeAndError:
     """The outputs of the last `queries` tokens [queries, H k], each a mean of `length` values."""
     found, k = head_rounding(block, normed, queries, machine), block.W_Q.shape[-1]
     shares = np.expm1(2 * found.scores.max(2)).repeat(k, axis=1)
     v, off = found.values.size.max(0), found.values.error.max(0)
     error = (shares + machine.sum(2 * length + 12)) * (v + off) + off + machine.tiny
-    return Known(np.broadcast_to(v, error.shape), error * UP)
+    return SizeAndError(np.broadcast_to(v, error.shape), error * UP)
 
 
-def _hidden(block: Block, normed: Normed, machine: Machine) -> Known:
+def _hidden(block: Block, normed: Normed, machine: FloatUnit) -> SizeAndError:
     """sigma(y W_in + b_in)."""
     h = normed.product(_wide(block.W_in), _wide(block.b_in), machine)
     slope = 1.0 if block.activation == "relu" else GELU_SLOPE
     own = activation_rounding(block.activation, machine) * h.reach
-    return Known(h.size, (slope * h.error + own) * UP + machine.tiny)
+    return SizeAndError(h.size, (slope * h.error + own) * UP + machine.tiny)
 
 
-def activation_rounding(name: str, machine: Machine) -> float:
+def activation_rounding(name: str, machine: FloatUnit) -> float:
     """How far sigma(h) is off, relative to |h|."""
     return 0.0 if name == "relu" else 2 * machine.library + 8 * machine.unit

@@ -21,7 +21,7 @@ import numpy as np
 from capax.attention.block import Block
 from capax.attention.transformer import Transformer
 from capax.decompile.machine.forward_error import (
-    Machine,
+    FloatUnit,
     Normed,
     activation_rounding,
     head_rounding,
@@ -37,7 +37,7 @@ class LayerRounding:
     """What is added to h, to z and to the logit of a one-layer Transformer."""
 
     model: Transformer
-    machine: Machine
+    machine: FloatUnit
     reach: np.ndarray  # [d]: at least |x| after attention
 
     @property
@@ -70,7 +70,7 @@ class LayerRounding:
 
 
 def as_run(
-    model: Transformer, tables: LayerTables, machine: Machine
+    model: Transformer, tables: LayerTables, machine: FloatUnit
 ) -> tuple[LayerTables, LayerRounding]:
     """The tables with what the machine adds to them, and what it adds behind the heads."""
     stream, normed = token_stream(model, machine)

@@ -17,7 +17,7 @@ import numpy as np
 
 from capax.attention.transformer import Transformer
 from capax.compiler.proof.enclosed import Enclosed, exactly
-from capax.decompile.machine.forward_error import Machine, unfit
+from capax.decompile.machine.forward_error import FloatUnit, unfit
 from capax.decompile.proof.layer_rounding import LayerRounding, as_run
 from capax.decompile.proof.layer_tables import LayerTables, NormWeights, layer_tables, norm_weights
 
@@ -70,7 +70,7 @@ def one_query_layer(model: Transformer) -> OneQueryLayer:
     )  # fmt: skip
 
 
-def layer_as_run(model: Transformer, machine: Machine) -> OneQueryLayer | None:
+def layer_as_run(model: Transformer, machine: FloatUnit) -> OneQueryLayer | None:
     """The form of a Transformer with all that a machine adds; None where there is no bound."""
     if unfit(model) is not None:
         return None
