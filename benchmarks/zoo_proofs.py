@@ -19,10 +19,10 @@ from capax.learners.zoo.linear_attention import LinearAttention
 
 # name -> architecture, T, m
 SETS = {
-    "sets20": (DeepSets, 20, 300),
-    "sets50": (DeepSets, 50, 600),
-    "linear20": (LinearAttention, 20, 300),
-    "linear50": (LinearAttention, 50, 600),
+    "sets20": (DeepSets, 20, 1000),
+    "sets50": (DeepSets, 50, 2000),
+    "linear20": (LinearAttention, 20, 500),
+    "linear50": (LinearAttention, 50, 1000),
 }
 
 
@@ -35,7 +35,7 @@ def trained(folder, name, runs):
     trials = [
         TrialSpec(
             task=TaskSpec(function="and3", T=T, m=m, seed=seed), model=kind(T=T),
-            steps=2000, eval_every=50, restarts=1,
+            steps=1000, eval_every=50, restarts=1,
         )
         for seed, path in enumerate(paths) if not path.is_file()
     ]  # fmt: skip
