@@ -136,5 +136,5 @@ def test_a_file_that_says_it_is_empty_is_read_up_to_the_limit():
 
 
 def test_a_key_that_stands_twice_is_refused():
-    with pytest.raises(InputError, match="the key 'a' stands there twice"):
+    with pytest.raises(InputError, match="the key 'a' occurs twice"):
         parse_json('{"b": [{"a": 1, "a": 2}]}', "x")

@@ -1,7 +1,7 @@
 """Errors for input that cannot be used.
 
-Every mistake of a user ends in one of these, with a one-line message that names the argument, the
-wanted value and the given one. The command line prints it without a traceback.
+Every error in a user's input raises one of these, with a one-line message that names the argument,
+the wanted value and the given one. The command line prints it without a traceback.
 """
 
 from collections.abc import Iterator

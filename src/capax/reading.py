@@ -1,9 +1,9 @@
-"""Reading files that anybody may have written: size and depth are checked before the content.
+"""Reading files from unknown sources: size and depth are checked before the content.
 
-A file may declare a terabyte, nest a million brackets, or write an integer of a billion digits. A
+A file may declare a terabyte, nest a million brackets, or contain an integer of a billion digits. A
 name may lead to a pipe or to /dev/zero. Each reader here returns the content or raises a one-line
-`InputError`, in bounded time and memory. No reader runs code, and no reader trusts a number before
-it has compared it with the file. Only regular files are opened.
+`InputError`, in bounded time and memory. No reader runs code, and every declared size is compared
+with the file before it is used. Only regular files are opened.
 """
 
 import datetime
@@ -61,7 +61,7 @@ def existing(path: Path | str, what: str = "a file") -> Path:
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{name}: file not found (wanted {what})") from None
     except (OSError, ValueError) as error:  # a name too long, or with a NUL in it
-        raise InputError(f"{name}: wanted {what}, got {error}") from None
+        raise InputError(f"{name}: cannot be opened ({error}); wanted {what}") from None
     require(not stat.S_ISDIR(found.st_mode), name, what, "a folder")
     require(stat.S_ISREG(found.st_mode), name, what, "a device, pipe or socket")
     require(found.st_size or _ends(file), name, what, "a file that never ends")
@@ -71,7 +71,7 @@ def existing(path: Path | str, what: str = "a file") -> Path:
 def _ends(file: Path) -> bool:
     """Whether a file that states no size has an end: readers of some files of /proc wait for ever.
 
-    One that cannot be opened ends: those who try will say why.
+    A file that cannot be opened counts as ending: the reader reports the reason.
     """
     with suppress(OSError), opened_at_once(file) as opened:
         for _ in range(256):
@@ -91,22 +91,22 @@ def existing_store(path: Path | str) -> Path:
             named = folder / f"{file.name}.sqlite"
             if named.is_file():
                 return named
-    raise InputError(f"{file}: wanted a store made by `capax sweep`, got no such file")
+    raise InputError(f"{file}: file not found (wanted a store made by `capax sweep`)")
 
 
 def reference_folders() -> tuple[Path, Path]:
-    """Where references lie: those of the package, and the user's own."""
+    """Folders of references: the package's and the user's."""
     from platformdirs import user_data_path
 
     shipped = Path(__file__).parent / "reference"
-    with suppress(RuntimeError):  # a user without a home has none of their own
+    with suppress(RuntimeError):  # the user has no home folder
         own = user_data_path("capax", appauthor=False) / "reference"
         return shipped, own if own.is_absolute() else shipped
     return shipped, shipped
 
 
 def check_size(file: Path, limit: int) -> None:
-    """Refuse a file that is larger than its kind can sensibly be."""
+    """Refuse a file larger than the limit of its kind."""
     size = file.stat().st_size
     wanted = f"at most {limit / 2**20:.0f} MiB"
     require(size <= limit, str(file), wanted, f"{size / 2**20:.0f} MiB")
@@ -138,7 +138,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
 
 
 def check_plain(tree: Any, where: str = "") -> None:
-    """Refuse, by its path, the first value that no setting of ours can have."""
+    """Refuse the first value that no setting can have, and name its path."""
     pending: list[tuple[str, Any, int]] = [("", tree, 0)]
     while pending:
         path, value, depth = pending.pop()
@@ -169,12 +169,12 @@ def check_depth(text: str, what: str, limit: int = MAX_DEPTH) -> None:
 
 
 def every_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; two readers may take different values of a key that stands there twice."""
+    """A JSON object without repeated keys, of which two readers may take different values."""
     table = dict(pairs)
     if len(table) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise ValueError(f"the key {one_line(twice, 40)!r} stands there twice")
+        raise ValueError(f"the key {one_line(twice, 40)!r} occurs twice")
     return table
 
 

@@ -230,7 +230,7 @@ def test_a_reference_is_a_store_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "paper").write_text("a file of the user comes first")
     assert existing_store("paper").resolve() == tmp_path / "paper"
     for name in ("papper", "paper.sqlite", "../reference/paper", ""):
-        with pytest.raises(InputError, match="got no such file"):
+        with pytest.raises(InputError, match="file not found"):
             existing_store(name)
 
 

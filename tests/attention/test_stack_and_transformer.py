@@ -241,7 +241,7 @@ def test_layer_norm_bounds():
         ({"T": 5, "d": 10, "heads": 4}, "heads: wanted a divisor of d = 10, got 4"),
         ({"T": 5, "activation": "gely"}, "activation: wanted one of"),
         ({"T": 5, "normalizer": "max"}, "normalizer: wanted one of"),
-        ({"T": 5, "head": 4}, "head: not a field of a Transformer, did you mean heads"),
+        ({"T": 5, "head": 4}, "head: not a field of a Transformer; did you mean heads"),
         ({"T": 5, "zzz": 4}, "zzz: not a field of a Transformer"),
         ({"T": 5, "init_scale": float("nan")}, "init_scale: "),
     ],

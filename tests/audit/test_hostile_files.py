@@ -249,7 +249,7 @@ TWICE = b'{"a": %s, "a": %s}' % (json.dumps(ONE).encode(), json.dumps(NEXT).enco
         (safetensors_bytes({"a": ONE, "b": ONE}), "'b': wanted bytes from 8 on .*another tensor"),
         (safetensors_bytes({"a": NEXT}), "no gap between tensors"),
         (safetensors_bytes({"a": ONE, "b": NEXT}, 24), "tensors that fill its 24 bytes"),
-        (safetensors_bytes(None, header=TWICE), "the key 'a' stands there twice"),
+        (safetensors_bytes(None, header=TWICE), "the key 'a' occurs twice"),
         (safetensors_bytes({f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
                             for i in range(2**17 + 1)}, 0), "at most 131072 tensors, got 131073"),
     ],

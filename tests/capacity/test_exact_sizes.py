@@ -162,5 +162,5 @@ def test_textbook_chaining_in_closed_form():
 
 
 def test_too_many_points_are_told_what_they_would_take():
-    with pytest.raises(InfeasibleError, match="got 12001, which would need 2 GB"):
+    with pytest.raises(InfeasibleError, match="got 12001 points, which need 2 GB"):
         _check_size(12_001)

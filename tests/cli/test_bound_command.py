@@ -52,7 +52,7 @@ def test_the_real_command_prints_any_size_and_one_line_errors(shell):
     assert payload["m_needed"] > 10**6
     bad = shell("--norms", "W_QX=1")
     assert bad.returncode == 2
-    assert bad.stderr == "error: --norms: W_QX is not a norm, did you mean W_QK?\n"
+    assert bad.stderr == "error: --norms: W_QX is not a norm; did you mean W_QK?\n"
     assert bad.stdout == ""
 
 

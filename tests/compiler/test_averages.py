@@ -157,7 +157,7 @@ def test_the_command_writes_what_verify_accepts(tmp_path, monkeypatch):
         (("mean(x5..x2)",), "positions in order"),
         (("mean(x1",), "formula: wanted mean(all)"),
         (("mean(x1) & x2",), "formula: wanted mean(all)"),
-        (("mean(1, 2; x1)", "--alphabet", 4), "all behind the symbols"),
+        (("mean(1, 2; x1)", "--alphabet", 4), "all after the symbols"),
         (("mean(1, 4; all)", "--alphabet", 4), "symbols below the alphabet of 4"),
         (("mean(1; all)", "--alphabet", 4), "two or more symbols"),
         (("mean(0,1; all)",), "but not all"),

@@ -152,7 +152,7 @@ def test_mistakes_are_one_line(fields, message):
 
 
 def test_missing_fields_nesting_and_freezing():
-    with pytest.raises(InputError, match="m: missing, TaskSpec needs it"):
+    with pytest.raises(InputError, match="m: missing field of TaskSpec"):
         TaskSpec(T=5)
 
     class Outer(Spec):

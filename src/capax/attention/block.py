@@ -39,7 +39,7 @@ class LayerNorm(eqx.Module):
 
 
 def normalised(ln: LayerNorm | None, x: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
-    """LN(x), or x where LayerNorm is left out."""
+    """LN(x), or x in a model without LayerNorm."""
     return x if ln is None else ln(x)
 
 
@@ -51,7 +51,7 @@ def project_with_bias(
 
 
 class Block(eqx.Module):
-    """A pre-LN Transformer block of H heads; `ln1`, `ln2` are None where LayerNorm is left out."""
+    """A pre-LN Transformer block of H heads; `ln1`, `ln2` are None without LayerNorm."""
 
     ln1: LayerNorm | None
     W_Q: Float[Array, "H d k"]

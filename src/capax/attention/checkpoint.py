@@ -1,9 +1,8 @@
 """Modules in files: safetensors for the arrays, JSON for everything else, no pickle.
 
 The arrays are stored under their paths (`blocks.0.W_Q`). The header holds the structure (kinds and
-static fields), the caller's metadata and a SHA-256 of all of it. Loading checks leaf by leaf and
-names the path of the first part that does not fit; every defect of a file is a one-line
-`InputError`.
+static fields), the caller's metadata and a SHA-256 of both. Loading checks leaf by leaf and names
+the path of the first part that does not fit; every defect of a file is a one-line `InputError`.
 """
 
 import hashlib
@@ -58,7 +57,7 @@ def load(path: Path | str, *, dtype: Any = None) -> tuple[eqx.Module, dict[str, 
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: the header is damaged ({_first_line(error)})") from None
     same = fingerprint(header["capax"], leaves) == header.get("sha256")
-    require(same, str(path), "the content that was saved", "a file that was changed afterwards")
+    require(same, str(path), "the content that was saved", "a file changed afterwards")
     require(isinstance(metadata, dict), f"{path}: metadata", "a JSON object", metadata)
     return module, metadata
 

@@ -127,7 +127,7 @@ def _describe_transformer(
     model: Transformer, path: str, leaves: dict[str, np.ndarray]
 ) -> dict[str, Any]:
     arrays = parameters(model)
-    assemble(model.spec, arrays)  # shapes fit: a vmapped stack of models is refused here
+    assemble(model.spec, arrays)  # checks shapes: a vmapped stack of models is refused here
     for name, leaf in arrays.items():
         _describe_array(np.asarray(leaf), _join(path, name), leaves)
     dtype = model.w.dtype.name
@@ -149,7 +149,7 @@ def _build_transformer(
 def _take(
     leaves: dict[str, np.ndarray], path: str, shape: tuple[int, ...], dtype: str
 ) -> np.ndarray:
-    """Remove the array at `path` from `leaves` after comparing it with what was declared."""
+    """Remove the array at `path` from `leaves` after comparing it with its declaration."""
     require(dtype in _FLOATS, path, f"a dtype among {_FLOATS}", dtype)
     require(path in leaves, path, f"a {dtype} array of shape {shape}", "no such array")
     leaf = leaves.pop(path)

@@ -32,7 +32,7 @@ def as_bits(bits: Bits, T: int, alphabet: int = 2) -> Array:
 
 
 def wanted_shape(T: int, shape: tuple[int, ...]) -> str:
-    """The message for bits of another shape; for a batch it says how to run one."""
+    """The message for bits of another shape; for a batch, with the call that runs it."""
     hint = "; a batch: jax.vmap(model)(bits)" if len(shape) > 1 and shape[-1] == T else ""
     return f"{T} symbols, shape ({T},){hint}"
 
@@ -52,8 +52,8 @@ def coherence(codes: Float[Array, "n d"], block: int = 1024) -> float:
 class DeterministicPositions(eqx.Module):
     """x_t = E_{b_t} + P_t in the orthonormal basis P_0..P_{T-1}, E_0..E_{M-1}, v_CLS.
 
-    `alphabet` = M, two symbols unless said otherwise; d = T + M + 1. Gives lazy `TwoHotTokens`, so
-    that T = 10^6 is fine.
+    `alphabet` = M, two symbols by default; d = T + M + 1. Gives lazy `TwoHotTokens`, which need
+    little memory even at T = 10^6.
     """
 
     T: int = eqx.field(static=True)
@@ -179,7 +179,7 @@ class IncoherentCodes(eqx.Module):
 
     @staticmethod
     def dimension_for(T: int, mu: float, failure: float) -> int:
-        """Smallest d that promises coherence mu with probability 1 - `failure` (Hoeffding)."""
+        """Smallest d with coherence at most mu with probability 1 - `failure` (Hoeffding)."""
         require(0 < mu < 1, "mu", "a number in (0, 1)", mu)
         require(0 < failure < 1, "failure", "a number in (0, 1)", failure)
         n = T + 3

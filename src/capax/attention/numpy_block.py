@@ -3,8 +3,8 @@
     f(Z) = RowSoftmax(Z W_Q (Z W_K)^T) Z W_V,      Z' = Pi(sigma(Pi(f(Z))) W_C),
 
 Pi = projection of every row onto the unit ball. `capax.attention.PaperStack` is the same network
-for training; a test compares the two. Here both sides of an inequality are evaluated on arrays of
-many shapes, which would compile one program for each of them.
+for training; a test compares the two. This one evaluates inequalities on arrays of many shapes, for
+which JAX would compile one program per shape.
 """
 
 from collections.abc import Callable

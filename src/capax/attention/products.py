@@ -68,7 +68,7 @@ def channel_products(dy: Float[Array, "g m e d"], x: Float[Array, "g m T d"]) ->
 
 
 def _summed(parts: Parts, a: Array, b: Array) -> Array:
-    """The sum over examples of what `parts` gives for each group of them."""
+    """The sum over examples of the results of `parts` for each group."""
     return lax.platform_dependent(
         a, b, cuda=partial(in_groups, parts), default=lambda a, b: parts(a[None], b[None])[0]
     )
@@ -79,5 +79,5 @@ def in_groups(parts: Parts, a: Array, b: Array) -> Array:
     m = a.shape[0]
     groups = next(g for g in range(min(_GROUPS, m), 0, -1) if m % g == 0)
     cut = (x.reshape(groups, m // groups, *x.shape[1:]) for x in (a, b))
-    # XLA would make one product of a sum of products again
+    # without this, XLA would merge the sum of products into one product
     return jnp.sum(lax.optimization_barrier(parts(*cut)), axis=0)

@@ -141,7 +141,7 @@ def assemble(spec: TransformerSpec, leaves: dict[str, Array]) -> Transformer:
 def _initial_leaves(spec: TransformerSpec, key: Array, dtype: Any) -> dict[str, Array]:
     """All random numbers in ONE draw, cut into the parameters in the order of `shapes()`.
 
-    One draw per parameter would compile the generator some twenty times over.
+    One draw per parameter would compile the generator about twenty times.
     """
     shapes = spec.shapes()
     sizes = [math.prod(shape) for path, shape in shapes.items() if _is_weight(path)]
@@ -162,7 +162,7 @@ def parameters(model: Transformer) -> dict[str, Array]:
 
 
 def transformer_spec(**fields: Any) -> TransformerSpec:
-    """`TransformerSpec(**fields)` with mistakes told in one line (`InputError`)."""
+    """`TransformerSpec(**fields)` with errors in one line (`InputError`)."""
     try:
         return TransformerSpec(**fields)
     except ValidationError as error:
@@ -170,13 +170,13 @@ def transformer_spec(**fields: Any) -> TransformerSpec:
 
 
 def _explain(error: ValidationError) -> str:
-    """The first mistake in one line, with the nearest field for a name that does not exist."""
+    """The first error in one line, with the nearest field for a name that does not exist."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         near = get_close_matches(where, TransformerSpec.model_fields, n=1)
         hint = f"did you mean {near[0]}?" if near else "see TransformerSpec"
-        return f"{where}: not a field of a Transformer, {hint}"
+        return f"{where}: not a field of a Transformer; {hint}"
     reason = first["msg"].removeprefix("Value error, ")
     return f"{where}: {reason}, got {shown(first['input'])}" if where else reason
 

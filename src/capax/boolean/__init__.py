@@ -3,7 +3,7 @@
 A target looks at s of T bits. `functions` holds it as a support and a truth table;
 `named_functions` and `parser` build it. `traits` gives its properties (`fourier`, `bias`,
 `symmetries`), `consistent` which placements a sample has not refuted (`survivors`; `conjunctions`
-for AND and OR, `placement_search` for the rest), `best_possible` how many examples anyone needs:
+for AND and OR, `placement_search` for the rest), `best_possible` how many examples are needed:
 `disagreement` (wrong survivors), `limits` (converse bounds), `one_rule_left` (when one placement is
 left) and `best_learner` (the floor under every learning curve).
 """

@@ -1,7 +1,7 @@
 """A sparse function: a truth table on s positions; no other symbol of its input matters.
 
 f(x) = table[row(x)],  row(x) = sum_i x[support[i]] M^i :  the variable support[i] is digit i of the
-row number, M the size of the alphabet, 2 unless said otherwise. Tables are real-valued because the
+row number, M the size of the alphabet, 2 by default. Tables are real-valued because the
 paper's definitions are for f: {0,1}^s -> R; a Boolean function is one whose table holds only 0 and
 1, whatever its alphabet.
 """
@@ -150,7 +150,7 @@ class SparseFunction:
         return f"SparseFunction(support={self.support}, table={self._table_text()}{rest})"
 
     def _repr_html_(self) -> str:
-        """The function in a notebook: where it looks, what it is, its table if that is short."""
+        """The function in a notebook: its support, its kind, and a short table."""
         kinds = {"Boolean": self.is_boolean, "symmetric": self.is_symmetric}
         kinds["monotone"] = self.is_monotone
         names = [f"x{i}" for i in self.support]

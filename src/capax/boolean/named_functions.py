@@ -67,8 +67,8 @@ def majority(support: Sequence[int], T: int | None = None) -> SparseFunction:
 def staircase(support: Sequence[int], T: int | None = None, *, jump: int = 1) -> SparseFunction:
     """f(x) = 1 when most of the parities of the first r, 2r, ..., s bits of I are 1, r = `jump`.
 
-    Each parity adds r bits to the one before it: the leap is r for uniform bits, the degree s. Of
-    r = 1 the bits are found one by one; r = s is the parity. A tie counts as 0.
+    Each parity adds r bits to the one before it: the leap is r for uniform bits, the degree s. With
+    r = 1 the bits can be found one by one; r = s is the parity. A tie counts as 0.
     """
     s = len(support)
     require(1 <= jump <= s, "jump", f"a leap in 1..{s} for s = {s}", jump)
@@ -84,7 +84,7 @@ def literal(i: int, negated: bool = False, T: int | None = None) -> SparseFuncti
 
 
 def constant(c: float | int, T: int | None = None) -> SparseFunction:
-    """f(x) = c whatever x is; its support is empty."""
+    """f(x) = c for every x; its support is empty."""
     return SparseFunction((), np.array([float(c)]), T)
 
 

@@ -17,10 +17,10 @@ Grammar, loosest first; positions are 0-based:
 Shorthands on positions 0..s-1: `and3`, `or3`, `parity3`, `xor3`, `maj3`, `thr2of5`, `staircase3`,
 `leap2of5` (`named_functions.staircase`).
 
-With an alphabet of M > 2 symbols a variable is one of 0..M-1 and no condition by itself: compare it
+With an alphabet of M > 2 symbols a variable is one of 0..M-1 and not a condition: compare it
 (`x3 == x7`, `x3 >= 2`), count it, or look it up (row k = a + M b + M^2 c of a table).
 
-Nothing is ever executed: a hand-written Pratt parser folds the text into a truth table, kept as
+The text is never executed: a hand-written Pratt parser turns it into a truth table, kept as
 one Python integer with a bit for each of the M^n rows (`row_sets`).
 """
 
@@ -65,7 +65,7 @@ _NAMED = {
 
 
 def parse(text: str, T: int | None = None, *, alphabet: int = 2) -> SparseFunction:
-    """The function a formula denotes, on its exact support (sorted), with notes on dropped bits.
+    """The function of a formula, on its exact support (sorted), with notes on dropped bits.
 
     `alphabet`: the number M of symbols that a variable can be. Raises `InputError` with the column
     of the mistake; for a position >= T; for more than 20 distinct variables (M^s > 2^20); for a
@@ -139,7 +139,7 @@ def _position(token: _Token) -> int | None:
 
 @dataclass(frozen=True)
 class _Number:
-    """A term that was read where its first token stands; a condition is made of it on demand."""
+    """A term and its first token; it becomes a condition on demand."""
 
     term: Term
     token: _Token
@@ -245,7 +245,7 @@ class _Parser:
         return self.apply(name, head, arguments)
 
     def head(self, name: _Token) -> str:
-        """The part before ';' of table(...) and sym(...), and of count(...) where there is one."""
+        """The part before ';' of table(...) and sym(...), and of count(...) if it has one."""
         after = self.tokens[min(self.at + 1, len(self.tokens) - 1)].text
         counted = name.text == "count" and after == ";"
         if name.text not in ("table", "sym") and not counted:

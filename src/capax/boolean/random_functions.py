@@ -1,4 +1,4 @@
-"""Random words from a key, and the random supports and random functions made of them.
+"""Random words from a key, and random supports and functions drawn with them.
 
 Words come from the counter-based Philox generator, keyed by the two 32-bit words of a key, and are
 used as integers only: the same key gives the same result on every machine, on any device and in any
@@ -27,7 +27,7 @@ _PHILOX_STEPS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], dtype=np.uint
 class WordStream:
     """An endless stream of uniform 32-bit words: the n-th word depends on (key, stream, n) only.
 
-    `start`, a multiple of 8: the first word to come.
+    `start`, a multiple of 8: the number of the first word.
     """
 
     def __init__(self, *, key: Key, stream: int = 0, start: int = 0) -> None:
@@ -40,7 +40,7 @@ class WordStream:
     def next(self, num_words: int) -> UInt32[np.ndarray, " num_words"]:
         """The next `num_words` words; an odd number skips one word."""
         half = -(-num_words // 2)
-        # The whole range of uint64 is the raw stream; unlike `random_raw` other threads may go on.
+        # The whole range of uint64 is the raw stream; unlike `random_raw` it releases the GIL.
         raw = self._generator.integers(0, 2**64 - 1, half, np.uint64, endpoint=True).astype("<u8")
         return raw.view("<u4")[:num_words].astype(np.uint32, copy=False)
 
@@ -55,7 +55,7 @@ def words_at(
 ) -> UInt32[np.ndarray, "..."]:
     """Single words of streams of `key`, each computed alone: `places[i]` of stream `stream[i]`.
 
-    A word costs some twenty times as much as in a stretch of `WordStream`, wherever it stands.
+    A word costs about twenty times as much as in a sequence of `WordStream`, at any place.
     """
     high, low = _two_words(key)
     raw, half = np.divmod(np.asarray(places, dtype=np.uint64), np.uint64(2))

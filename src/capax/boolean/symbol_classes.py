@@ -1,8 +1,8 @@
-"""Symbols that a function never tells apart form one class; on classes it is a smaller function.
+"""Symbols that a function treats alike form one class; on classes it is a smaller function.
 
-c and c' are in one class when f stays the same wherever c is written instead of c', at any position
-of the support. `count(2; x1, x5, x9) >= 2` knows two classes, 2 and not 2, whatever the alphabet:
-it is a Boolean function of three bits.
+c and c' are in one class when f does not change if c replaces c', at any position of the support.
+`count(2; x1, x5, x9) >= 2` has two classes, 2 and not 2, for every alphabet: it is a Boolean
+function of three bits.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from capax.boolean.functions import SparseFunction, all_patterns
 
 
 def symbol_classes(f: SparseFunction) -> tuple[int, ...]:
-    """The class of each symbol, numbered in the order of their first symbols; bits are apart."""
+    """The class of each symbol, in the order of their first symbols; two bits are two classes."""
     if f.alphabet == 2:
         return (0, 1)
     parts = [f.split(i) for i in range(f.s)]
@@ -21,7 +21,7 @@ def symbol_classes(f: SparseFunction) -> tuple[int, ...]:
 
 
 def on_classes(f: SparseFunction, classes: tuple[int, ...]) -> SparseFunction:
-    """f as a function of the classes of its symbols, of bits where there are at most two."""
+    """f as a function of the classes of its symbols, of bits if there are at most two."""
     K = max(2, max(classes) + 1)
     first = [classes.index(c) if c in classes else 0 for c in range(K)]
     digits = np.array(first)[all_patterns(f.s, K)]

@@ -1,10 +1,10 @@
-"""How much can a class of functions hold? Covers, complexities, bounds.
+"""The capacity of a class of functions: covers, complexities, bounds.
 
-The packages follow the paper, and each uses only those before it: `covers` (finite sets, function
+The packages follow the paper, and each uses only earlier ones: `covers` (finite sets, function
 classes on samples), `complexity` (VC, fat-shattering, Rademacher, chaining, Lemma 2.2), `linear`
 (Lemma 4.6), `network` (Corollary 4.5, Theorem 4.7), `weights` (norms of modules and of files),
 `margins` (margins of a model, and bounds from covers), `certificates` ("with probability 1 - delta,
-error <= ...") and `routes` (all bounds of a model or a file). Besides: `bound` (a bound is an
+error <= ...") and `routes` (all bounds of a model or a file). Shared files: `bound` (a bound as an
 object), `magnitude` (numbers too large for a float) and `arguments`.
 
 `weights.model_bounds` and `routes.certifying` need JAX: import them from their files.

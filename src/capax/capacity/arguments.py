@@ -10,7 +10,7 @@ from capax.errors import counted, require
 
 def check_positive(name: str, value: float | int) -> None:
     """Raise `InputError` unless `value` is finite and > 0 (a radius, a margin, a scale)."""
-    largest = sys.float_info.max  # an integer may be larger, and would not fit any formula
+    largest = sys.float_info.max  # an integer may be larger than any float
     require(0 < value <= largest, name, "a finite number > 0", value)
 
 
@@ -27,7 +27,7 @@ def check_probability(name: str, value: float | int) -> None:
 def check_count(name: str, value: int, at_least: int = 1) -> None:
     """Raise `InputError` unless `value` >= `at_least` (a number of points, functions, outputs)."""
     require(value >= at_least, name, f"an integer >= {at_least}", value)
-    require(value <= sys.float_info.max, name, "a number that a formula can hold", value)
+    require(value <= sys.float_info.max, name, "a number that fits a float", value)
 
 
 def check_finite(name: str, values: Float[np.ndarray, "..."]) -> None:

@@ -1,8 +1,8 @@
 """A bound is an object: its value, the formula behind it, its terms and its assumptions.
 
 Every function of this folder that proves a number returns a `Bound`. It is a plain record; the
-mathematics stands beside the statement it comes from. `explain()` writes the formula out with the
-numbers filled in and marks the term that decides the size.
+mathematics is in the file of its statement. `explain()` writes the formula with its numbers and
+marks the largest term.
 """
 
 import math
@@ -24,7 +24,7 @@ Status = Literal["rigorous", "comparison"]
 
 @dataclass(frozen=True)
 class Assumption:
-    """Something the statement needs. `holds`: checked true or false; None = not checked."""
+    """A condition of the statement. `holds`: checked true or false; None = not checked."""
 
     text: str
     holds: bool | None = None
@@ -75,17 +75,17 @@ class Term:
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound with everything a reader needs to judge it.
+    """An upper bound with its formula, terms and assumptions.
 
     statement: e.g. "Corollary 4.5". value: the number promised (kind "error": a probability or an
     expected loss in [0, 1]; kind "log_cover": ln N; kind "radius": a distance or a complexity).
-    log_cover: ln of the covering number used, None where no cover is used. m_needed: samples at
-    which the same route reaches the target, None if not asked. latex: the formula with symbols.
-    status: "rigorous" (proved if the assumptions hold) or "comparison" (proves nothing, as any
-    bound that does not say otherwise). log_value, log_log_cover: logarithms, for numbers beyond
+    log_cover: ln of the covering number used, None without a cover. m_needed: samples at which the
+    same route reaches the target, None if not asked. latex: the formula with symbols. status:
+    "rigorous" (proved if the assumptions hold) or "comparison" (the default: proves nothing).
+    log_value, log_log_cover: logarithms, for numbers beyond
     10^308. predictor: whose error it is (two bounds may be compared only when it is the same).
-    delta: failure probability spent. shares: the statements behind a bound that rests on several,
-    or was chosen among several, each with its part of delta; they add up to at most delta.
+    delta: failure probability spent. shares: the statements that a bound uses or was chosen from,
+    each with its part of delta; they add up to at most delta.
 
     Examples:
         >>> import capax

@@ -1,7 +1,7 @@
 """Numbers too large for a float: kept as natural logarithms, printed as powers of ten.
 
-A bound for a hundred layers multiplies a hundred Lipschitz constants. Its value can pass 10^308, so
-every quantity that may do so is kept as its logarithm and is turned into text only here.
+A bound for a hundred layers multiplies a hundred Lipschitz constants. Its value can exceed 10^308,
+so every quantity that may become so large is kept as its logarithm. Only this file prints it.
 """
 
 import math

@@ -15,7 +15,7 @@ from capax.errors import require
 from capax.html import html_table
 
 MAX_T = 10**8
-"""Arrays of T numbers are formed; beyond this they no longer fit a small machine."""
+"""The largest T: arrays of T numbers must fit the memory of a small machine."""
 
 
 class Compiled(NamedTuple):
@@ -73,7 +73,8 @@ def compile(
     `family` = auto, monotone-symmetric, linear-threshold, symmetric or general; `eps` = allowed
     uniform error of the output (None: exact mode, every decision right); `dim` = length of
     incoherent codes; `dtype` of the model (default: float64 where JAX has it on, else float32; the
-    certificate is about float64). Raises `InputError` with the reason when something does not fit.
+    certificate is about float64). Raises `InputError` with the reason when an argument does not
+    fit.
 
     Examples:
         >>> import capax, numpy as np

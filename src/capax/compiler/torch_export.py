@@ -108,7 +108,7 @@ def from_torch(module: torch.nn.Module) -> dict[str, np.ndarray]:
 
 
 def _embedding(model: Model) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
-    """The [CLS] vector, the embedding table where it is not the identity, and the rows to add."""
+    """The [CLS] vector, the embedding table if it is not the identity, and the rows to add."""
     code, T = model.encoding, model.T
     position = np.arange(T)
     if isinstance(code, OrthonormalBag):

@@ -1,8 +1,8 @@
-"""Trained Transformers of any depth under TransformerLens names: every array where it belongs.
+"""Trained Transformers of any depth under the array names of TransformerLens.
 
 Tokens: 0, 1 and [CLS] = 2, the last of T + 1 positions; W_E = (embed, cls), W_pos = (position, 0).
-Our layers are pre-LN with the same order of operations as a HookedTransformer; attention looks both
-ways (`attention_dir` = bidirectional), because tokens of a second layer read their whole sequence.
+Our layers are pre-LN with the same order of operations as a HookedTransformer; attention is
+bidirectional (`attention_dir`), because tokens of a second layer read their whole sequence.
 The logit is the output at [CLS]: W_U = w, b_U = b.
 """
 

@@ -64,7 +64,7 @@ class TrainedModule(torch.nn.Module):
         return torch.einsum("...td,hdk->...htk", x, W) + b[:, None, :]
 
     def normed(self, path: str, x: torch.Tensor) -> torch.Tensor:
-        """LayerNorm, or x where it is left out."""
+        """LayerNorm, or x in a model without it."""
         if not self.spec.layer_norm:
             return x
         gain, bias = self.at(f"{path}.gain"), self.at(f"{path}.bias")

@@ -3,7 +3,7 @@ code.
 
 Tokens: 0, 1 and [CLS] = 2, the last of T+1 positions. The residual stream gets k fresh dimensions
 for the head output and one for the answer, where the embeddings are zero, so that the residual
-connections change nothing that is read:
+connections do not change the numbers that are read:
 
     W_E [3, d_model], W_pos [T+1, d_model], W_Q, W_K, W_V [1, d_model, d_head],
     W_O [1, d_head, d_model] writes the head output into the fresh dimensions (scalar read-out:
@@ -200,7 +200,7 @@ def save_transformer_lens(path: Path | str, compiled: Compiled) -> Path:
 
 
 def load_transformer_lens(path: Path | str) -> Model:
-    """The model of such a file. Raises `InputError` for anything else."""
+    """The model of such a file. Raises `InputError` for other files."""
     try:
         with safe_open(str(existing(path, "a weights file")), framework="np") as file:
             header = file.metadata() or {}

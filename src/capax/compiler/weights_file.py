@@ -45,8 +45,8 @@ def save_compiled(path: Path | str, compiled: Compiled) -> Path:
 def load_compiled(path: Path | str, kind: str = KIND) -> WeightsFile:
     """Read a compiled network, also one that was changed after it was saved.
 
-    Raises `InputError` when the file is missing, truncated, no safetensors file, holds another kind
-    of module, or arrays that do not fit together or are not finite.
+    Raises `InputError` for a missing or truncated file, another format, another kind of module, or
+    arrays that do not fit together or are not finite.
     """
     structure, claims, leaves = read_parts(path, kind)
     with jax.enable_x64(True):
@@ -78,7 +78,7 @@ def read_parts(
 
 
 def kind_of(path: Path | str) -> str | None:
-    """Which of our kinds a file is; None for any other file, also for one that is not there."""
+    """The kind of a Capax file; None for another file or a missing one."""
     try:
         metadata = _header(Path(path)).get("metadata")
     except InputError:
@@ -93,10 +93,12 @@ def is_compiled_file(path: Path | str) -> bool:
 
 
 def check_destination(path: Path) -> None:
-    """Raise `InputError` for a file that cannot be written, or that is there and is not ours."""
+    """Raise `InputError` for a file that cannot be written, or an existing file of another kind."""
     check_writable(path)
     if path.exists() and kind_of(path) is None:
-        raise InputError(f"{path}: exists and was not written by capax compile; choose another -o")
+        raise InputError(
+            f"{path}: exists and was not written by capax compile; choose another name"
+        )
 
 
 def _to_jax(name: str, leaf: np.ndarray) -> jax.Array:

@@ -1,12 +1,11 @@
-"""Labelled examples: from a file, or drawn as a task says.
+"""Labelled examples: from a file, or drawn from a task.
 
 A task file (`capax data --out d.npz`) holds two sets: the training set (labels with the task's
 noise, possibly accepted only after others were rejected) and the validation set (clean labels,
-never rejected). Which one is meant is asked for by name; a plain file with X and y serves as
-either.
+never rejected). The caller names the set; a plain file with X and y serves as either.
 
-Training runs stop, and restarts are chosen, by the validation set: it is no hold-out set of a
-trained model. If the task is known, `fresh_examples` draws rows that were used in no run.
+Training runs stop, and restarts are chosen, by the validation set: it is not a hold-out set of a
+trained model. If the task is known, `fresh_examples` draws rows that no run has used.
 """
 
 from dataclasses import dataclass
@@ -25,15 +24,15 @@ from capax.reading import parse_json
 
 Part = Literal["train", "validation"]
 HELD_OUT = 10_000
-"""Fresh labelled rows that a task is asked for, where nothing else is said."""
+"""Fresh labelled rows that are drawn from a task by default."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Bits X [m, T], labels y [m], and how they were drawn, as far as that is known.
+    """Bits X [m, T], labels y [m], and how they were drawn, if known.
 
-    task: the specification they were drawn by. tries: training sets drawn until this one was
-    accepted; None if no set was rejected, or nothing is known.
+    task: the specification of the draw. tries: training sets drawn until this one was accepted;
+    None if no set was rejected, or the number is unknown.
     """
 
     X: UInt8[np.ndarray, "m T"]
@@ -51,7 +50,7 @@ def read_examples(path: Path | str, part: Part) -> Examples:
     """The training or the validation part of an .npz file, checked.
 
     Raises `InputError` for a file that is missing or damaged, arrays of the wrong shape, entries
-    that are not bits, or no examples at all. Nothing in the file is executed (no pickle).
+    that are not bits, or no examples at all. No content of the file is executed (no pickle).
     """
     own = (f"X_{part}", f"y_{part}")
     arrays = load_npz(path, (*own, "X", "y", "rejections", "spec"))
@@ -64,7 +63,7 @@ def read_examples(path: Path | str, part: Part) -> Examples:
         task = _task(arrays) if own[0] in arrays else None
         if task is not None:
             size = task.m if part == "train" else X.size // task.T
-            wanted = f"{size} rows of {task.T} bits, as its spec says"
+            wanted = f"{size} rows of {task.T} bits, as in its spec"
             require(X.shape == (size, task.T), own[0], wanted, f"shape {X.shape}")
         tries = _tries(task, arrays) if part == "train" else None
         return Examples(X, y, task, tries)
@@ -78,7 +77,7 @@ def training_examples(task: TaskSpec) -> Examples:
 
 
 def fresh_examples(task: TaskSpec, n: int = HELD_OUT) -> Examples:
-    """n rows of the task's law, labels with its noise, that no run and no validation has seen."""
+    """n new rows of the task, labels with its noise, used by no run and no validation."""
     fields = task.model_dump(mode="json")
     key = key_words(fields, "hold-out inputs")
     X = input_rows(n, task.T, task.probability, task.alphabet, key=key)
@@ -100,7 +99,7 @@ def _bits(name: str, array: np.ndarray) -> UInt8[np.ndarray, "..."]:
 
 
 def _task(arrays: dict[str, np.ndarray]) -> TaskSpec | None:
-    """The task that a file states; a file of a user's own examples states none."""
+    """The task in a file; None in a file of a user's own examples."""
     if "spec" not in arrays:
         return None
     with inside("spec: "):

@@ -1,9 +1,9 @@
-"""The smallest m worth asking for, where ambiguous training sets are drawn again.
+"""The smallest useful m, if ambiguous training sets are drawn again.
 
 With too few examples nearly every training set leaves several placements, and drawing again does
 not help. Below `smallest_m` fewer than one set in `ODDS` is unambiguous. The quick upper bound by
-single swaps finds a first m at any T; a few sets that are really drawn there confirm it, or the
-search goes on upwards (as for parity, where far rules survive as easily as near ones).
+single swaps finds a first m at any T; a few sets drawn at this m confirm it, or the search goes on
+upwards (as for parity, where distant rules survive as often as near ones).
 """
 
 import functools
@@ -22,13 +22,13 @@ from capax.identity import key_words
 
 ODDS = 20
 _TRIED = 3 * ODDS  # sets without a single unambiguous one: the odds are worse, with 95% confidence
-# Words for one m: where sets are large fewer are tried, or none, and m may come out larger.
+# Words for one m: of large sets fewer are tried, or no set, and m may become larger.
 _WORK = 30_000_000
 _HOPELESS = 20 * _WORK  # words of a search that is not begun
 
 
 def smallest_m(task: TaskSpec) -> int:
-    """The least m at which about one training set in 20 leaves one placement of f, or more do.
+    """The least m at which at least about one training set in 20 leaves one placement of f.
 
     1 when ambiguous sets are kept. Depends on function, T and p alone.
     """
@@ -76,7 +76,7 @@ def _confirmed(f: SparseFunction, T: int, m: int, p: float) -> bool:
 
 
 def _is_searched(f: SparseFunction) -> bool:
-    """Not an AND, OR or the like, whose table has one exceptional row and which needs no search."""
+    """Whether f needs a search; AND, OR and other tables with one exceptional row do not."""
     return int(f.table.sum()) not in (1, len(f.table) - 1)
 
 

@@ -5,9 +5,8 @@
     validation set  the file's own (X_validation, y_validation), or `validation_size` of its
                     examples, the same for every trial and never trained on
 
-What a run is depends on the content of the file, not on its name or place: `content` (SHA-256) is
-part of the identity, `data` is not. Nothing is known about the rule behind the labels, so nothing
-is redrawn and there is no floor.
+The identity of a run depends on the content of the file (`content`, a SHA-256), not on its name or
+folder (`data`). The rule behind the labels is unknown, so no set is redrawn and there is no floor.
 """
 
 import functools
@@ -27,13 +26,13 @@ from capax.errors import InputError, inside, require
 from capax.identity import key_words
 from capax.reading import existing
 
-_HELD_OUT = 4  # where the file has no validation part, every fourth example is kept for it
+_HELD_OUT = 4  # if the file has no validation part, every fourth example is kept for it
 
 
 class FileTask(Spec):
-    """m examples of the file `data`, whose SHA-256 is `content`; `validation_size` rows judge.
+    """m examples of the file `data` with SHA-256 `content`, and `validation_size` for validation.
 
-    `file_task` fills in what the file says. Raises `InputError` where m or T do not fit the file.
+    `file_task` fills in the fields from the file. Raises `InputError` if m or T do not fit it.
     """
 
     data: str = Field(default="", exclude=True)
@@ -59,12 +58,12 @@ class FileTask(Spec):
 
     @property
     def function(self) -> str:
-        """What a learner that asks for the rule is told: nothing."""
+        """The rule, which is unknown."""
         return ""
 
     @property
     def split(self) -> "Split":
-        """The examples to train on and those to judge by."""
+        """The training examples and the validation examples."""
         return split_of(self.data, self.content, self.validation_size)
 
     def training(self) -> Training:
@@ -109,10 +108,10 @@ def content_of(path: Path | str) -> str:
 def split_of(path: str, content: str, held_out: int) -> Split:
     """The parts of the file at `path`; `held_out` examples for validation if it has none itself.
 
-    Raises `InputError` when the file is not what it was, or has too few examples.
+    Raises `InputError` when the file has changed, or has too few examples.
     """
     if content_of(path) != content:
-        raise InputError(f"data: {path} has changed since the experiment began")
+        raise InputError(f"data: {path} has changed; restore it, or start a new store")
     seen = read_examples(path, "train")
     if has_validation(path):
         fresh = read_examples(path, "validation")
@@ -128,7 +127,7 @@ def split_of(path: str, content: str, held_out: int) -> Split:
 
 
 def described(path: Path | str, validation_size: int | None = None) -> dict[str, Any]:
-    """The fields of a file's task but m and seed: data, content, T and validation_size.
+    """The fields of a file's task except m and seed: data, content, T and validation_size.
 
     validation_size: for a file without a validation part; a quarter of its examples by default.
     """

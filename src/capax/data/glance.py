@@ -5,7 +5,7 @@ columns of the support say, for each variable i, the examples S_i that are sensi
 them the chance q_i that a column elsewhere equals column I_i on S_i: a rival by a single swap
 (`capax.boolean.traits.single_swaps`). Two checks follow.
 
-    chance   No column of T - s is a rival with probability (1 - max_i q_i)^(T - s). Where that is
+    chance   No column of T - s is a rival with probability (1 - max_i q_i)^(T - s). If that is
              below 2^-100, as the chance that two hashes agree, the set is ambiguous.
     look     Otherwise one is looked for among the other columns, 1 / q_i of them at a time. Only
              the examples S_i are drawn, the least likely values first: nearly every column differs
@@ -23,12 +23,12 @@ from capax.boolean.traits.single_swaps import sensitive_examples
 from capax.data.distributions import bernoulli_at, bernoulli_stretch, word_threshold
 
 SHORT = 1024  # inputs up to this length are drawn whole
-_TOGETHER = 128  # sets whose supports are drawn in one go
+_TOGETHER = 128  # sets whose supports are drawn together
 _NEVER = -100 * np.log(2)
-_UNLIKELY = np.log(0.05)  # rivals expected in all columns: for fewer a look is not worth it
-_WIDEST = 1 << 19  # columns looked at in one go
-_SINGLE = 32  # times the cost of a bit in a stretch, where it is drawn alone
-_AT_ONCE = 512  # bits drawn alone: fewer cost as much
+_UNLIKELY = np.log(0.05)  # expected rivals in all columns: with fewer the check is skipped
+_WIDEST = 1 << 19  # columns checked together
+_SINGLE = 32  # cost of a bit that is drawn alone, in bits of a sequence
+_AT_ONCE = 512  # bits drawn alone in one call: fewer cost as much
 
 
 def without_seen_rival(
@@ -36,8 +36,8 @@ def without_seen_rival(
 ) -> Iterator[int]:
     """The numbers below `tries` of the streams whose sets show no rival of f by a single swap.
 
-    A set that is left out is ambiguous, but for a chance below 2^-100; one that is named may be.
-    `f` stands on its support.
+    A set that is left out is ambiguous, except with a chance below 2^-100; the others may be
+    ambiguous too. `f` is placed on its support.
     """
     g = f.relevant()
     if T <= SHORT or not g.s:
@@ -62,7 +62,7 @@ def without_seen_rival(
 
 @dataclass(frozen=True)
 class _Glance:
-    """A look for rivals in one set."""
+    """A search for rivals in one set."""
 
     support: tuple[int, ...]
     T: int
@@ -73,7 +73,7 @@ class _Glance:
     def finds(self, log_q: float, sensitive: np.ndarray, values: np.ndarray) -> bool:
         """Is there a column outside the support with these `values` on the `sensitive` rows?
 
-        The answer is also no where the check would cost more than it saves.
+        The answer is also no if the check would cost more than it saves.
         """
         if log_q + np.log(self.T) < _UNLIKELY:
             return False

@@ -1,4 +1,4 @@
-"""The base of every specification: frozen, no unknown fields, and mistakes told in one line."""
+"""The base of every specification: frozen, no unknown fields, errors in one line."""
 
 import difflib
 from typing import Any, ClassVar
@@ -25,10 +25,10 @@ class Spec(BaseModel):
 
 
 class GrownSpec(Spec):
-    """A spec that grew: its later fields are left out of a dump while they have their defaults.
+    """A spec with fields added later, which a dump leaves out while they have their defaults.
 
-    The hash of a dump is the identity of a run, so results made before there was a choice keep
-    their identity.
+    The hash of a dump is the identity of a run, so results from before a field existed keep their
+    identity.
     """
 
     later: ClassVar[tuple[str, ...]] = ()
@@ -41,7 +41,7 @@ class GrownSpec(Spec):
 
 
 def one_line(error: ValidationError, model: type[BaseModel], fields: dict[str, Any]) -> str:
-    """The first complaint as `field: what was wanted, got value`, with the nearest valid name."""
+    """The first error as `field: wanted value, got value`, with the nearest valid name."""
     complaints = error.errors(include_url=False)
     first = complaints[0]
     name = _path(first["loc"], fields) or model.__name__
@@ -51,7 +51,7 @@ def one_line(error: ValidationError, model: type[BaseModel], fields: dict[str, A
     if first["type"] == "extra_forbidden":
         return f"{name}: unknown field of {model.__name__}{_nearest(name, model)}"
     if first["type"] == "missing":
-        return f"{name}: missing, {model.__name__} needs it"
+        return f"{name}: missing field of {model.__name__}"
     same_field = [
         c["msg"].removeprefix("Value error, ")
         for c in complaints
@@ -62,7 +62,7 @@ def one_line(error: ValidationError, model: type[BaseModel], fields: dict[str, A
 
 
 def _path(places: tuple[int | str, ...], fields: Any) -> str:
-    """The part of a complaint's place that leads through the input: `T.1`, not `p.float`."""
+    """The path of an error within the input: `T.1`, not `p.float`."""
     path: list[str] = []
     for place in places:
         inside = fields.get(place) if isinstance(fields, dict) else None

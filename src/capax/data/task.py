@@ -106,7 +106,7 @@ class TaskSpec(GrownSpec):
 
 @dataclass(frozen=True)
 class Training:
-    """A training set, the support behind it, and how many ambiguous sets were thrown away."""
+    """A training set, its hidden support, and the number of ambiguous sets drawn before it."""
 
     support: tuple[int, ...]
     X: UInt8[np.ndarray, "m T"]
@@ -142,7 +142,7 @@ def draw_task(spec: TaskSpec) -> Task:
 
 
 def draw_support(spec: TaskSpec) -> tuple[int, ...]:
-    """The hidden positions I of `spec` (in the order of f's variables, where that matters)."""
+    """The hidden positions I of `spec` (in the order of f's variables, if the order matters)."""
     f = spec.rule
     if isinstance(spec.support, tuple):
         return spec.support
@@ -185,7 +185,7 @@ def _candidates(spec: TaskSpec, f: SparseFunction, key: Key) -> Iterable[int]:
 
 
 def _is_unambiguous(f: SparseFunction, X: np.ndarray, y: np.ndarray) -> bool:
-    """The nearest rivals first: they show nearly every ambiguous set to be ambiguous."""
+    """Checks the nearest rivals first: they reveal nearly every ambiguous set."""
     return not has_single_swap(f, X) and is_unique(f, X, y)
 
 
@@ -213,7 +213,7 @@ def _data_fields(spec: TaskSpec) -> dict[str, object]:
 
 @functools.lru_cache(maxsize=1024)
 def parsed(text: str, alphabet: int = 2) -> SparseFunction:
-    """The function a text stands for; parsed once."""
+    """The function of a formula; parsed once."""
     return parse(text, alphabet=alphabet)
 
 

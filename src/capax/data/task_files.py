@@ -1,4 +1,4 @@
-"""A task as a file that other tools open: .npz (NumPy), .csv or .parquet, written whole or not."""
+"""A task as a file that other tools open: .npz (NumPy), .csv or .parquet, written atomically."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +12,11 @@ from capax.errors import InputError, require
 from capax.files import check_writable, write_atomically
 
 MAX_TABLE_COLUMNS = 20_000
-"""CSV and Parquet have one column for each bit; beyond this they are the wrong format."""
+"""CSV and Parquet have one column for each bit, and at most this many."""
 
 
 def write_task(path: Path | str, spec: TaskSpec | FileTask, task: Task) -> Path:
-    """Write `task` to `path`; the ending says how.
+    """Write `task` to `path`, in the format of its ending.
 
     .npz: arrays X_train, y_train, X_validation, y_validation, support, rejections (training sets
     thrown away before this one), and the spec as JSON text; `read_examples` reads it back.

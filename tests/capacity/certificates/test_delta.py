@@ -241,7 +241,7 @@ def test_a_number_made_by_hand_proves_nothing():
         Bound("mine", 0.3, delta=0.05, shares={"a": 0.04, "b": 0.02})
     paid, unpaid = Bound("paid", 0.3, delta=0.05), Bound("mine", 0.2)
     for entries in ((unpaid, paid), (paid, unpaid)):
-        with pytest.raises(InputError, match="say what they spend of delta"):
+        with pytest.raises(InputError, match="with their part of delta"):
             ErrorCertificate(entries, 0.05)
 
 

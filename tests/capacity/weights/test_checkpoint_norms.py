@@ -148,7 +148,7 @@ NAN["transformer.h.0.attn.c_attn.weight"][0, 0] = np.nan
     "weights, heads, message",
     [
         ({"foo": np.ones(3)}, None, "wanted GPT-2 or BERT"),
-        (gpt2(6, 11, 1), None, "heads: the file does not say how many"),
+        (gpt2(6, 11, 1), None, "heads: the file does not contain the number"),
         (gpt2(6, 11, 1), 4, "heads: wanted a divisor of d = 6"),
         (INCOMPLETE, 2, "c_proj.weight: wanted a tensor"),
         (NAN, 2, "wanted finite numbers"),

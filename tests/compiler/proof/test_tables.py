@@ -77,7 +77,7 @@ def test_networks_without_a_proof_are_refused():
     for name in ("W_Q", "W_V"):
         large = replace(model, W_K=1e200 * model.W_K, **{name: 1e200 * getattr(model, name)})
         large = replace(large, W_V=1e200 * large.W_V) if name == "W_V" else large
-        with pytest.raises(InputError, match="scores and values that float64 can hold"):
+        with pytest.raises(InputError, match="scores and values that fit float64"):
             head_tables(large)
     bent = replace(model, activation="relu")
     for call in (lambda: scalar_direction(bent), lambda: readout_output(bent, np.ones((1, 4)))):

@@ -5,7 +5,7 @@ cotangent summed over the examples that have a (symbol, position) pair. X holds 
 bfloat16; a float32 number is the exact sum of three bfloat16 pieces of 8 significant bits each.
 Hence (ours) three bfloat16 products on a GPU's tensor cores give the float32 product, up to the
 order of its sum, several times as fast as float32 products do. All three are computed in one
-product: the pieces side by side, or below each other with X three times below itself.
+product: the pieces side by side, or stacked with three copies of X.
 """
 
 import equinox as eqx
@@ -16,13 +16,13 @@ from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, BFloat16, Float, Integer
 
-LONG = 4096  # positions from which on a sum over them is cut into pieces on a GPU,
+LONG = 4096  # at this many positions a sum over them is cut into pieces on a GPU,
 _MOST_PIECES = 128  # as many as a GPU has multiprocessors
 _TOP_BITS = np.uint32(0xFFFF0000)  # sign, exponent and 7 stored bits: a bfloat16 number
 
 
 class InThirds(eqx.Module):
-    """X for products in three bfloat16 pieces, and X three times below itself."""
+    """X for products in three bfloat16 pieces, and three stacked copies of X."""
 
     X: BFloat16[Array, "m AT"]
     thrice: BFloat16[Array, "m3 AT"]
@@ -74,7 +74,7 @@ def over_pairs(
 ) -> Float[Array, "m columns"]:
     """X S for a wide table S, on tensor cores; no gradient for X.
 
-    The pieces of S stand below each other, with X three times beside itself: sums of m x columns
+    The pieces of S are stacked, and X is repeated three times side by side: sums of m x columns
     are then written once.
     """
     wide = jnp.concatenate([_in_eights(X, 1)] * 3, axis=1)
@@ -103,9 +103,9 @@ def over_positions(
 ) -> Float[Array, "a b"]:
     """a b^T, a sum over positions.
 
-    On a GPU one multiprocessor adds up all of a small result, and sums over 100 000 positions take
-    a third of a step. Cut into pieces, all of them work; where T has no divisor to cut by, it stays
-    whole.
+    On a GPU one multiprocessor adds up a small result alone, and sums over 100 000 positions take
+    a third of a step. Cut into pieces, the sum uses all multiprocessors; without a suitable divisor
+    of T it is not cut.
     """
     T = a.shape[1]
     whole = not isinstance(design, InThirds) or T < LONG

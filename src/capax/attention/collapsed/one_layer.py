@@ -1,7 +1,7 @@
 """The exact collapse of a one-layer [CLS] Transformer over a finite alphabet.
 
 With one layer, one fixed query and an alphabet of A symbols, the score and the value of a token
-depend on its (symbol, position) pair only, never on the rest of the example. Per head
+depend on its (symbol, position) pair only, not on the rest of the example. Per head
 
     head(b) = (w_* v_* + sum_t w[b_t,t] v[b_t,t]) / (w_* + sum_t w[b_t,t]),   w = exp(g - mu),
 
@@ -37,7 +37,7 @@ from capax.errors import InputError
 
 
 def why_not(spec: TransformerSpec) -> str | None:
-    """Why the collapse does not cover a model, in one line; None where it does."""
+    """Why the collapse does not cover a model, in one line; None if it does."""
     if spec.layers > 1:
         return f"{spec.layers} layers: the tokens of layer 2 depend on the whole sequence"
     if spec.normalizer != "softmax":
@@ -82,7 +82,7 @@ def collapse(model: Transformer) -> Collapsed:
     """The same parameters in the column order of the collapse; `InputError` if not covered."""
     reason = why_not(model.spec)
     if reason is not None:
-        raise InputError(f"model: wanted one that collapses, got {reason}")
+        raise InputError(f"model: cannot be collapsed ({reason})")
     block = model.blocks[0]
     leaves: dict[str, Any] = {name: getattr(model, name) for name in _ENDS[3:]}
     leaves |= {name: getattr(block, name) for name in (*_SHARED, "activation", "scale")}
@@ -90,7 +90,7 @@ def collapse(model: Transformer) -> Collapsed:
     leaves |= {name: getattr(block, name).T for name in _BIASES}
     leaves |= {"W_O": jnp.swapaxes(block.W_O, 0, 1), "W_out": block.W_out.T}
     leaves["ln_final"] = model.ln_final
-    # the first three without names: `cls` is no keyword of a metaclass
+    # the first three by position: `cls` cannot be a keyword of a metaclass
     return Collapsed(model.embed, model.position.T, model.cls, **leaves)
 
 

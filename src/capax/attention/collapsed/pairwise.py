@@ -27,7 +27,7 @@ Symbols = Integer[Array, "m T"]
 
 
 def why_not(spec: TransformerSpec) -> str | None:
-    """Why a model of several layers is not covered, in one line; None where it is."""
+    """Why a model of several layers is not covered, in one line; None if it is."""
     if spec.layers < 2:
         return "1 layer: no layer after the first"
     if spec.normalizer != "softmax":

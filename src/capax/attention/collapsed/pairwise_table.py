@@ -36,15 +36,15 @@ from capax.attention.parts.scores import attention_scale
 
 Pairs = Float[Array, "A n d"]  # vectors of (symbol, position)
 Queries = Float[Array, "H A t k"]
-Places = Integer[Array, "m n"]  # which symbol stands at each position
+Places = Integer[Array, "m n"]  # the symbol at each position
 
 _HALF_RANGE = 64.0  # nats; e^64 = 2^92
 _LEAST = math.exp(-72.0)  # a sum whose terms float32 still has, in three bfloat16 pieces too
-PIECE = 1 << 21  # numbers in a piece of the table: hundreds of models may answer together
+PIECE = 1 << 21  # numbers in a piece of the table: hundreds of models may run together
 
 
 def place_cls(symbols: Integer[Array, "m T"]) -> Integer[Array, "m n"]:
-    """The symbols with [CLS] as a last position, where symbol 0 stands."""
+    """The symbols with [CLS] as a last position, which has symbol 0."""
     return jnp.pad(symbols, ((0, 0), (0, 1)))
 
 
@@ -56,7 +56,7 @@ def pairs_of(embed: Array, position: Array, cls: Array) -> Float[Array, "A n d"]
 
 
 def chosen(options: list[Array], places: Integer[Array, "..."]) -> Array:
-    """options[c] where symbol c stands; all of them alike in shape, or fit to be broadcast."""
+    """options[c] at the positions of symbol c; shapes are equal or can be broadcast."""
     found = options[0]
     for c, option in enumerate(options[1:], start=1):
         found = jnp.where(places == c, option, found)
@@ -86,7 +86,7 @@ def first_heads(
 
 
 def _by_values(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array, "m k_1 H n"]:
-    """(X v) E: as many numbers as there are in the sums, and no table; for a CPU."""
+    """(X v) E: as many numbers as the sums have, and no table; for a CPU."""
     A = Q.shape[1]
     X = one_hot(places, A, V_1.dtype) > 0
     # chosen, not multiplied: for pairs not in an example the backward pass may leave the range
@@ -96,7 +96,7 @@ def _by_values(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array,
 
 
 def _by_tables(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array, "m k_1 H n"]:
-    """X [E v | E]: X is exact in bfloat16, as tensor cores want it. The table piece by piece."""
+    """X [E v | E] for tensor cores: X is exact in bfloat16; the table is used piece by piece."""
     (H, A, n, _), (columns, _, P) = Q.shape, V_1.shape
     X = one_hot(places, A, jnp.bfloat16)
     size = -(-n // -(-P * columns * H * A * n // PIECE))  # positions of queries in a piece
@@ -114,7 +114,7 @@ def _by_tables(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array,
 
 
 def _of_own_symbol(sums: Float[Array, "m k_1 H q"], places: Places, A: int) -> Array:
-    """For each position, the sums for a query with the symbol that stands there."""
+    """For each position, the sums for a query with its symbol."""
     each = jnp.split(sums, A, axis=3)
     return chosen(each, places[:, None, None, :])
 

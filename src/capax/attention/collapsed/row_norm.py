@@ -17,7 +17,7 @@ from capax.attention.collapsed.design import matmul
 
 
 def normalised_rows(ln: LayerNorm | None, x: Float[Array, "m d"]) -> Float[Array, "m d"]:
-    """LN of every row, or x where LayerNorm is left out."""
+    """LN of every row, or x in a model without LayerNorm."""
     return x if ln is None else _layer_norm(x, ln.gain, ln.bias)
 
 

@@ -26,7 +26,7 @@ from capax.errors import require
 
 
 def masked_softmax(scores: Float[Array, "*batch T"], mask: Mask = None) -> Float[Array, "*batch T"]:
-    """a_t = exp(theta_t) / sum_u exp(theta_u) over the kept tokens; all zero if none is kept."""
+    """a_t = exp(theta_t) / sum_u exp(theta_u) over the kept tokens; all zero without any."""
     scores = hide(scores, mask)
     peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
     unnormalised = jnp.exp(scores - jnp.where(jnp.isfinite(peak), peak, jnp.zeros_like(peak)))
@@ -274,7 +274,7 @@ class TopK(Hardmax):
         return masked_softmax(scores, scores >= threshold)
 
 
-# the names a specification may use; parameters are those a plain name stands for
+# the names of normalizers in specifications, with their default parameters
 _NAMED: dict[str, Normalizer] = {
     "softmax": Softmax(),
     "sigmoid": NormalizedSigmoid(),

@@ -1,4 +1,4 @@
-"""Score: how well a token x fits a context z. The scale of the scores is chosen here, only here."""
+"""Score: how well a token x fits a context z. Only this file chooses the scale of the scores."""
 
 import math
 from typing import Literal

@@ -56,7 +56,7 @@ Tokens = Float[Array, "T d"] | TwoHotTokens
 Token = Float[Array, "d_z"] | TwoHotTokens
 
 
-@partial(jax.jit, inline=True)  # one program where it is called alone, part of any other
+@partial(jax.jit, inline=True)  # a program of its own if called alone, else part of the caller's
 def _rows(W: Float[Array, "d *columns"], index: Integer[Array, "*rows"]) -> Array:
     """W[index], with zeros where the index is -1."""
     present = (index >= 0).astype(W.dtype)

@@ -1,14 +1,14 @@
-"""The best possible learner: how often could anyone name the support after m examples?
+"""The best possible learner: its chance to name the support after m examples.
 
 Under a uniform prior on the placements the posterior is uniform on the version space V_m, so the
 best chance to name I exactly is E[1/|V_m|], which lies between P(|V_m| = 1) and (1 + P(..))/2.
-With K guesses of which one must be right it is E[min(1, K/|V_m|)].
+With K guesses, one of which must be right, it is E[min(1, K/|V_m|)].
 
 Examples arrive one after the other, so one simulated sample gives |V_m| for every m in a range, and
 the chance never falls with m. AND and OR are simulated exactly for any T, also 10^6: draw the
 relevant bits; the number of irrelevant columns that are 1 on the n_1 positives among the first
 examples is Binomial(T - s, p^n_1); only these can occur in a consistent placement; draw their other
-bits and count. Other functions draw the whole sample, so T is limited by the search.
+bits and count. For other functions the whole sample is drawn, so T is limited by the search.
 
 Where labels are flipped with probability e, a placement with k errors has the posterior weight
 (e/(1 - e))^k, and K guesses succeed with the mass of the K heaviest placements. (Ours.)
@@ -39,9 +39,9 @@ _MAX_WORK, _MAX_WORK_OF_AND = 30_000_000, 20_000_000_000
 may take a tenth of a second. For an AND most need a millisecond, and a rare large one may take half
 a minute."""
 _FEW = 5_000  # placements up to which listing all of them is faster than a search
-_MOST_LISTED = 20_000_000  # placements times examples, where there is no search to fall back on
+_MOST_LISTED = 20_000_000  # placements times examples, if no search is possible
 _MOST_WEIGHED = 2_000_000  # the same with flipped labels, where every placement keeps a weight
-_MOST_BITS = 20_000_000  # of one sample, where all its bits are drawn
+_MOST_BITS = 20_000_000  # of one sample, if all its bits are drawn
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def version_space_sizes(
 
 
 def _as_conjunction(f: SparseFunction, p: float) -> float | None:
-    """p if f is an AND, 1 - p if it is an OR (an AND of flipped bits), `None` for the others."""
+    """p if f is an AND, 1 - p if it is an OR (an AND of flipped bits), otherwise `None`."""
     try:
         return probability_as_conjunction(f, p)
     except InputError:
@@ -201,8 +201,8 @@ def _sizes_along(
 ) -> Int[np.ndarray, " sizes"]:
     """min(|V_m|, limit) for m = first .. len(y).
 
-    |V_m| is counted from one list of placements: those that survive the smallest m at which fewer
-    than `limit` do, each with the example that refutes it.
+    |V_m| is counted from one list: the placements left at the smallest m with fewer than `limit`
+    of them, each with the example that refutes it.
     """
     last, columns = len(y), X.shape[1]
     start = first
@@ -218,7 +218,7 @@ def _sizes_along(
 def _first_list(
     f: SparseFunction, X: np.ndarray, y: np.ndarray, first: int, limit: int
 ) -> tuple[int, Int[np.ndarray, "n s"]]:
-    """The smallest m from `first` on with |V_m| < limit, and V_m; all of y where there is none."""
+    """The smallest m from `first` on with |V_m| < limit, and V_m; all of y if no m is such."""
 
     work = _MAX_WORK_OF_AND if f == conjunction(range(f.s)) else _MAX_WORK
 
@@ -275,7 +275,7 @@ def _noisy_chances(
 def _heaviest(
     errors: Int[np.ndarray, "sizes N"], noise: float, guesses: int
 ) -> Float[np.ndarray, " sizes"]:
-    """Share of the posterior that the `guesses` placements with the fewest errors hold."""
+    """Posterior mass of the `guesses` placements with the fewest errors."""
     fewest = np.partition(errors, guesses - 1, axis=1)[:, :guesses]
     start = fewest.min(axis=1, keepdims=True)
     odds = math.log(noise / (1.0 - noise))

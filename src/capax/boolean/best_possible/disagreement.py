@@ -1,4 +1,4 @@
-"""How soon a wrong placement is refuted, and how many of them are expected to survive m examples.
+"""How soon a wrong placement is refuted, and how many wrong ones survive m examples on average.
 
 Inputs are i.i.d. Bernoulli(p)^T and labels y = f(x_I). A wrong placement J shares some variables
 with I; given the shared bits the two values are independent, so with P_I(v | c), P_J(v | c) the

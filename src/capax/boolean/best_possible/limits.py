@@ -1,7 +1,7 @@
 """Limits for every learner: counting, Fano, pairwise-independent parities, and all juntas.
 
-Converse bounds hold for every learner, whatever its model; they say how many examples are needed
-before the data can contain the answer at all.
+Converse bounds hold for every learner, whatever its model: with fewer examples the data do not
+determine the answer.
 """
 
 import itertools
@@ -47,7 +47,7 @@ def fano(
     bits = (1.0 - delta) * (log_num_placements(f, T) - math.log(guesses)) / math.log(2.0) - 1.0
     carried = label_entropy(f, p) if noise == 0.0 else noisy_label_bits(f, p, noise)
     if bits > 0.0 and carried <= 0.0:
-        raise InfeasibleError(f"p: at p = {p} the labels of f are constant, nothing can be learned")
+        raise InfeasibleError(f"p: at p = {p} the labels of f are constant and tell nothing")
     return max(0.0, bits / carried) if bits > 0.0 else 0.0
 
 

@@ -1,8 +1,8 @@
 """All placements of a function on T positions, listed, and how long each survives a sample.
 
-A family of supports says where a function may stand: "random" on any s positions, "contiguous" on s
-neighbours. Listing every placement is the simplest way to find a version space. It is also the
-fastest way where few placements exist, because 64 examples share a machine word.
+A family of supports gives the possible positions of a function: "random" any s positions,
+"contiguous" s neighbours. Listing every placement is the simplest way to find a version space. It
+is also the fastest way for few placements, because 64 examples share a machine word.
 """
 
 import itertools
@@ -54,10 +54,10 @@ def refuted_at(
     y: np.ndarray,
     placements: Int[np.ndarray, "n s"],
 ) -> Int[np.ndarray, " n"]:
-    """The index of the first example that refutes each placement; a huge number if none does.
+    """The index of the first example that refutes each placement; a huge number without one.
 
     The placement belongs to V_m exactly for m up to this index. The most frequent value of the
-    table needs no term of its own: it is what is left where no other row matches.
+    table needs no term of its own: it applies where no other row matches.
     """
     columns = pack(X.T)  # [T, W]
     values, times = np.unique(f.table, return_counts=True)

@@ -1,6 +1,6 @@
-"""When does a sample of an AND (or an OR) single out its support? P(|V_m| = 1), sandwiched.
+"""When does a sample of an AND (or an OR) identify its support? Bounds on P(|V_m| = 1).
 
-Look at the relevant bits first. n_1 = samples with all relevant bits 1 (the positives), n_0i =
+The relevant bits come first. n_1 = samples with all relevant bits 1 (the positives), n_0i =
 samples where only relevant bit i is 0, n_K = negatives whose bits in K are all 1. Given these, the
 irrelevant columns are independent, and a column can replace bit i only if it is 1 on the positives
 and 0 where only i refutes:
@@ -40,7 +40,7 @@ class Sandwich:
 
 
 def probability_as_conjunction(f: SparseFunction, p: float) -> float:
-    """p if f is an AND, 1-p if it is an OR. Raises `InputError` for anything else."""
+    """p if f is an AND, 1-p if it is an OR. Raises `InputError` for other functions."""
     is_and = f.s > 0 and f.is_boolean and f.table.sum() == 1.0 and f.table[-1] == 1.0
     is_or = f.s > 0 and f.is_boolean and f.table.sum() == f.table.size - 1 and f.table[0] == 0.0
     if not (is_and or is_or):
@@ -58,7 +58,7 @@ def no_swap_probability(f: SparseFunction, T: int, m: int, p: float) -> float:
     require(m >= 0, "m", "a number of examples >= 0", m)
     p, s = probability_as_conjunction(f, p), f.s
     if math.comb(m + s + 1, s + 1) > MAX_TERMS:
-        raise InfeasibleError(f"m: exact summation for m = {m}, s = {s} needs over 5e6 terms")
+        raise InfeasibleError(f"m: exact summation for m = {m}, s = {s} needs more than 5e6 terms")
     counts = _bounded_compositions(m, s + 1)
     rest = m - counts.sum(axis=1)
     chances = np.array([p**s] + [p ** (s - 1) * (1 - p)] * s)

@@ -1,8 +1,8 @@
 """f as an ordered decision diagram: how f depends on x_I once its first k variables are known.
 
 Two prefixes with the same residual table are one node. AND has one undecided node per level
-("all ones so far"), parity two, a symmetric function at most k+1: this is what makes a search over
-placements cheap, and it needs no special case for any family.
+("all ones so far"), parity two, a symmetric function at most k+1. This makes a search over
+placements cheap, without a special case for any family.
 """
 
 import functools

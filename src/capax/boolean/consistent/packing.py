@@ -16,18 +16,18 @@ def pack(bits: Bool[np.ndarray, "n m"]) -> UInt64[np.ndarray, "n W"]:
 
 
 class Budget:
-    """How many words a search for s of `num_columns` columns may still touch."""
+    """The number of words that a search for s of `num_columns` columns may still read."""
 
     def __init__(self, limit: int, s: int, num_columns: int) -> None:
         self.limit, self.s, self.num_columns, self.spent = limit, s, num_columns, 0
 
     def spend(self, words: int) -> None:
-        """Account for `words`; raises `InfeasibleError` beyond the limit."""
+        """Count `words`; raises `InfeasibleError` beyond the limit."""
         self.spent += words
         self.check(self.spent)
 
     def check(self, words: int) -> None:
-        """Raise `InfeasibleError` when a search is known to touch more than the limit."""
+        """Raise `InfeasibleError` when a search is known to read more than the limit."""
         if words > self.limit:
             raise InfeasibleError(
                 f"version space: more than {self.limit:.0e} words to search for s = {self.s} "

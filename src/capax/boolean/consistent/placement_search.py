@@ -26,7 +26,7 @@ from capax.boolean.traits.symmetries import (
 
 _BLOCK_WORDS = 1 << 22
 _MOST_PAIRS = 1 << 18
-_WORDS_PER_PREFIX = 64  # what building one costs, in words touched by the innermost loop
+_WORDS_PER_PREFIX = 64  # cost of building one, in words read by the innermost loop
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def consistent_placements(
     if f.s == 0:
         yield np.empty((int((f.table[0] == y).all()), 0), dtype=np.int64)
         return
-    coset_automorphisms(f)  # says at once when f has too many orders of its variables
+    coset_automorphisms(f)  # raises at once when f has too many orders of its variables
     by_class = {group: _columns_for_role(f, group[0], X, y) for group in swap_classes(f)}
     roles = [by_class[_class_of(f, i)] for i in range(f.s)]
     if all(len(columns) for columns in roles):
@@ -93,7 +93,7 @@ class _PlacementSearch:
         self.order = np.argsort(self.columns[-1][:, 0], kind="stable") if len(y) else roles[-1]
 
     def refuse_the_hopeless(self, m: int) -> None:
-        """Raise at once where nothing prunes and no second placement can end the search early.
+        """Raise at once if no prefix is pruned and no second placement can end the search early.
 
         Until some edge of the diagram reaches a decided value, every prefix is visited; and with m
         30 bits beyond log2 of the number of placements, a second placement is very unlikely.
@@ -110,7 +110,7 @@ class _PlacementSearch:
         return _Prefixes(np.empty((1, 0), dtype=np.int64), self.examples[:, None, :])
 
     def below(self, k: int, prefixes: _Prefixes) -> Iterator[np.ndarray]:
-        """Complete placements that extend `prefixes`, which fix the variables before k."""
+        """Complete placements that extend `prefixes`, in which variables before k are fixed."""
         if k == self.f.s:
             if len(prefixes.positions):
                 yield prefixes.positions

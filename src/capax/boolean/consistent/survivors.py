@@ -38,7 +38,7 @@ def survivors(
 ) -> VersionSpace:
     """Which placements of f agree with the sample X [m, T], y [m], and how many.
 
-    f's own support plays no part, only its table; irrelevant variables are dropped first.
+    Only the table of f is used, not its support; irrelevant variables are dropped first.
     Raises `InputError` for a sample of the wrong shape or not of bits, `InfeasibleError` when the
     search would take more than `max_work` words (1e9: a few seconds).
     """
@@ -75,7 +75,7 @@ def survivors_up_to(
 
 
 def is_unique(f: SparseFunction, X: Any, y: Any, *, max_work: int = MAX_WORK) -> bool:
-    """Does the sample single out one placement of f? Stops at the second one."""
+    """Does the sample leave one placement of f only? Stops at the second one."""
     return count_up_to(f, X, y, 2, max_work=max_work) == 1
 
 
@@ -93,7 +93,7 @@ def _blocks(f: SparseFunction, X: np.ndarray, y: np.ndarray, max_work: int) -> I
 def _by_table(f: SparseFunction) -> tuple[SparseFunction, str]:
     """f without irrelevant variables, on 0..s-1 so that equal tables share cached work; its kind.
 
-    Simulations ask about one f and thousands of samples.
+    Simulations use one f with thousands of samples.
     """
     g = f.relevant()
     g = g.on(range(g.s))

@@ -36,7 +36,7 @@ def balancing_probabilities(f: SparseFunction) -> tuple[float, ...]:
 
     With N_k true rows of weight k, the roots of sum_k (2 N_k - C(s,k)) p^k (1-p)^(s-k), which has
     integer coefficients: double roots (x1 ^ x2 at p = 1/2) are removed by exact gcd, and a Sturm
-    chain isolates the rest, so that none is missed.
+    chain isolates the rest, so that no root is missed.
     Raises `InputError` for a real-valued table, or when no p balances f.
     """
     only_bits(f)

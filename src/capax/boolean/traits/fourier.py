@@ -1,5 +1,4 @@
-"""Fourier coefficients of a truth table, and quantities made of them: degree, influences,
-sensitivity.
+"""Fourier coefficients of a truth table, and degree, influences and sensitivity from them.
 
 f(x) = sum_S c_S chi_S(x),  chi_S(x) = (-1)^(sum_{i in S} x_i),  c_S = E[f chi_S], x uniform.
 Subsets S of the support are numbered like rows: bit i of the number says whether variable i is in.

@@ -2,7 +2,7 @@
 
 Order the sets S with c_S != 0 so that each brings as few new variables as possible; the leap is the
 largest number of new variables that one of them brings. AND has leap 1 (each bit alone correlates
-with the label), a parity of s bits has leap s. What correlates depends on the inputs: c_S are the
+with the label), a parity of s bits has leap s. Correlations depend on the inputs: c_S are the
 coefficients in the basis of Bernoulli(p) bits,
 
     chi_S(x) = prod_{i in S} (x_i - p) / sqrt(p (1 - p)),    c_S = E[f chi_S].
@@ -38,8 +38,8 @@ def biased_coefficients(f: SparseFunction, p: float) -> Float[np.ndarray, " rows
 def leap(f: SparseFunction, p: float = 0.5) -> int:
     """The leap of f for Bernoulli(p) bits (0 for constants).
 
-    Greedy is right: a set that brings few new variables now brings no more of them later, so taking
-    it first never hurts.
+    The greedy order is optimal: a set that brings few new variables now brings no more of them
+    later, so taking it first never raises the leap.
     """
     c = np.abs(biased_coefficients(f, p))
     left = [int(S) for S in np.flatnonzero(c > _ROUNDING * max(1.0, float(c.max()))) if S]

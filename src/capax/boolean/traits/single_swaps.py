@@ -1,10 +1,10 @@
-"""Single swaps: the wrong rules nearest to the right one, and the quickest way to see ambiguity.
+"""Single swaps: the wrong rules nearest to the right one, and the quickest test of ambiguity.
 
 Move variable i of f from its position I_i to a position j outside I. The labels of the sample stay
 the same exactly when x_j = x_{I_i} on every example that is sensitive at i (flipping x_{I_i} alone
 would change f there). So with S_i the examples sensitive at i, a swap survives iff some column j
-outside I equals column I_i on S_i: one look at the columns, no search. A surviving swap proves that
-the sample leaves several placements; without one, a search must decide.
+outside I equals column I_i on S_i: one pass over the columns, no search. A surviving swap proves
+that the sample leaves several placements; without one, a search must decide.
 
 The columns outside I are independent of the labels, hence of each other given x_I, and one of them
 equals column I_i on S_i with probability q_i = prod_{e in S_i} P[x_e = its value]. So

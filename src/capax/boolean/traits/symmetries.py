@@ -16,7 +16,7 @@ from capax.boolean.functions import SparseFunction, only_bits
 from capax.errors import InfeasibleError
 
 MAX_ARRANGEMENTS = 50_000
-"""Orders of the variables that are tried one by one at most."""
+"""The largest number of orders of the variables that are tried one by one."""
 
 Permutation = tuple[int, ...]
 

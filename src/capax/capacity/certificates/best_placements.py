@@ -27,7 +27,7 @@ BLOCK = 4096
 
 @dataclass(frozen=True)
 class BestPlacements:
-    """The placements of f with the fewest errors: how few, how many of them, the first one."""
+    """The placements of f with the fewest errors: this number of errors, their count, the first."""
 
     errors: int
     count: int
@@ -54,8 +54,8 @@ class BestPlacements:
 def best_placements(f: SparseFunction, X: Any, y: Any) -> BestPlacements:
     """The placements of f with the fewest errors on X [m, T], y [m].
 
-    Raises `InputError` for a sample that is not of bits, `InfeasibleError` when no placement is
-    without error and there are too many to try one by one.
+    Raises `InputError` for a sample that is not of bits, `InfeasibleError` when every placement
+    has an error and there are too many placements to try one by one.
     """
     f = f.relevant()
     require(f.is_boolean, "function", "a Boolean function", f)

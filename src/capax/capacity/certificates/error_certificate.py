@@ -27,7 +27,7 @@ class NoBound:
 class ErrorCertificate:
     """Bounds that hold together with probability 1 - delta, and the smallest on `predictor`.
 
-    skipped: routes that were asked and have no bound; their shares are spent all the same.
+    skipped: routes without a bound; their shares are spent as well.
     conditioning: the price of rejected training sets, one more statement with a share. The shares
     of all of them add up to at most delta, in exact arithmetic.
 
@@ -48,13 +48,13 @@ class ErrorCertificate:
         check_probability("delta", self.delta)
         require(len(self.entries) > 0, "entries", "at least one bound", 0)
         known = all(entry.delta is not None for entry in self.entries)
-        require(known, "entries", "bounds that say what they spend of delta", "one without")
+        require(known, "entries", "bounds with their part of delta", "one without")
         total = spent(self.shares())
         wanted = f"shares that add up to delta = {self.delta:g}"
         require(total <= spent([self.delta]), "entries", wanted, float(total))
 
     def shares(self) -> list[float]:
-        """What every statement spends of delta: bounds, routes without one, conditioning."""
+        """The part of delta of every statement: bounds, routes without a bound, conditioning."""
         parts = [entry.delta or 0.0 for entry in self.entries]
         parts += [route.delta for route in self.skipped]
         return parts if self.conditioning is None else [*parts, self.conditioning.delta]
@@ -98,7 +98,7 @@ class ErrorCertificate:
         return math.log(self.delta / (self.best.delta or self.delta))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The table: route, value, predictor, delta spent, what is assumed, samples needed."""
+        """The table: route, value, predictor, delta spent, assumptions, samples needed."""
         return [_row(entry) for entry in self.entries]
 
     def explain(self, style: str = "text") -> str:
@@ -123,7 +123,7 @@ class ErrorCertificate:
         return f"with probability {1 - self.delta:g}: {promise}"
 
     def to_json(self) -> dict[str, Any]:
-        """The best bound's keys, the whole table, and what was spent on what."""
+        """The keys of the best bound, the whole table, and the part of delta of each statement."""
         price = self.conditioning
         return {
             **self.best.to_json(),

@@ -1,8 +1,8 @@
-"""The examples that a model is judged on: by `capax bound`, `capax decompile` or a program.
+"""The examples that test a model: in `capax bound`, `capax decompile` or a program.
 
-Hold-out rows must be new to the model. The validation set of a task is not: it ended the training
-run and chose the restart. Where the task is known, fresh rows are drawn from it instead. Where it
-is not, `looks` says how many models the rows have judged, and each has its part of delta.
+Hold-out rows must be new to the model. The validation set of a task is not new: it ended the
+training run and chose the restart. If the task is known, fresh rows are drawn from it instead. If
+not, `looks` is the number of models that the rows have tested, and each has its part of delta.
 """
 
 import math
@@ -26,15 +26,15 @@ from capax.identity import key_words
 ACCEPTANCE_DRAWS = 200
 """Further training sets that are drawn to learn how often one is accepted; fixed in advance."""
 COINCIDENCE = 1e-6
-"""Hold-out rows are refused where independent ones have so many training rows with this chance."""
+"""Hold-out rows with many training rows are refused if chance explains them with less than this."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a model is judged on besides its weights.
+    """The data of a certificate besides the weights of the model.
 
-    data: the examples it was trained on. holdout: examples it never saw, which have judged `looks`
-    models. family: placements of this formula are bounded as predictors of their own. frozen: only
+    data: the training examples. holdout: examples that are new to the model and have tested `looks`
+    models. family: placements of this formula are bounded as separate predictors. frozen: only
     the read-out was trained on the data. prior: a network of the same shape that was trained on the
     first `prior_size` training examples only.
 
@@ -57,7 +57,7 @@ class Evidence:
     def __post_init__(self) -> None:
         needs_data = self.family is not None or self.frozen or self.prior is not None
         require(self.data is not None or not needs_data, "data",
-                "training data beside family, frozen and prior", "none")  # fmt: skip
+                "training data beside family, frozen and prior", "no training data")  # fmt: skip
         if self.data is None or self.holdout is None:
             return
         T, other = self.data.X.shape[1], self.holdout.X.shape[1]
@@ -70,14 +70,14 @@ class Evidence:
 
     @property
     def task(self) -> TaskSpec | None:
-        """The task of the training data, where it is known."""
+        """The task of the training data, if it is known."""
         return None if self.data is None else self.data.task
 
 
 def twins_beyond_chance(X: UInt8[np.ndarray, "m T"], Z: UInt8[np.ndarray, "n T"]) -> int:
-    """How many rows of X lie in Z too, where independent rows would hardly have so many; else 0.
+    """The number of rows of X that are also in Z, if too large for independent rows; else 0.
 
-    Rows of one law, whatever it is, may be exchanged: two equal rows that occur nowhere else lie in
+    Rows of one law may be exchanged, for any law: two equal rows that occur nowhere else lie in
     different sets with chance q = 2 m n / ((m + n) (m + n - 1)), and in one set otherwise. A part
     of the training set that serves as hold-out rows has all its pairs in different sets.
     """
@@ -100,7 +100,7 @@ def read_evidence(
 ) -> Evidence:
     """Training data and hold-out rows from files; `chosen`: the other fields of `Evidence`.
 
-    Where the training file states its task and no hold-out file is given, fresh rows are drawn.
+    If the training file states its task and no hold-out file is given, fresh rows are drawn.
     """
     seen = None if data is None else read_examples(data, "train")
     if holdout is not None:
@@ -112,12 +112,12 @@ def read_evidence(
 
 
 def _untouched(path: Path | str) -> Examples:
-    """The hold-out rows of a file; those of a task have judged its runs and are drawn afresh."""
+    """The hold-out rows of a file; rows of a task have tested its runs and are drawn afresh."""
     given = read_examples(path, "validation")
     if given.task is None:
         return given
     right = bool((labels(given.task.target, given.X) == given.y).all())
-    require(right, f"{path}: y_validation", "the labels of the task that its spec states", "others")
+    require(right, f"{path}: y_validation", "the labels of the task in its spec", "other labels")
     return fresh_examples(given.task, len(given.y))
 
 
@@ -135,12 +135,12 @@ def acceptance(task: TaskSpec, draws: int = ACCEPTANCE_DRAWS) -> tuple[int, int]
 
 
 def looks_in_training(spec: Any, holdout: Path | str | None) -> int:
-    """How many candidates the rows of a hold-out file have judged while the model was trained.
+    """The number of candidates that the rows of a hold-out file have tested during training.
 
     spec: the training specification stored with the model. A run on the examples of a file is
     stopped, and its restart chosen, by the file's validation rows. The checkpoints of all restarts
-    do not depend on these rows, so each of them may have its part of delta. A run that knows its
-    own number r only, and not how many there are, takes 1/((r + 1)(r + 2)), which adds up to 1.
+    do not depend on these rows, so each of them may have its part of delta. If only the number r of
+    a run is known, and not their total, its part is 1/((r + 1)(r + 2)); these parts add up to 1.
     """
     task = spec.get("task") if isinstance(spec, dict) else None
     if holdout is None or not isinstance(task, dict) or "content" not in task:

@@ -1,7 +1,7 @@
 """The Gibbs predictor of a network: how often networks drawn around it are wrong.
 
 Q = N(theta, sigma^2 I) around the trained parameters theta; the prior N(theta_0, sigma^2 I) around
-those of a network trained on other examples. A draw is evaluated in the precision of the weights:
+the parameters of another network, trained on other examples. A draw has the weights' precision:
 the predictor *is* the computation, randomness and rounding included, so rounding has no term here.
 """
 
@@ -26,7 +26,7 @@ def distance_squared(model: Any, prior: Any) -> float:
     """|theta - theta_0|^2 over all floating-point parameters, rounded up."""
     left, right = (_leaves(module) for module in (model, prior))
     same = [a.shape for a in left] == [b.shape for b in right] and type(model) is type(prior)
-    require(same, "prior", "a network of the same shape as the model", "another one")
+    require(same, "prior", "a network of the same shape as the model", "another shape")
     total = sum(float(((a - b) ** 2).sum()) for a, b in zip(left, right, strict=True))
     count = sum(a.size for a in left)
     return total * (1 + 2.0**-50 * (count + 4))

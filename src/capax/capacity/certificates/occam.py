@@ -1,4 +1,4 @@
-"""Occam's razor in bits: a model with a short description cannot fit by luck.
+"""Occam's razor in bits: a model with a short description hardly fits by chance.
 
 If a prefix-free description of the deployed model has L bits then, with probability 1 - delta over
 m independent samples,

@@ -1,8 +1,8 @@
-"""Several routes to a bound at once, each at its share of delta, all of them holding together.
+"""Several routes to a bound at once, each at its share of delta; all bounds hold together.
 
 A route gets its share of delta and a price in nats for conditioning; it returns bounds, or the
-reason why it has no bound. Shares are fixed before the data: delta by the weights of the routes
-that are asked, and one more weight where training sets were rejected. All bounds then hold together
+reason why it has no bound. Shares are fixed before the data: delta is divided by the weights of the
+routes, and one more weight if training sets were rejected. All bounds then hold together
 with probability 1 - delta, so the smallest of them may be chosen after the data is seen. They are
 about different predictors: the model, a described formula, a randomised network. The best bound is
 the smallest on one of them.
@@ -30,14 +30,14 @@ from capax.errors import InfeasibleError, InputError, require
 
 Answer = Bound | tuple[Bound, ...] | str
 CONTRADICTION = 1e-4
-"""A certificate below the training error by more than luck of this probability is refused."""
+"""A certificate is refused if training errors contradict it up to a chance of this size."""
 
 
 @dataclass(frozen=True)
 class Route:
     """A way to a bound. `ask`: (share of delta, nats for conditioning) -> bounds, or a reason.
 
-    weight: its share of delta is this by the sum of all weights.
+    weight: its share of delta is this, divided by the sum of all weights.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Route:
     weight: int = 1
 
     def optional(self) -> "Route":
-        """The same route; a model or data that it cannot use becomes its reason, not an error."""
+        """The same route; unusable models or data become its reason instead of an error."""
 
         def ask(share: float, nats: float) -> Answer:
             try:
@@ -64,12 +64,12 @@ def assemble(
     seen: tuple[int, int] | None = None,
     predictor: str = MODEL,
 ) -> ErrorCertificate:
-    """Ask every route at its share of delta; the one place where delta is divided.
+    """Ask every route at its share of delta; delta is divided in this function only.
 
-    draws: where training sets were redrawn until one was accepted; the acceptance probability is
+    draws: given if training sets were redrawn until one was accepted; the acceptance probability is
     then one more statement with a share, and every route on the training set pays ln(1/alpha).
     seen: (errors, examples) of `predictor` on its training set; a certificate that contradicts
-    them rests on a false assumption and is refused.
+    them has a false assumption and is refused.
     """
     check_probability("delta", delta)
     require(len(routes) > 0, "routes", "at least one route", 0)
@@ -115,8 +115,8 @@ def draws_of(evidence: Evidence) -> Draws | None:
 def check_training_errors(certificate: ErrorCertificate, errors: int, m: int) -> None:
     """Refuse a certificate that the predictor's own training errors contradict.
 
-    A bound below the lower binomial limit of errors/m means that the examples do not follow the law
-    that was assumed, or that the data is not what the model was trained on.
+    A bound below the lower binomial limit of errors/m means that the examples do not follow the
+    assumed law, or that the model was trained on other data.
     """
     best = certificate.best_of_each().get(certificate.predictor)
     if best is None or errors == 0:

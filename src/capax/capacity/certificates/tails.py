@@ -48,7 +48,7 @@ def holdout_bound(
 ) -> Bound:
     """Error of a predictor fixed before the n hold-out examples, k of them wrong.
 
-    looks: how many predictors these examples have judged, this one included; each gets delta/looks.
+    looks: predictors that these examples have tested, this one included; each gets delta/looks.
     assumptions: further ones. target: also solve for the n that reaches it at the same share of
     errors.
     """
@@ -93,8 +93,8 @@ def occam_tail_bound(
 ) -> Bound:
     """Error of a predictor with a description of `bits` bits and k errors on m training examples.
 
-    cost: nats added to ln(1/delta), e.g. `Conditioning.cost`. predictor: which one was described
-    (the bound is about that one and no other). target: also solve for m at this share of errors.
+    cost: nats added to ln(1/delta), e.g. `Conditioning.cost`. predictor: the described one (the
+    bound holds for this one only). target: also solve for m at this share of errors.
     """
     check_count("m", m)
     check_nonnegative("bits", bits)
@@ -172,7 +172,7 @@ def price_of_conditioning(
 
 
 def _terms(name: str, k: int, n: int, value: float, text: str) -> tuple[Term, ...]:
-    """The observed share of errors and what the tail adds to it."""
+    """The observed share of errors and the addition of the tail."""
     return (
         Term.of(f"{name} errors", k / n, f"{k}/{n}", rf"{k}/{n}"),
         Term.of("tail", max(0.0, value - k / n), f"{text} - {k}/{n}"),

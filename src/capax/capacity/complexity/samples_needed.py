@@ -21,12 +21,12 @@ def samples_needed(
 
     Multiplies until the target is reached, then closes in from both sides; the returned m has been
     evaluated (beyond 10^12 it is the smallest up to that precision). None when even 10^300 samples
-    would not do. Raises InputError for a target <= 0. `log_guess` = ln m, about: where to begin. It
-    changes the time, never the answer.
+    are too few. Raises InputError for a target <= 0. `log_guess`: a first guess of ln m. It changes
+    the time, never the answer.
 
-    Bounds fall like a power of m, so ln(value / target) is nearly straight in ln m: we try where
-    the chord crosses 0, with half the height of an end that stayed twice (the Illinois rule), and
-    half way where that did not halve the interval. A dozen values of m in place of fifty.
+    Bounds fall like a power of m, so ln(value / target) is nearly straight in ln m. The next m is
+    where the chord crosses 0, with half the height of an end that stayed twice (the Illinois rule),
+    or the middle if that did not halve the interval: a dozen values of m instead of fifty.
     """
     require(0 < target < 1, "target", "a number strictly between 0 and 1", target)
     heights: dict[int, float] = {}

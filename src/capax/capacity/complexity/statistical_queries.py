@@ -1,9 +1,9 @@
-"""Statistical queries: what a learner of s-sparse parities needs that sees averages with an error.
+"""Statistical queries: lower bounds for learners of s-sparse parities from inexact averages.
 
 The targets are the d = C(T, s) parities chi_S of s of T uniform bits. chi_S and chi_R are
 uncorrelated for S != R, so d is the statistical-query dimension of the class.
 
-**What an average says.** A query is a function g(x, y) in [-1, 1] of bits and label y = -1, +1. As
+**An average.** A query is a function g(x, y) in [-1, 1] of bits and label y = -1, +1. As
 g = g_0(x) + y g_1(x) with g_1 = (g(x, 1) - g(x, -1))/2,
 
     E[g(x, chi_S(x))] = E[g_0] + c_S,    c_S = E[g_1 chi_S],    sum_S c_S^2 <= E[g_1^2] <= 1   (1)
@@ -11,7 +11,7 @@ g = g_0(x) + y g_1(x) with g_1 = (g(x, 1) - g(x, -1))/2,
 by Bessel's inequality. Only c_S depends on the target. So at most k = ceil(1/tau^2) - 1 targets
 have |c_S| > tau: k tau^2 < 1.
 
-**What a hypothesis says.** If h: bits -> {-1, 1} has error at most (1 - gamma)/2 on chi_S, then
+**A hypothesis.** If h: bits -> {-1, 1} has error at most (1 - gamma)/2 on chi_S, then
 E[h chi_S] >= gamma. By (1) this is true of at most 1/gamma^2 targets S.                         (2)
 
 **Theorem 1 (queries).** A learner asks q queries, each may depend on the answers before; each
@@ -43,9 +43,9 @@ Under Q the hypothesis does not depend on S, so by (2) it is right with chance <
 For the logistic loss of a network f_w, g_1 = -grad f_w / 2, so G is half of the largest root mean
 square of |grad f_w|.
 
-**What is not covered.** A mini-batch of fresh examples is no Gaussian noise: with small batches and
-enough precision gradients can carry single examples, and Gaussian elimination solves parities from
-about T of them. T^s as a law of time for trained networks is a comparison, not a theorem.
+**Not covered.** A mini-batch of fresh examples does not give Gaussian noise: with small batches and
+enough precision, gradients can reveal single examples, and Gaussian elimination solves parities
+from about T examples. T^s as a law of time for trained networks is a comparison, not a theorem.
 """
 
 import math

@@ -10,8 +10,8 @@ is kept as its logarithm and p as x = ln(p/(1-p)): neither p near 1 nor the tail
 The returned number is certified, not approximated. `log_tail_at_most` is an upper bound of ln
 P[Bin(n, p) <= k]: the largest term by Stirling's series (its remainder alternates in sign, so two
 partial sums enclose it), the others by their exact ratios, the rest of the sum by a geometric
-series, and every rounding error added on top. A rate whose tail is seen to be below delta is a
-proof; bisection only looks for a small one.
+series, and every rounding error is added. A rate with a computed tail below delta is proved; the
+bisection only finds a small one.
 """
 
 import math
@@ -165,7 +165,7 @@ def _softplus(x: float) -> float:
 
 
 def _rate(x: float, *, up: bool) -> float:
-    """1/(1 + e^-x), rounded to the side asked for."""
+    """1/(1 + e^-x), rounded up or down as requested."""
     value = math.exp(-_softplus(-x))
     slack = LOG_ULPS * UNIT * (2 + _softplus(-x))
     if up:

@@ -19,7 +19,7 @@ def cover(
 
     points: one point per row (array, nested list, a list of numbers on a line), the path of a
     .csv, .tsv, .txt or .npy file, or a `FiniteSpace`; with `distances`, a matrix of distances.
-    After `time_limit` seconds the answer is an interval. Raises `InputError` for anything else.
+    After `time_limit` seconds the answer is an interval. Raises `InputError` for other values.
 
     Examples:
         >>> import capax
@@ -31,7 +31,7 @@ def cover(
 
 
 def space_of(points: object, metric: str = "euclidean", distances: bool = False) -> FiniteSpace:
-    """The pseudometric space that `points` stands for."""
+    """The pseudometric space of `points`."""
     if isinstance(points, FiniteSpace):
         return points
     table = read_table(points) if isinstance(points, str | Path) else points

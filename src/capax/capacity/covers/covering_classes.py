@@ -6,7 +6,7 @@
 One point per *function* (its tuple of values on the sample), not one per value. A cover by
 parameters has the same size: take one parameter per function.
 
-`kind` says what is known: "exact", "lower bound", "upper bound" or "interval".
+`kind` is "exact", "lower bound", "upper bound" or "interval".
 """
 
 import itertools
@@ -31,7 +31,7 @@ MAX_SAMPLES = 2000
 
 @dataclass(frozen=True)
 class ClassCover:
-    """log_lower <= ln N <= log_upper for the class `of`, with centres (indices) where known.
+    """log_lower <= ln N <= log_upper for the class `of`, with centres (indices) if known.
 
     sample: for a worst case, the points (columns) at which the lower end is attained.
     """

@@ -57,7 +57,7 @@ def covering_number(
 ) -> Cover:
     """N(S, eps) with an optimal cover; after `time_limit` seconds an interval [lower, upper].
 
-    Points on a line are swept from left to right; everything else is a minimum set cover.
+    Points on a line are swept from left to right; other sets are a minimum set cover.
     """
     check_positive("eps", eps)
     check_nonnegative("time_limit", time_limit)

@@ -158,5 +158,5 @@ def _check_size(n: int) -> None:
         gigabytes = math.ceil(8 * n * n / 1e9)
         raise InfeasibleError(
             f"points: at most {MAX_POINTS} (all distances are held at once), "
-            f"got {n}, which would need {gigabytes} GB"
+            f"got {n} points, which need {gigabytes} GB"
         )

@@ -24,7 +24,7 @@ def read_table(path: Path | str) -> Float[np.ndarray, "rows columns"]:
     lines = _split_lines(file)
     if lines and not any(_is_number(cell) for cell in lines[0][1]):
         lines = lines[1:]
-    require(lines, str(file), "at least one row of numbers", "none")
+    require(lines, str(file), "at least one row of numbers", "an empty file")
     width = len(lines[0][1])
     rows = [_parse(file, number, cells, width) for number, cells in lines]
     return np.array(rows, dtype=np.float64)

@@ -2,7 +2,7 @@
 
     min sum_j x_j   subject to   sum_{j : ball j contains i} x_j >= 1 for every i,  x in {0,1}^n
 
-Before the solver (SciPy's HiGHS) sees it, the problem is reduced (a ball inside another ball is not
+Before the solver (SciPy's HiGHS) starts, the problem is reduced (a ball inside another ball is not
 needed; a point that lies in every ball of some other point is covered for free), compared with the
 greedy cover and a packing, and split into connected components. When the deadline comes first, the
 answer is an interval whose lower end is proved and whose upper end is the size of a cover that was
@@ -144,7 +144,7 @@ def num_disjoint_points(contains: Contains) -> int:
 
 
 def _solve(contains: Contains, known: SetCover, deadline: float) -> SetCover:
-    """The integer program, improving on what is `known`."""
+    """The integer program, started from the `known` cover."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         return known
@@ -166,7 +166,7 @@ def _solve(contains: Contains, known: SetCover, deadline: float) -> SetCover:
 def _better_cover(
     contains: Contains, x: np.ndarray | None, known: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The solver's cover if it has one, it really covers, and it is smaller."""
+    """The solver's cover if it is a valid cover and smaller."""
     if x is None:
         return known
     found = tuple(int(j) for j in np.flatnonzero(x > 0.5))

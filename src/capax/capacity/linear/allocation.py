@@ -10,7 +10,7 @@ with G = sum_j (alpha_j^2 C_j)^{1/3} this gives
 
     eps_i = eps (alpha_i^2 C_i)^{1/3} / (alpha_i G)     and the value   G^3 / eps^2.
 
-Everything is in logarithms: after a hundred layers alpha_i does not fit a float.
+All numbers are logarithms: after a hundred layers alpha_i does not fit a float.
 """
 
 import math

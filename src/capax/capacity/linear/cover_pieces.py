@@ -1,13 +1,13 @@
-"""A network as a list of pieces: linear classes, each seen through the layers behind it.
+"""A network as a list of pieces: linear classes, each with the amplification of later layers.
 
 A piece is a weight matrix (or vector) with a norm bound, used at N points of bounded length. It
-knows how large its cover is at every scale, and how much its error grows on the way to the output
+has the size of its cover at every scale, and the factor by which its error grows up to the output
 (`log_amplification`). The whole network is covered by covering its pieces one after the other, at
 the activations produced by the elements chosen before; log-sizes add up.
 
 A piece can be counted in several ways: `norms` (Lemma 4.6, (2,1) norms), `frobenius`, `entries`
-(the sum of absolute entries), `parameters` (volume, or volume at low rank; no norms in front but
-the number of parameters). Complete counts by one way each are compared with counts in which each
+(the sum of absolute entries), `parameters` (volume, or volume at low rank, with the number of
+parameters as a factor). Complete counts by one way each are compared with counts in which each
 piece takes its cheapest way (`mixed`), and the smallest is taken. Every one of them grows with
 every norm (a mixed count splits eps by the architecture alone), so their minimum does.
 """
@@ -51,7 +51,7 @@ class Piece:
     outputs = None for a scalar class (then the norm is a 2- or Frobenius norm), k for a matrix with
     k output columns (then it is the (2,1) norm). log_scale_frobenius: ln(||W||_F times length).
     num_parameters: free entries, for the volume count; rank_parameters: r (d + k + 1) for a product
-    of width r. log_scale_entries: ln(||W||_{1,1} times length), inf where not known.
+    of width r. log_scale_entries: ln(||W||_{1,1} times length), inf if unknown.
     log_amplification = ln alpha. text, latex: the scale. softmax_slope: lambda for scores that go
     through weights h / sum h with |(ln h)'| <= lambda.
     """
@@ -87,7 +87,7 @@ class Piece:
         if self.softmax_slope is None:
             return log_eps
         half = 0.5 * safe_exp(math.log(self.softmax_slope) + log_eps)
-        if half < 1e-9:  # atanh(x) >= x: the difference is nothing, and x may underflow
+        if half < 1e-9:  # atanh(x) >= x: the difference is negligible, and x may underflow
             return log_eps
         return math.inf if half >= 1 else math.log(2 * math.atanh(half) / self.softmax_slope)
 
@@ -101,12 +101,12 @@ class Piece:
 
     @property
     def log_size(self) -> float:
-        """ln(||W||_F times length), whatever the class is counted by."""
+        """ln(||W||_F times length), for every way of counting."""
         return self.log_scale if self.outputs is None else self.log_scale_frobenius
 
     @property
     def few_parameters(self) -> int | None:
-        """The smaller of the two parameter counts; None when none is known."""
+        """The smaller of the two parameter counts; None when both are unknown."""
         counts = [n for n in (self.num_parameters, self.rank_parameters) if n is not None]
         return min(counts, default=None)
 
@@ -188,7 +188,7 @@ class Total:
 
 
 def no_cover(pieces: Sequence[Piece]) -> Total:
-    """Nothing needs to be covered: one element is within eps of every function."""
+    """A cover of one element, which is within eps of every function."""
     n = len(pieces)
     return Total("norms", -math.inf, (-math.inf,) * n, (math.inf,) * n, ("norms",) * n)
 
@@ -206,7 +206,7 @@ def total_cover(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float]
     return _total_cover(tuple(pieces), log_eps, tuple(shares))
 
 
-# Kept: the same class is counted again by every route of a certificate, and when it is verified.
+# Cached: every route of a certificate, and its verification, count the same class again.
 @lru_cache(maxsize=1 << 14)
 def _total_cover(pieces: tuple[Piece, ...], log_eps: float, shares: tuple[float, ...]) -> Total:
     routes = [_by_norms(pieces, log_eps)]
@@ -232,7 +232,7 @@ def parameter_count_cover(pieces: Sequence[Piece], log_eps: float) -> Total:
 
 
 def _fixed(pieces: Sequence[Piece]) -> list[tuple[float, ...]]:
-    """Splits that only the architecture decides: equal shares, and shares by parameters."""
+    """Splits that depend on the architecture only: equal shares, and shares by parameters."""
     splits = [(1 / len(pieces),) * len(pieces)]
     counts = [p.few_parameters for p in pieces]
     if all(n is not None and n > 0 for n in counts):
@@ -261,7 +261,7 @@ def _by_parameters(pieces: Sequence[Piece], log_eps: float) -> Total:
 
 
 def _split(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float]) -> tuple[float, ...]:
-    """Piece i may spend shares[i] of eps: any split is valid, some beat the formula."""
+    """Piece i gets shares[i] of eps: every split is valid, and some are better than the formula."""
     return tuple(
         math.inf
         if p.log_amplification == -math.inf
@@ -273,7 +273,7 @@ def _split(pieces: Sequence[Piece], log_eps: float, shares: Sequence[float]) -> 
 def _evaluated(
     pieces: Sequence[Piece], split: tuple[float, ...], route: Route, ways: Sequence[Way]
 ) -> Total:
-    """Every piece at its share of eps, in the one way allowed to it."""
+    """Every piece at its share of eps, in the one allowed way."""
     counts = [_counts(p, e, (way,)) for p, e, way in zip(pieces, split, ways, strict=True)]
     return _cheapest(route, split, counts)
 
@@ -283,7 +283,7 @@ def _all_counts(pieces: Sequence[Piece], split: tuple[float, ...]) -> list[dict[
 
 
 def _counts(piece: Piece, log_eps: float, ways: tuple[Way, ...]) -> dict[Way, float]:
-    """ln ln N in each of these ways; where nothing needs to be covered, none is needed."""
+    """ln ln N in each of these ways; no way is tried if one element is a cover."""
     if log_eps == math.inf:
         return {"norms": -math.inf}
     return {way: piece.log_log_cover(log_eps, way) for way in ways}

@@ -168,7 +168,7 @@ def log_cover_lower(a: float | int, b: float | int, eps: float | int, N: int) ->
 
 
 def log_log_cover_vector(log_ratio: float, N: int) -> float:
-    """ln of (7)'s K ln(2N + 1) from ln(ab/eps), for ratios no float can hold (deep networks)."""
+    """ln of (7)'s K ln(2N + 1) from ln(ab/eps), for ratios beyond any float (deep networks)."""
     check_count("N", N)
     if log_ratio <= 0:
         return -math.inf
@@ -176,7 +176,7 @@ def log_log_cover_vector(log_ratio: float, N: int) -> float:
 
 
 def log_log_cover_matrix_21(log_ratio: float, N: int, k: int, rho: float = 2.0) -> float:
-    """ln of Lemma 4.6's rho M ln(2kLN + 1) from ln(bB/eps), for ratios no float can hold."""
+    """ln of Lemma 4.6's rho M ln(2kLN + 1) from ln(bB/eps), for ratios beyond any float."""
     check_count("N", N)
     check_count("k", k)
     if log_ratio <= 0:

@@ -83,7 +83,7 @@ def norm_frobenius(M: Any, name: str = "matrix") -> float:
 
 
 def norm_spectral(M: Any, name: str = "matrix") -> float:
-    """||M||_2 = largest singular value, by a full decomposition (power iteration falls short)."""
+    """||M||_2 = largest singular value, by a full decomposition (power iteration gives less)."""
     return float(np.linalg.norm(finite_matrix(M, name), ord=2))
 
 
@@ -93,9 +93,9 @@ def norm_2(v: Any, name: str = "vector") -> float:
 
 
 def upper(value: float, scale: float = 0.0) -> float:
-    """A measured norm made safe against rounding: value (1 + 1e-9) + 1e-13 scale.
+    """An upper bound on a measured norm, with rounding: value (1 + 1e-9) + 1e-13 scale.
 
-    `scale` is the product of the factors' sizes where the norm belongs to a product (the rounding
+    `scale` is the product of the factors' sizes if the norm belongs to a product (the rounding
     error of a product is relative to its factors, not to a result that may cancel).
     """
     return value * (1.0 + ROUNDING) + 1e-13 * scale

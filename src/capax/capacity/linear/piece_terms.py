@@ -33,7 +33,7 @@ def _written(piece: Piece, log_eps: float, way: Way) -> tuple[str, str]:
 
 
 def _counted(piece: Piece, log_eps: float) -> tuple[str, str]:
-    """n ln(1 + 2 a / e), or n ln(1 + 6 a / e) where low rank is the cheaper count."""
+    """n ln(1 + 2 a / e), or n ln(1 + 6 a / e) if low rank is the cheaper count."""
     log_ratio = piece.log_size - piece.log_covered_at(log_eps)
     n, factor, counted = piece.num_parameters, 2, ""
     r = piece.rank_parameters

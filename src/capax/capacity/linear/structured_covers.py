@@ -63,7 +63,7 @@ def log_cover_entries(num_entries: int, B: float | int, eps: float | int) -> flo
 
 
 def log_log_cover_entries(num_entries: int, log_ratio: float) -> float:
-    """ln ln N of the entrywise cover from ln(B/eps), for ratios no float can hold."""
+    """ln ln N of the entrywise cover from ln(B/eps), for ratios beyond any float."""
     check_count("num_entries", num_entries)
     if log_ratio <= 0:
         return -math.inf

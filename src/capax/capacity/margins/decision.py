@@ -1,4 +1,4 @@
-"""When does a model decide 1? One rule, which belongs to the model and is printed with its numbers.
+"""When does a model decide 1? One rule, a property of the model, printed with its numbers.
 
 Labels are 0 and 1, outputs are real numbers. A model decides 1 where its output is above its
 `threshold`: 0 for a model whose outputs stand for the labels -1 and +1 (`ClsScalar`, `PaperStack`,

@@ -96,9 +96,9 @@ def margin_bound(
 ) -> Bound:
     """The uniform margin bound for a margin fixed in advance.
 
-    training_loss: mean ramp loss on the sample; None: 0 is assumed, and said so. cost: nats added
-    to ln(1/delta) by norms measured after training. target: also solve for the m at which the bound
-    (at this loss) reaches it. assumptions: further ones, about the margins.
+    training_loss: mean ramp loss on the sample; None: assumed to be 0, which the bound states.
+    cost: nats added to ln(1/delta) by norms measured after training. target: also solve for the m
+    at which the bound (at this loss) reaches it. assumptions: further ones, about the margins.
     """
     _check(cls, margin, delta, cost)
     measured = training_loss is not None
@@ -160,7 +160,7 @@ def realizable_bound(
 ) -> Bound:
     """The fast-rate margin bound: every training margin strictly above `margin`.
 
-    separated: whether the training margins were seen to be above it (None: an assumption).
+    separated: whether measured training margins are above it (None: an assumption).
     """
     _check(cls, margin, delta, cost)
     doubled = sample.doubled()

@@ -1,6 +1,6 @@
 """Margins of a trained model on its examples, less a proven bound of their rounding error.
 
-Margins are evaluated in float64 whatever the weights are stored in, and lowered by a proven bound
+Margins are evaluated in float64, for weights of any precision, and lowered by a proven bound
 of the rounding error (`running_error`): the error bounded is that of the function the weights
 define in exact arithmetic, and an example whose margin is not proved positive counts as an error.
 
@@ -25,7 +25,7 @@ from capax.errors import require
 from capax.rounding import ROUND_UP
 
 BATCH = 1024
-GUESSED_ERROR = 1e-6  # for operations without an error analysis; said in the assumptions
+GUESSED_ERROR = 1e-6  # for operations without an error analysis; stated in the assumptions
 
 
 def margins_of(
@@ -75,7 +75,12 @@ def _outputs(
     require(values.ndim == 1, "model", "one number per sequence", f"shape {values.shape[1:]}")
     require(bool(np.isfinite(values).all()), "model", "finite outputs", "NaN or infinite outputs")
     unclear = int((~np.isfinite(doubt)).sum())
-    require(unclear == 0, "model", "outputs that rounding leaves clear", f"{unclear} unclear ones")
+    require(
+        unclear == 0,
+        "model",
+        "outputs with a bounded rounding error",
+        f"{unclear} outputs without one",
+    )
     return values, doubt
 
 

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from capax.errors import InputError
 from capax.rounding import LIBRARY, SLACK, TINY, UNIT, gamma
 
-Pair = tuple[Any, Any]  # value, and its error bound or None where it is exact
+Pair = tuple[Any, Any]  # value, and its error bound or None if it is exact
 
 
 class Op(NamedTuple):

@@ -1,4 +1,4 @@
-"""Bounds of the field beside ours, on one class: a head with a linear read-out, f = v . X^T a.
+"""Published bounds beside ours, on one class: a head with a linear read-out, f = v . X^T a.
 
 X has tokens of length at most B_X, a = softmax(X W_QK^T z), ||z|| <= B_X. Each entry bounds the
 Rademacher complexity of ramp_gamma(y f), hence the error of every f of the class with margin gamma

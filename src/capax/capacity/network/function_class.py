@@ -35,11 +35,11 @@ class FunctionClass:
     """Networks with bounded norms, named by the statement that covers them.
 
     build: the pieces on a given sample. others: further ways to take the same networks apart; a
-    cover by any of them covers the class, so the smallest counts. norms: what bounds the class.
-    latex, formula: the closed form. assumptions: what the statement needs besides the norms.
-    scalar: one number per sequence (only then can a margin be asked for). weighting: Norm, whose
-    constant depends on the sample's T. status: whether the numbers prove something. read_outs: how
-    many of the last pieces add up to the output, so that their scales bound it (0: not known).
+    cover by any of them covers the class, so the smallest is used. norms: the bounds of the class.
+    latex, formula: the closed form. assumptions: conditions of the statement besides the norms.
+    scalar: one number per sequence (only then is there a margin). weighting: Norm, whose constant
+    depends on the sample's T. status: rigorous or a comparison. read_outs: the number of last
+    pieces that add up to the output, so that their scales bound it (0: not known).
     """
 
     statement: str
@@ -71,7 +71,7 @@ class FunctionClass:
         log_eps: float,
         shares: tuple[float, ...] = SHARES,
     ) -> tuple[tuple[Piece, ...], Total]:
-        """The same for pieces that are built already. Outputs within eps of 0 need one element."""
+        """The same for given pieces. Outputs within eps of 0 need one element."""
         for pieces in decompositions:
             outputs = [piece.log_scale for piece in pieces[len(pieces) - self.read_outs :]]
             if outputs and log_sum(outputs) <= log_eps:

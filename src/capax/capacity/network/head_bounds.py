@@ -1,6 +1,6 @@
 """Capacity of one attention head: Corollary 4.5 and its variants, with constants.
 
-A head reads W_QK (scores), W_V (values) and what follows. Scores are scalar linear functions of
+A head has W_QK (scores), W_V (values) and an output map. Scores are scalar linear functions of
 z x^T, so ||W_QK||_F takes the place of the paper's ||W_QK^T||_{2,1}; softmax ignores a constant
 added to all scores, so keys may be recentred (r_X for B_X); the value matrix is covered at the
 pooled vectors only (sequential refinement), so log T enters through the scores alone. With

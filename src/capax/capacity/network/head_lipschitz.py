@@ -1,4 +1,4 @@
-"""How far the output of a head moves when its parameters move: Lemma 4.3 and Theorem 4.2.
+"""Change of a head's output when its parameters change: Lemma 4.3 and Theorem 4.2.
 
 Proof of Lemma 4.3 (with our constant). With values Phi, weights a and any centre c,
 

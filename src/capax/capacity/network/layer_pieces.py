@@ -1,6 +1,6 @@
 """The inputs of a layer, and the pieces of a layer: scores, matrices, read-outs.
 
-Scales and amplifications are added up as logarithms: a norm of 1e200 squared fits no float.
+Scales and amplifications are added as logarithms: the square of 1e200 does not fit a float.
 """
 
 import math
@@ -20,8 +20,8 @@ from capax.errors import require
 class Inputs:
     """The inputs of a head: B_X, B_z bound tokens and query, r_X the spread of one sequence.
 
-    B_z: as long as a token where not given (self-attention). r_X: B_X where not given. weighting:
-    what is known of Norm (softmax unless given).
+    B_z: the length of a token by default (self-attention). r_X: B_X by default. weighting:
+    properties of Norm (softmax by default).
     """
 
     B_X: float = 1.0
@@ -36,12 +36,12 @@ class Inputs:
 
     @property
     def query_radius(self) -> float:
-        """B_z, or B_X where the queries are tokens."""
+        """B_z, or B_X if the queries are tokens."""
         return self.B_X if self.B_z is None else self.B_z
 
     @property
     def spread(self) -> float:
-        """r_X, or B_X where nothing better is known."""
+        """r_X, or B_X if it is unknown."""
         return self.B_X if self.r_X is None else self.r_X
 
     @property
@@ -66,7 +66,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows and columns of a matrix, and its rank where it is a product of thin factors."""
+    """Rows and columns of a matrix, and its rank if it is a product of thin factors."""
 
     rows: int
     cols: int

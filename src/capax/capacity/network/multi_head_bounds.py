@@ -43,12 +43,12 @@ def multi_head(
     inputs: Inputs = Inputs(),
     full: bool = False,
 ) -> FunctionClass:
-    """The sum of H heads, sum_h a_h(X) X W_VO^h, followed by something L_next-Lipschitz.
+    """The sum of H heads, sum_h a_h(X) X W_VO^h, followed by an L_next-Lipschitz map.
 
     (L_next^2/eps^2) [sum_h (||W_VO^h||_2 ||W_QK^h||_F B_z r_X^2)^{2/3} L_s^{1/3}
     + (sqrt2 ||W_VO^h||_{2,1} B_X)^{2/3} L_o^{1/3}]^3, L_o = ln(128 d_out N_v + 1): W_VO has d_out
-    output columns (d unless given), not k; d_z: width of the query (d unless given). full: every
-    token asks (a layer) instead of [CLS] only. The paper's multi-head sum; depth is Theorem 4.7.
+    output columns (d by default), not k; d_z: width of the query (d by default). full: every token
+    is a query (a layer), not [CLS] only. The paper's multi-head sum; depth is Theorem 4.7.
     """
     widths = (d if d_z is None else d_z, d, d if d_out is None else d_out)
     require(len(heads) > 0, "heads", "at least one head", len(heads))

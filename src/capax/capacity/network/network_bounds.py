@@ -40,7 +40,7 @@ class ResidualBlock:
     """Norms of one residual block, biases folded in as extra rows.
 
     heads: (W_QK, W_VO) norms per head. W_1, W_2: the MLP, None without one. hidden: its width.
-    b_O: the output bias where it cannot ride on the weights (they do not sum to one). skip_1,
+    b_O: the output bias if it cannot be added to the values (weights do not sum to one). skip_1,
     skip_2: G = [diag(gain); offset] of the streams into attention and MLP (post-LayerNorm only).
     """
 
@@ -58,7 +58,7 @@ class ResidualBlock:
 
 @dataclass(frozen=True)
 class LayerNorms:
-    """ln of the LayerNorm constant in front of every part, or behind every sum; None without."""
+    """ln of the LayerNorm constant before every part, or after every sum; None without."""
 
     before: float | None = None
     after: float | None = None
@@ -85,7 +85,7 @@ def _with_bias(log_B: float) -> float:
 
 
 def _stage(slopes: list[float], pieces: list[Piece], ln: LayerNorms) -> Stage:
-    """A sum of parts, and the LayerNorm behind it if there is one."""
+    """A sum of parts, and the LayerNorm after it, if any."""
     after = ln.log_after
     return Stage(log_sum(slopes) + after, tuple(piece.amplified(after) for piece in pieces))
 
@@ -93,7 +93,7 @@ def _stage(slopes: list[float], pieces: list[Piece], ln: LayerNorms) -> Stage:
 def _skip(
     G: MatrixNorms | None, d: int, log_seen: float, N_v: int, name: str
 ) -> tuple[float, list[Piece]]:
-    """ln of the stretch of the residual stream, and its piece where gain and offset act on it."""
+    """ln of the stretch of the residual stream, and its piece if gain and offset act on it."""
     if G is None:
         return 0.0, []
     return safe_log(G.norm_2), [matrix_piece(name, G, log_seen, 0.0, N_v, d, Shape(2, d))]
@@ -157,14 +157,14 @@ def mlp_stage(
 
 
 def read_out_stage(w_2: float, d: int, log_B: float, sequences: int, ln: LayerNorms) -> Stage:
-    """w . [x_CLS; 1], after a LayerNorm if there is one."""
+    """w . [x_CLS; 1], after a LayerNorm, if any."""
     scale = math.log(w_2) + ln.log_seen(d, log_B)
     read = Piece("w", scale, sequences, num_parameters=d + 1, text="||w|| B", latex=r"\|w\| B")
     return Stage(math.log(w_2) + ln.log_before, (read,))
 
 
 def layer_norms(form: Form, eps_0: float) -> LayerNorms:
-    """Where LayerNorm stands and what it costs: 1/sqrt(eps_0), its global Lipschitz constant."""
+    """The place of LayerNorm and its global Lipschitz constant, 1/sqrt(eps_0)."""
     constant = -0.5 * math.log(eps_0)
     if form == "layer_norm":
         return LayerNorms(before=constant)

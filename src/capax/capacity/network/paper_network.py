@@ -2,7 +2,7 @@
 
 X' = Pi(sigma(Pi(Att(X))) W_C), rows projected onto unit balls; (U) the same without projections:
 radii grow from layer to layer. ln N is exponential in depth, through the product of the Lipschitz
-constants, and logarithmic in T (where C_N is free of T). Everything is kept in logarithms.
+constants, and logarithmic in T (if C_N is free of T). All numbers are kept as logarithms.
 """
 
 import math
@@ -27,7 +27,7 @@ VACUOUS = "the product of norms over the layers makes this bound vacuous"
 class PaperLayer:
     """Norms of one layer of form (P): W_QK [d, d], W_V [d, k], W_C [k, d_out], and its sizes.
 
-    d_out: d where not given.
+    d_out: d by default.
     """
 
     W_QK: MatrixNorms

@@ -3,7 +3,7 @@
 [CLS] counts as a token, so a sequence has T + 1. The scores of a [CLS] query are functions of one
 (query, key) pair per token; a full layer has (T + 1)^2 pairs per sequence. Values are needed only
 at the pooled vectors: once the score cover is chosen they are one point per query (sequential
-refinement), which is why the value matrix pays no log T.
+refinement), so the value matrix has no log T.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ class Sample:
     """m sequences of T tokens and [CLS]; copies = 2 for bounds that use a ghost sample.
 
     alphabet: if the tokens are one of `alphabet` symbols per position and [CLS] is constant, only
-    alphabet T + 1 *distinct* tokens reach the first layer, whatever m is.
+    alphabet T + 1 *distinct* tokens reach the first layer, for every m.
     """
 
     m: int
@@ -33,7 +33,7 @@ class Sample:
 
     @property
     def sequences(self) -> int:
-        """Sequences on which the cover lives: m, or 2m with a ghost sample."""
+        """Sequences of the cover: m, or 2m with a ghost sample."""
         return self.copies * self.m
 
     @property
@@ -56,7 +56,7 @@ class Sample:
     def layer_points(self, last: bool, first: bool = False) -> tuple[int, int]:
         """N_s and N_v of a layer: all rows, or [CLS] only in the last one.
 
-        The first layer meets distinct tokens only; behind it a row depends on its whole sequence.
+        The first layer has distinct tokens only; after it a row depends on its whole sequence.
         """
         if last:
             return (self.cls_pairs if first else self.tokens), self.sequences

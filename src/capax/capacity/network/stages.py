@@ -1,4 +1,4 @@
-"""Theory composes in the order of the forward pass: stages with a Lipschitz constant and pieces.
+"""Bounds composed in the order of the forward pass: stages with a Lipschitz constant and pieces.
 
 The error of a layer's output obeys e_out = lambda e_in + sum_p c_p eps_p: the incoming error is
 multiplied by lambda, and each piece p covered to within eps_p adds c_p eps_p. A network is a list

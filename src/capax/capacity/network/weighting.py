@@ -1,7 +1,7 @@
 """Properties of Norm, the map from scores to attention weights, that bounds use.
 
 The constant C_N belongs to a number of tokens: sparsemax on n tokens has C_N = n, so a bound takes
-the sample's T + 1 and never a default. Each of three properties sharpens a bound, and none is
+the sample's T + 1 and never a default. Three properties sharpen a bound, and no property is
 assumed: `ratio` the finite form 2 tanh(C_N e / 2), `shift_invariant` keys around a centre and no
 key bias, `stochastic` values around a centre and constants (b_V, b_O) routed past the mixture.
 """
@@ -38,7 +38,7 @@ class Weighting:
         return math.log(self.C_N(num_tokens))
 
     def slope(self, num_tokens: int) -> float | None:
-        """lambda of the finite form 2 tanh(lambda e / 2); None where it does not hold."""
+        """lambda of the finite form 2 tanh(lambda e / 2); None if it does not hold."""
         return self.C_N(num_tokens) if self.ratio else None
 
 

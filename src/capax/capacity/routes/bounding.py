@@ -30,15 +30,15 @@ def bound(
     target: float | None = 0.1,
     evidence: Evidence = Evidence(),
 ) -> ErrorCertificate | Bound:
-    """With probability 1 - delta: what error can a head of these norms have?
+    """The largest error, with probability 1 - delta, of a head with these norms.
 
     source: norms ("W_QK=2,v=1"), a module of `capax.attention`, or the path of a Capax checkpoint
     (.safetensors). A module with a vector output gets its covering number instead. T: context
     length without [CLS] (1000 for norms); m: training sequences; d, k: widths of a token and of a
     head; layers: in the paper's form; margin: on the training sequences; target: the error for
-    which m is solved. evidence: the data a model was trained on, hold-out rows and more; then the
+    which m is solved. evidence: the training data of a model, hold-out rows and more; then the
     margins are measured and m is the number of examples.
-    Raises `InputError` for norms that cannot be or a file that cannot be used.
+    Raises `InputError` for impossible norms or a file that cannot be used.
 
     Examples:
         >>> import capax
@@ -49,7 +49,7 @@ def bound(
         'the model'
     """
     if isinstance(source, str) and "=" in source:
-        require(evidence == Evidence(), "evidence", "none beside norms", "some")
+        require(evidence == Evidence(), "evidence", "a model as source", "norms")
         length = 1000 if T is None else T
         require(length >= 1, "T", "a context length >= 1", T)
         cls = class_from_norms(parse_norms(source), d=d, k=k, layers=layers)

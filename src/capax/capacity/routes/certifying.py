@@ -1,7 +1,7 @@
 """From a trained model and its data to "with probability 1 - delta, error <= ...".
 
 The model is measured by its type, its margins are computed on the data it was trained on, and the
-portfolio of bounds (`portfolio`) divides delta and does the rest.
+portfolio of bounds (`portfolio`) divides delta among the routes.
 """
 
 from collections.abc import Sequence

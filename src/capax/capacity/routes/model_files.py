@@ -54,7 +54,7 @@ def module_certificate(
 ) -> tuple[ErrorCertificate | Bound, MeasuredModel, Sample]:
     """The certificate of a module: with data from its true margins, else for an assumed margin.
 
-    T, B_X: context length and token length, where the module has no encoding that fixes them. A
+    T, B_X: context length and token length, if the module has no encoding that fixes them. A
     module whose output is a vector has no margin: the answer is then its cover at margin / 2.
     """
     with jax.enable_x64(True):
@@ -84,7 +84,7 @@ _ONE_NUMBER = "a model with one number per sequence"
 
 
 def measured_module(module: Any, B_X: float | None) -> MeasuredModel:
-    """`measure`, with the token length asked for exactly where the module does not fix it."""
+    """`measure`, which needs the token length exactly if the module does not fix it."""
     open_ended = isinstance(module, AttentionLayer | Head)
     if not open_ended:
         name = type(module).__name__
@@ -111,8 +111,8 @@ def foreign_certificate(
 ) -> tuple[ErrorCertificate, list[dict[str, Any]]]:
     """A GPT-2 or BERT file: Theorem 4.7 (LN) for a unit read-out, and one row per head.
 
-    The m at which so deep a network reaches `target` is astronomical, and finding it takes dozens
-    of counts over all heads: it is looked for only up to MOST_HEADS heads.
+    The m at which so deep a network reaches `target` is very large, and finding it takes dozens of
+    counts over all heads: it is computed only up to MOST_HEADS heads.
     """
     blocks = checkpoint_blocks(read_tensors(path), heads)
     sample = Sample(m, T)

@@ -1,7 +1,7 @@
 """Routes that a module and its evidence allow besides norms: read-out, family, PAC-Bayes.
 
-PAC-Bayes around the weights: a Gaussian around the model, the prior around a network that saw only
-the first examples, or around the origin where there is none. A KL that is vacuous even for a
+PAC-Bayes around the weights: a Gaussian around the model, the prior around a network trained on
+the first examples only, or around the origin without one. A KL that is vacuous even for a
 perfect Gibbs predictor is not sampled: its error is taken to be 1.
 """
 

@@ -21,7 +21,7 @@ GRID = 0.1
 
 @dataclass(frozen=True)
 class Rounded:
-    """Quantities rounded up to their grids, and what the choice costs in ln(1/delta)."""
+    """Quantities rounded up to their grids, and the cost of the choice in ln(1/delta)."""
 
     values: dict[str, float]
     indices: dict[str, int]

@@ -2,13 +2,13 @@
 
 LayerNorm y = gain * x^ + offset is folded into the next matrix: W -> diag(gain) W and
 b -> b + W^T offset; since x^ is orthogonal to the all-ones vector, W may also be projected,
-W -> (I - 11^T/d) W. After folding ||x^|| <= sqrt(d) exactly, without looking at data. Biases become
+W -> (I - 11^T/d) W. After folding ||x^|| <= sqrt(d) exactly, without data. Biases become
 one more row; the query bias is one more row of W_Q.
 
-Two biases depend on Norm. The key bias (and whatever else adds a constant to all scores
-of a query) cancels where Norm is shift-invariant (softmax, sparsemax, entmax); elsewhere it is one
-more row of W_K. b_O may be added to the constant row of the values where the weights sum to one;
-elsewhere (sigmoid/T) it is added after the mixture and has its own norms.
+Two biases depend on Norm. The key bias (and every other constant added to all scores of a query)
+cancels if Norm is shift-invariant (softmax, sparsemax, entmax); otherwise it is one more row of
+W_K. b_O may be added to the constant row of the values if the weights sum to one; otherwise
+(sigmoid/T) it is added after the mixture and has its own norms.
 """
 
 import math
@@ -38,9 +38,9 @@ Fold = tuple[Array, Array] | None
 class BlockWeights:
     """One block in x @ W form. W_Q, W_K, W_V [H, d, k]; W_O [H, k, d]; MLP W_1 [d, n], W_2 [n, d].
 
-    ln_1, ln_2: (gain, offset) of the LayerNorm in front of attention and MLP, None without one.
-    Missing biases are zero; a missing MLP is None. scale multiplies the scores. post: the residual
-    stream, too, starts behind those LayerNorms (BERT), so gain and offset act on it.
+    ln_1, ln_2: (gain, offset) of the LayerNorm before attention and MLP, None without one. Missing
+    biases are zero; a missing MLP is None. scale multiplies the scores. post: the residual stream,
+    too, starts after these LayerNorms (BERT), so gain and offset act on it.
     """
 
     W_Q: Array
@@ -64,7 +64,7 @@ class BlockWeights:
 
 
 def folded(W: Array, b: Array, ln: Fold, name: str = "W") -> Float[np.ndarray, "rows cols"]:
-    """[W; b] after folding a LayerNorm in front: d + 1 rows, the last one the bias."""
+    """[W; b] after folding the LayerNorm before it: d + 1 rows, the last one the bias."""
     whole = np.empty((W.shape[0] + 1, W.shape[1]))
     whole[:-1], whole[-1] = W, b
     if ln is not None:
@@ -118,7 +118,7 @@ def _head_norms(block: BlockWeights, h: int) -> tuple[MatrixNorms, MatrixNorms]:
 
 def stream_norms(ln: Fold) -> MatrixNorms:
     """Norms of G = [diag(gain); offset], which takes [x^; 1] to the residual stream."""
-    require(ln is not None, "ln", "the LayerNorm in front of the stream", None)
+    require(ln is not None, "ln", "the LayerNorm before the stream", None)
     gain, offset = (finite_vector(part, "LayerNorm") for part in ln or ())
     squares = gain * gain + offset * offset
     largest = float(np.abs(gain).max())

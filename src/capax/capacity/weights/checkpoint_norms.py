@@ -6,8 +6,8 @@ W_Q^h = query.weight[hk:(h+1)k, :]^T, W_O^h = output.dense.weight[:, hk:(h+1)k]^
 divided by sqrt(k). LayerNorms are folded into the matrices, so that rows have length sqrt(d)
 without data.
 
-BERT puts its LayerNorms behind the sums (post-LN), so gain and offset act on the residual stream as
-well, and every block is stretched by 1/sqrt(eps_0): it has a recursion of its own.
+BERT has its LayerNorms after the sums (post-LN), so gain and offset act on the residual stream as
+well, and every block is stretched by 1/sqrt(eps_0): it has a separate recursion.
 
 Numbers for such models compare heads and checkpoints; they are not certificates: tokens are
 dependent, inputs come from layers trained on the same data, and the depth makes bounds vacuous.
@@ -59,15 +59,15 @@ class HeadRow:
 
 
 def read_tensors(path: Path | str) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """All tensors of a safetensors file; raises a one-line InputError for anything else."""
+    """All tensors of a safetensors file; raises a one-line InputError for other files."""
     return read_safetensors(path)[1]
 
 
 def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[ResidualBlock]:
     """The norms of every block of a GPT-2 or BERT state dict, recognised by its names.
 
-    num_heads: not in such a file, so it must be given. Raises InputError without it, and for names
-    of no known family.
+    num_heads: must be given, because the file does not contain it. Raises InputError without it,
+    and for tensor names of an unknown family.
     """
     for pattern, extract in ((GPT2, _gpt2_block), (BERT, _bert_block)):
         found = [match for match in map(pattern.match, weights) if match]
@@ -75,7 +75,7 @@ def checkpoint_blocks(weights: Weights, num_heads: int | None = None) -> list[Re
             prefix = found[0]["prefix"]
             layers = sorted(int(match["layer"]) for match in found)
             blocks = partial(_extracted, extract, weights, prefix, num_heads)
-            # LAPACK leaves the interpreter free: one layer per core, each with one thread
+            # LAPACK releases the GIL: one layer per core, each with one thread
             with threadpool_limits(1), ThreadPoolExecutor(num_cores()) as pool:
                 return list(pool.map(blocks, layers))
     some = ", ".join(sorted(weights)[:3]) or "no tensors"
@@ -90,7 +90,7 @@ def _extracted(
 
 def _tensor(weights: Weights, name: str, *shape: int | None) -> Float[np.ndarray, "..."]:
     """A tensor of these lengths (None: any), its numbers finite and of a size that has squares."""
-    require(name in weights, name, "a tensor of this name", "nothing")
+    require(name in weights, name, "a tensor of this name", "no such tensor")
     found = weights[name]
     fits = found.ndim == len(shape) and all(
         wanted in (None, length) and length > 0
@@ -108,7 +108,7 @@ def _tensor(weights: Weights, name: str, *shape: int | None) -> Float[np.ndarray
 def _heads(d: int, num_heads: int | None) -> tuple[int, int]:
     if num_heads is None:
         raise InputError(
-            "heads: the file does not say how many heads there are: give --heads, or use "
+            "heads: the file does not contain the number of heads; give --heads, or use "
             "`capax audit`, which reads the number from the model's config.json"
         )
     require(num_heads >= 1 and d % num_heads == 0, "heads", f"a divisor of d = {d}", num_heads)
@@ -205,7 +205,7 @@ def head_table(blocks: list[ResidualBlock], sample: Sample) -> list[HeadRow]:
     return rows
 
 
-# What the two families add under the root of LayerNorm; the files do not say.
+# The eps of LayerNorm in the two families; the files do not contain it.
 PRE_EPS, POST_EPS = 1e-5, 1e-12
 
 

@@ -50,9 +50,8 @@ class MeasuredModel:
         return self.build(grid.values), grid
 
     def sample(self, m: int, T: int | None = None) -> Sample:
-        """m sequences of this model's length, or of the given T where the model leaves it open.
-
-        Raises InputError for a T that the model contradicts, and where it is needed and not given.
+        """m sequences of this model's length, or of the given T if the model has no fixed length.
+        Raises InputError for a T that contradicts the model, or a missing T that is needed.
         """
         if self.T is None:
             require(T is not None, "T", f"a context length ({self.kind} does not fix one)", None)
@@ -61,7 +60,7 @@ class MeasuredModel:
         return Sample(m, self.T or T or 1, alphabet=self.alphabet)
 
     def checks(self, T: int | None = None) -> tuple[Assumption, ...]:
-        """Assumption 4.1 for this model on sequences of its length (or T where it is open)."""
+        """Assumption 4.1 for this model on sequences of its length (or T if it has none)."""
         length = self.T or T or 1
         found = () if self.norm is None else (normalizer_assumption(self.norm, length + 1),)
         return (*found, *token_assumptions(self.B_X))
@@ -76,7 +75,7 @@ def token_assumptions(B_X: float | None) -> tuple[Assumption, ...]:
 
 
 def matrix_quantities(name: str, norms: MatrixNorms) -> Quantities:
-    """The norms of a matrix by name: `W_2`, `W_F`, `W_21` and, where it is known, `W_11`."""
+    """The norms of a matrix by name: `W_2`, `W_F`, `W_21` and, if it is known, `W_11`."""
     sizes = (norms.norm_2, norms.norm_F, norms.norm_2_1)
     require(max(sizes) < math.inf, name, "weights whose squares fit a float", "larger ones")
     values = {

@@ -1,7 +1,7 @@
 """Bounds for a model: each module of `capax.attention`, measured by its type.
 
-`measure(module)` answers with the quantities, the statement that covers them and the assumptions;
-a type without a statement is refused in one line that names the types that have one.
+`measure(module)` returns the quantities, the statement that covers them and the assumptions; a type
+without a statement is refused in one line that names the supported types.
 """
 
 from dataclasses import replace
@@ -52,13 +52,13 @@ SUPPORTED = "ClsScalar, ClsMLP, AttentionLayer, Head, PaperStack, Transformer"
 
 @singledispatch
 def measure(module: Any, *, B_X: float = 1.0) -> MeasuredModel:
-    """The quantities of a module and its class. B_X: token length where the module has no encoding.
+    """The quantities of a module and its class. B_X: token length of a module without an encoding.
 
     Raises InputError for a type without a statement, NaN weights, or a normalizer that is not
     Lipschitz (Assumption 4.1).
     """
     del B_X
-    raise InputError(f"module: no bound for {type(module).__name__}; there is one for {SUPPORTED}")
+    raise InputError(f"module: no bound for {type(module).__name__}; supported: {SUPPORTED}")
 
 
 def _absorbed_scores(model: ClsScalar | ClsMLP, features: Features) -> float:
@@ -77,7 +77,7 @@ def _positive(value: float, name: str) -> float:
 def _possible(model: ClsScalar | ClsMLP, W: Float[np.ndarray, "d k"]) -> float:
     """B_phi: how far W^T x lies from one centre, over every token that can occur.
 
-    Weights that do not sum to one take the centre with them: then it is 0.
+    If the weights do not sum to one, the centre is 0.
     """
     W_jax = jnp.asarray(W, model.W_V.dtype)
     tokens = [model.encoding(jnp.full(model.T, bit, jnp.int32)) for bit in (0, 1)]

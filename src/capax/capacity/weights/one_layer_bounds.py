@@ -1,7 +1,7 @@
 """One layer with [CLS] read-out by its tables: a token acts by its (position, symbol) only.
 
 Scores and values of a token depend on (position, symbol) only, so the head is a linear class on
-fixed features whatever produced the tables (`table_norms`). The maps after the attention (MLP,
+fixed features, however the tables arose (`table_norms`). The maps after the attention (MLP,
 LayerNorm, read-out) are covered as in Theorem 4.7; a LayerNorm there costs its factor
 1/sqrt(eps_0).
 """
@@ -140,7 +140,7 @@ def one_layer_class(model: Transformer, block: ResidualBlock, q: Quantities) -> 
 def _table_pieces(
     model: Transformer, q: Quantities, h: int, inputs: Inputs, sample: Sample
 ) -> tuple[Piece, Piece]:
-    """Scores and values of head h: a table has alphabet T + 1 rows, whatever made it."""
+    """Scores and values of head h: every table has alphabet T + 1 rows."""
     d, rows = model.spec.d, model.spec.alphabet * model.spec.T + 1
     scores = score_piece(
         only_frobenius(q[f"h{h} table_F"]), math.log(q[f"h{h} reach"]), inputs.weighting, sample,

@@ -1,7 +1,7 @@
 """A bound without a model: norms written by hand, `W_QK=3.2,W_V=1.5,W_V_21=4,w=1`.
 
-Short names stand for the norm the bound needs: W_QK the Frobenius norm, W_V and W_C the spectral
-norm, w, c and v the length. An index after the name chooses another: W_QK_2 or W_V_F or W_V_21.
+Short names mean the norm in the bound: W_QK the Frobenius norm, W_V and W_C the spectral norm, w, c
+and v the length. An index after the name chooses another: W_QK_2 or W_V_F or W_V_21.
 Missing norms follow from ||W||_2 <= ||W||_F <= ||W||_{2,1} <= sqrt(columns) ||W||_F and
 ||W||_F <= sqrt(rank) ||W||_2; norms that contradict these inequalities belong to no matrix and are
 refused, and so is a norm that the bound would not use. C_N, if given, is all that is known of Norm:
@@ -42,7 +42,7 @@ def parse_norms(text: str) -> dict[str, float]:
         if full not in KNOWN:
             near = get_close_matches(name, (*SHORT, *KNOWN), n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(SHORT)}"
-            raise InputError(f"--norms: {name} is not a norm, {hint}")
+            raise InputError(f"--norms: {name} is not a norm; {hint}")
         try:
             norms[full] = float(value)
         except ValueError:
@@ -67,7 +67,7 @@ USED = {
 def class_from_norms(
     norms: dict[str, float], *, d: int, k: int | None = None, layers: int = 1
 ) -> FunctionClass:
-    """The class the norms describe: `v` a linear read-out, `w` or `c` a scalar one, else a head.
+    """The class of these norms: `v` a linear read-out, `w` or `c` a scalar one, else a head.
 
     More than one layer: the paper's stack with equal layers (Theorem 4.7).
     """
@@ -101,7 +101,7 @@ def paper_cover_from_norms(
 ) -> Bound:
     """ln N of the same head with the paper's constants (`paper_style_cover`), for comparison.
 
-    ||W_QK^T||_{2,1} is at most sqrt(d) ||W_QK||_F where it is not given. A linear read-out v has
+    ||W_QK^T||_{2,1} is at most sqrt(d) ||W_QK||_F if it is not given. A linear read-out v has
     one column, so both norms of its values are |v|.
     """
     radius = norms.get("B_X", 1.0)
@@ -129,7 +129,7 @@ def _kind(norms: dict[str, float], layers: int) -> str:
 
 
 def _check_used(norms: dict[str, float], kind: str) -> None:
-    """Refuse a norm that is given and would be ignored."""
+    """Refuse a given norm that the bound does not use."""
     unused = sorted(set(norms) - USED[kind])
     require(not unused, "--norms", f"only norms that {kind} uses", ", ".join(unused))
     centred = "C_N" not in norms or "r_X" not in norms

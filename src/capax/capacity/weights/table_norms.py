@@ -1,4 +1,4 @@
-"""Norms of a trained one-layer head as a table, whatever its parametrisation.
+"""Norms of a trained one-layer head as a table, for every parametrisation.
 
 With a fixed [CLS] query a score depends on (position t, symbol c) only: g[t, c], and g_* for
 [CLS]. LayerNorm makes g non-additive, so use the features (e_t, e_c, e_{t,c}) of length sqrt(3)

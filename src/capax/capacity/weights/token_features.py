@@ -35,7 +35,7 @@ class Features:
     alphabet: int = 2
 
     def absorb(self, W: Float[np.ndarray, "d k"]) -> Float[np.ndarray, "features k"]:
-        """M W: the weights on the features that do what W does on the tokens."""
+        """M W: the weights on the features that are equivalent to W on the tokens."""
         return W if self.M is None else self.M @ W
 
     def query(self, W_Q: Float[np.ndarray, "d r"]) -> Float[np.ndarray, "r"]:

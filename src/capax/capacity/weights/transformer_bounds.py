@@ -37,7 +37,7 @@ Array = Float[np.ndarray, "..."]
 
 
 def measure_transformer(model: Transformer) -> MeasuredModel:
-    """The quantities of a Transformer: matrix norms, and tables too where it has one layer."""
+    """The quantities of a Transformer: matrix norms, and tables too if it has one layer."""
     finite_matrix(model.embed, "embed")
     finite_matrix(model.position, "position")
     blocks = [block_norms(_weights(block)) for block in model.blocks]
@@ -94,7 +94,7 @@ def _read_out_norm(model: Transformer) -> float:
 
 
 def _named(block: ResidualBlock) -> dict[str, MatrixNorms]:
-    """The matrices of a block by name; sums of absolute entries do not pay for trained ones."""
+    """The matrices of a block by name; sums of absolute entries give no smaller count here."""
     pairs = {
         f"h{h} {name}": norms
         for h, pair in enumerate(block.heads)

@@ -41,8 +41,8 @@ class Certificate:
 
     `margin` <= the distance of every output from the decision threshold on the right side, None
     for a real-valued f; it is positive, so `wrong_decisions` is 0. `norms`: by matrix, then by
-    norm. `sample_size`: by route, for error 0.1 with probability 95 %. `selection`: the knobs of
-    the head (a = inverse temperature).
+    norm. `sample_size`: by route, for error 0.1 with probability 95 %. `selection`: the parameters
+    of the head (a = inverse temperature).
     """
 
     function: str
@@ -159,7 +159,7 @@ def table_text(f: SparseFunction) -> str | tuple[float, ...]:
 
 
 def function_from(support: Any, table: Any, T: Any, alphabet: Any = 2) -> SparseFunction:
-    """The inverse of `table_text`. Raises `InputError` for anything that is not a table."""
+    """The inverse of `table_text`. Raises `InputError` for other text."""
     whole = isinstance(T, int) and isinstance(support, list | tuple)
     require(whole and all(isinstance(x, int) for x in support), "support", "integers", support)
     try:

@@ -55,10 +55,10 @@ MOST_RELATIVE = 0.1
 
 @dataclass(frozen=True)
 class Float32Margin:
-    """`margin` <= every float32 output's distance from the threshold (None: nothing to decide).
+    """`margin` <= every float32 output's distance from the threshold (None: no decision).
 
-    `error` >= |float32 output - target| on all inputs; `decided`: the margin is positive, so every
-    decision survives.
+    `error` >= |float32 output - target| on all inputs; `decided`: the margin is positive, so no
+    decision changes in float32.
     """
 
     margin: float | None
@@ -81,7 +81,7 @@ def float32_margin(model: Model, tables: HeadTables, f: SparseFunction) -> Float
 def _range(
     model: Model, tables: HeadTables, f: SparseFunction
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """(low, high) of the float32 output at each pattern; None where nothing is promised."""
+    """(low, high) of the float32 output at each pattern; None without a bound."""
     longest = max(tables.T, 2 * terms_of_a_token(model) + model.W_Q.shape[1]) + 12
     if gamma(longest, UNIT32) > MOST_RELATIVE:
         return None
@@ -115,7 +115,7 @@ def float32_tables(model: Model, tables: HeadTables) -> tuple[HeadTables, float]
 
 
 def exponent_error(largest: float) -> float:
-    """How far softmax moves a score: it subtracts the largest one, rounds once, and takes exp.
+    """The error of a score in softmax, which subtracts the largest one, rounds, and takes exp.
 
     Both scores are at most `largest` in size: the difference is off by u 2 largest. A relative
     error e of exp moves the exponent by at most -ln(1 - e) <= e (1 + e).
@@ -152,7 +152,7 @@ def _mlp_range(
 def _direction_ends(
     problems: HeadProblems, hidden: Hidden, sway: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of every direction; no low end where it stays left of every kink."""
+    """Ends of every direction; no low end if it stays left of every kink."""
     first = np.array([h.kinks[0] for h in hidden.ridges])
     level = np.where(first > 0, first * (1 - sway) / UP, first * (1 + sway) * UP)
     rows, columns = (index.reshape(-1) for index in np.indices(problems.shape))
@@ -173,7 +173,7 @@ def _swayed(low: np.ndarray, high: np.ndarray, sway: float) -> tuple[np.ndarray,
 def _mlp_error(
     model: ClsMLP, u: np.ndarray, group: np.ndarray, high: np.ndarray
 ) -> Float[np.ndarray, " rows"]:
-    """What rounding inside the MLP adds at each pattern, at most; |head output| <= u."""
+    """A bound on the rounding error inside the MLP at each pattern; |head output| <= u."""
     W_1, b_1, w_2 = (np.asarray(M, np.float64) for M in (model.W_1, model.b_1, model.w_2))
     reach = u @ np.abs(W_1) + np.abs(b_1)
     blur = gamma(len(u) + 5, UNIT32) * reach + hidden_underflow(u)

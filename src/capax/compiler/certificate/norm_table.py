@@ -1,9 +1,9 @@
 """Every norm of every matrix: in closed form from a construction, and measured from the weights.
 
-The vectors P_i, E_b, v are orthonormal, so a matrix has the norms of its few coefficients, whatever
-T is: ||W_QK||_F = ||W_QK||_2 = ||kappa||_2 and ||W_QK||_{2,1} = ||kappa||_1. Codes are not
-orthonormal: there the matrices themselves (of width d << T) are measured. Vectors count as matrices
-with one column.
+The vectors P_i, E_b, v are orthonormal, so a matrix has the norms of its few coefficients, for
+every T: ||W_QK||_F = ||W_QK||_2 = ||kappa||_2 and ||W_QK||_{2,1} = ||kappa||_1. Codes are not
+orthonormal: their matrices (of width d << T) are measured. Vectors count as matrices with one
+column.
 """
 
 import math
@@ -47,7 +47,7 @@ def norms_of(M: Any) -> Norms:
 
 
 def _scaled(M: np.ndarray) -> tuple[np.ndarray, int]:
-    """M / 2^e with entries of at most 1, and e: squares of huge or tiny entries do not get lost."""
+    """M / 2^e with entries of at most 1, and e, so that squares neither overflow nor underflow."""
     exponent = int(np.frexp(np.abs(M).max(initial=0.0))[1])
     return np.ldexp(M, -exponent), exponent
 

@@ -1,4 +1,4 @@
-"""How many samples a compiled network implies, by route: norms (Corollary 4.5) and bits (Occam).
+"""Sample sizes of a compiled network by route: norms (Corollary 4.5) and bits (Occam).
 
 *corollary_4_5*: the class of all networks with these norms; any rule that returns one of them with
 this margin on the sample generalises. Scalar read-out: pieces W_QK and v = W_V W_C w; MLP: W_QK,
@@ -11,8 +11,8 @@ in practice: the number is given, and marked as vacuous.
 
 *occam*: a network compiled here is described by its function, since the compiler is fixed in
 advance: Elias gamma of s+1, the positions in ceil(log2 C(T, s)) bits, one bit for the kind, then s
-signs and s+1 levels (symmetric in literals; of more than two symbols: after M bits that say which
-symbols are on) or the M^s bits of the table (ours).
+signs and s+1 levels (symmetric in literals; with more than two symbols: after M bits that mark the
+active symbols) or the M^s bits of the table (ours).
 
 *occam_integer_model*: conjunctions as a one-layer table model with integer logits and values.
 """
@@ -49,7 +49,7 @@ from capax.rounding import digits_up
 
 TARGET_ERROR, DELTA = 0.1, 0.05
 VACUOUS = 10**9
-"""Above a thousand million samples we say `vacuous in practice`."""
+"""Above a thousand million samples a bound is called `vacuous in practice`."""
 REFERENCE_SAMPLES = 10**6
 """The bound is also evaluated at this sample size, where its cover is reported."""
 
@@ -86,7 +86,7 @@ def capacity_routes(
 
 
 def sample_sizes(routes: dict[str, Bound]) -> dict[str, int | None]:
-    """m needed by route; None when no number of samples would do."""
+    """m needed by route; None when no number of samples is enough."""
     return {name: bound.m_needed for name, bound in routes.items()}
 
 
@@ -215,7 +215,7 @@ def _longest_image(tables: HeadTables, W_1: Float[np.ndarray, "k n"]) -> float:
 
 
 def _key_norm(head: Absorbed) -> float:
-    """||kappa~||, never below a hair: a head that needs no attention has norm zero."""
+    """||kappa~||, at least a tiny number: a head without attention has norm zero."""
     return max(digits_up(float(np.linalg.norm(head.kappa))), 1e-9)
 
 

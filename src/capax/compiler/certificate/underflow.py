@@ -55,7 +55,7 @@ def score_underflow(model: Model) -> TokenErrors:
     W_Q, W_K = _sizes(model.W_Q), _sizes(model.W_K)
     r = W_Q.shape[1]
     _, q = token_sizes(model.encoding, W_Q)
-    q_error = _image_underflow(model, W_Q).cls + ETA  # and what the scale may flush
+    q_error = _image_underflow(model, W_Q).cls + ETA  # and the underflow of the scale
     direction = W_K @ q_error + ETA * (q.sum() + r)
     found = []
     for pick in (0, 1):
@@ -68,7 +68,7 @@ def score_underflow(model: Model) -> TokenErrors:
 
 
 def value_underflow(model: Model, tables: HeadTables) -> TokenErrors:
-    """Of the values, for a mean of them: with what weights and products with them lose.
+    """Of the values, for a mean of them, with the underflow of weights and products.
 
     Each of the T + 1 weights is off by eta twice (exp and the quotient), which moves a mean by at
     most 4 (T + 1) eta max |v|; each of the T + 1 products loses eta.

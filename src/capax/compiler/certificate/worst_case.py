@@ -43,7 +43,7 @@ class WorstCase:
     witness: Integer[np.ndarray, " T"]
 
     def decided(self, *, signed: bool) -> list[int | None]:
-        """The truth table that the weights show: None where the range straddles the threshold."""
+        """The truth table of the weights: None where the range contains the threshold."""
         cut = 0.0 if signed else 0.5
         on, off = self.low > cut, self.high < cut
         return [1 if a else 0 if b else None for a, b in zip(on, off, strict=True)]
@@ -64,7 +64,7 @@ def _exhaustive(model: Model, tables: HeadTables, f: SparseFunction) -> WorstCas
     low, high = np.full(f.table.size, np.inf), np.full(f.table.size, -np.inf)
     np.minimum.at(low, rows, below)
     np.maximum.at(high, rows, above)
-    ends = output_range(model, tables, f.support)  # as well: both are proved, the sharper counts
+    ends = output_range(model, tables, f.support)  # both are proved; the sharper one is used
     ends = np.fmax(low, ends[0]), np.fmin(high, ends[1])
     inputs = f"{tables.alphabet}^{tables.T}"
     method = f"every one of the {inputs} inputs, and the proven range of the output"

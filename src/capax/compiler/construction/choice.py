@@ -1,4 +1,4 @@
-"""From a function to a construction: the cheapest family that fits, or the one asked for."""
+"""From a function to a construction: the cheapest family that fits, or the requested one."""
 
 import math
 from dataclasses import replace

@@ -10,7 +10,7 @@
 Families are offered f as a function of the classes of its symbols (`capax.boolean.symbol_classes`).
 With two classes that is a Boolean function; with more only `general` fits (`symbol_patterns`).
 
-An offer is a `Construction`, or a `Refusal` that says in a few words why the family does not fit.
+An offer is a `Construction`, or a `Refusal` with the reason why the family does not fit.
 """
 
 from dataclasses import dataclass
@@ -153,14 +153,14 @@ def constant_offer(
 
 
 def interpolates(head: Selection, eps: float | None) -> bool:
-    """One unit a pattern: when an error is allowed, and in the bag, where only rounding is left."""
+    """One unit a pattern: when an error is allowed, and in the bag, which only rounds."""
     if head.is_bag:
         return eps != 0
     return eps is not None and eps > 0 and head.encoding != "incoherent"
 
 
 def planned_units(family: Family, f: SparseFunction, head: Selection, eps: float | None) -> int:
-    """Hidden units a family would take, before anything is built; it may still refuse."""
+    """Hidden units of a family, before it is built; it may still refuse."""
     if family == "symmetric":
         form = None if f.alphabet > 2 else literal_form(f)
         return 0 if form is None else 2 * len(symmetric.steps(form))

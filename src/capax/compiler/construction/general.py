@@ -29,7 +29,7 @@ from capax.compiler.parts.selection import Selection
 KEPT = 2.0
 """Exact networks keep at least half (1/2) of the hidden margins of temperature zero."""
 MAX_GENERAL_SPARSITY = 12
-"""2 * 2^12 = 8192 hidden units; beyond this a table is no longer a sparse network."""
+"""2 * 2^12 = 8192 hidden units, the largest network that is built."""
 
 
 def common_value(f: SparseFunction) -> float:

@@ -1,7 +1,7 @@
-"""The selection head each family asks for: least norm for the wanted error or margin.
+"""The selection head of each family: least norm for the wanted error or margin.
 
 Many functions lead to the same head (all permutations of the bits, all tables with the same
-levels), so heads on orthonormal vectors are remembered. Codes are measured, hence never shared.
+levels), so heads on orthonormal vectors are cached. Codes are measured, hence never shared.
 """
 
 from collections.abc import Callable

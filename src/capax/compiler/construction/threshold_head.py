@@ -17,7 +17,7 @@ lie evenly around the labels -1 and +1 (c depends on f alone, never on T),
 
     worst-case error = max(1 - c gamma, c M - 1),    margin = c gamma   (gamma, M times 1-delta_v).
 
-*Detection.* Where one active bit decides (OR of ones; AND, which looks for zeros; NOR, NAND), [CLS]
+*Detection.* If one active bit decides (OR of ones; AND, which detects zeros; NOR, NAND), [CLS]
 is read with value -1 and omega is small: attention goes to an active bit if there is one, and to
 [CLS] otherwise. The error then goes to zero with the temperature. With A = 1 + (s-1) delta_v, B = s
 delta_v and leaks rho_0, rho_1 of none and of one active bit, the margins (A - omega)/(A + omega +
@@ -52,7 +52,7 @@ class ThresholdProblem:
     """f as a threshold of w . x, reduced to the extreme sums at each number of ones.
 
     `rows` = (number of ones, w . x, f): at every number of ones, the smallest and the largest sum
-    among the true and among the false patterns. Nothing else can decide margin or peak.
+    among the true and among the false patterns. Margin and peak depend on these rows only.
     """
 
     weights: tuple[float, ...]
@@ -84,7 +84,7 @@ class ThresholdProblem:
         return ThresholdProblem(tuple(sorted(self.weights)), self.rows)
 
     def detects(self, beta: int) -> bool:
-        """True when f asks only whether some relevant bit is active (OR, AND, NOR, NAND)."""
+        """True when f only depends on whether some relevant bit is active (OR, AND, NOR, NAND)."""
         return beta in self._detecting_symbols
 
 
@@ -143,7 +143,7 @@ def scalar_error(selection: Selection, problem: ThresholdProblem) -> float:
 def cold_margins(
     encoding: EncodingName, beta: int, problem: ThresholdProblem
 ) -> tuple[float, float]:
-    """gamma and M at temperature zero with omega = 1: no leakage, whatever T is."""
+    """gamma and M at temperature zero with omega = 1: no leakage at any T."""
     s = len(problem.weights)
     return _extremes(Selection(encoding, s, s, s, beta, a=COLD, D=COLD), problem)
 
@@ -164,7 +164,7 @@ def limit_error(selection: Selection, problem: ThresholdProblem) -> float:
 
 
 def best_symbol(selection: Selection, problem: ThresholdProblem) -> Selection:
-    """The active symbol with the smaller limit error: AND looks for zeros, OR looks for ones."""
+    """The active symbol with the smaller limit error: AND detects zeros, OR detects ones."""
     if selection.is_bag:
         return selection
     both = [replace(selection, beta=beta) for beta in (1, 0)]

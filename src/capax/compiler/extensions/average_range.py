@@ -1,4 +1,4 @@
-"""How far a head is from the mean of its members, over all inputs, from its tables alone.
+"""The distance of a head from the mean of its members, over all inputs, from its tables alone.
 
 *Members by position.* The scores do not depend on the symbols, so Z is one number and the output is
 a sum over tokens. With n members I and M symbols,
@@ -29,7 +29,7 @@ ROOM = 1 + 1e-12
 def error_by_position(
     tables: HeadTables, members: Int[np.ndarray, " n"]
 ) -> tuple[float, Int[np.ndarray, " T"]]:
-    """A number >= |output - mean of the members| on all M^T inputs, and an input that is as bad."""
+    """A number >= |output - mean of the members| on all M^T inputs, and an input with it."""
     same = (tables.logits.mid == tables.logits.mid[:, :1]).all() and tables.k == 1
     require(same, "head", "scores that do not depend on the symbols", "other scores")
     n, symbols = len(members), np.arange(float(tables.alphabet))

@@ -35,7 +35,7 @@ _PART = re.compile(r"x([0-9]{1,9})(?:\s*\.\.\s*x([0-9]{1,9}))?")
 
 @dataclass(frozen=True)
 class Members:
-    """Which tokens are averaged: those at `positions`, or those whose symbol is in `symbols`."""
+    """The averaged tokens: tokens at `positions`, or tokens with a symbol in `symbols`."""
 
     positions: tuple[int, ...]
     symbols: tuple[int, ...] | None = None
@@ -102,7 +102,7 @@ def compile_average(text: str, T: int, *, alphabet: int = 2, eps: float = 0.01) 
 
 
 def parse_average(text: str, T: int, alphabet: int) -> Members:
-    """The members that a formula names. Raises `InputError` for anything else."""
+    """The members that a formula names. Raises `InputError` for other formulas."""
     match = _MEAN.fullmatch(text)
     wanted = "mean(all), mean(x0..x9, x20) or mean(1, 2; all)"
     require(match is not None, "formula", wanted, text)
@@ -110,7 +110,7 @@ def parse_average(text: str, T: int, alphabet: int) -> Members:
     symbols, _, tokens = match.group(1).rpartition(";")
     everything = tokens.strip() == "all"
     if symbols:
-        require(everything, "formula", "all behind the symbols: mean(1, 2; all)", text)
+        require(everything, "formula", "all after the symbols: mean(1, 2; all)", text)
         return Members((), _symbols(symbols, alphabet))
     positions = range(T) if everything else _positions(tokens, T)
     return Members(tuple(positions))

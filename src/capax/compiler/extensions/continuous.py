@@ -2,7 +2,7 @@
 
 Token t is x_t = P_t + b_t E with orthonormal P_0..P_{T-1}, E, v_CLS, d = T + 2. Head i has
 W_Q = a v e_1^T, W_K = P_i e_1^T, W_V = E e_1^T: score a at position i and 0 elsewhere, [CLS]
-included, whatever the numbers are. So the weights do not depend on the input, and
+included, for all numbers. So the weights do not depend on the input, and
 
     h_i = (e^a b_i + sum_{t != i} b_t) / (e^a + T),      |h_i - b_i| <= eta = T / (e^a + T),
 

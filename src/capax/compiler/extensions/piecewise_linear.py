@@ -6,7 +6,7 @@ relu(.). Every expression is an affine form of the variables and of the units ma
     relu(a) = r with r a new unit,   max(a, b) = b + relu(a - b),   min(a, b) = a - relu(a - b),
     abs(a) = relu(a) + relu(-a).
 
-Nothing is executed and nothing is rounded: coefficients are fractions.
+The text is never executed, and no number is rounded: coefficients are fractions.
 """
 
 import re
@@ -92,7 +92,7 @@ def _at(form: Affine, x: np.ndarray, units: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def parse_piecewise(text: str, T: int | None = None) -> PiecewiseLinear:
-    """The function a text denotes. Raises `InputError` with the column of the mistake."""
+    """The function of a formula. Raises `InputError` with the column of the error."""
     require(len(text) <= MAX_LENGTH, "formula", f"at most {MAX_LENGTH} characters", len(text))
     reader = _Reader(text)
     output = reader.sum()

@@ -6,7 +6,7 @@ u = (x - x_0)/delta,
     bump(u) = (u + 2)_+ - (u + 1)_+ - (u - 1)_+ + (u - 2)_+   is 1 for |u| <= 1, 0 for |u| >= 2,
 
 and nu(S) = ((S - d_f)/delta + 1)_+ - ((S - d_f)/delta)_+ is 1 where all d_f bumps are 1, and 0
-where one of them is 0, if delta <= 1. Points that are 4 delta apart in some coordinate do not meet.
+where one of them is 0, if delta <= 1. Bumps of points 4 delta apart in a coordinate do not overlap.
 
 The paper prints (u + 2)_+ - (u + 1)_+ - (2 - u)_+ + (1 - u)_+, which is odd in u: 0 at the point
 itself. `printed=True` builds that one. The repaired bump has the same widths, 4 n d_f and 2n;

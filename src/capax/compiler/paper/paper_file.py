@@ -1,6 +1,6 @@
 """The networks of `--method paper` in safetensors files.
 
-Arrays: `positions` [T, d] (left out where they are unit vectors), `heads.h.W_Q` and so on for every
+Arrays: `positions` [T, d] (left out if they are unit vectors), `heads.h.W_Q` and so on for every
 head, and `W_1`, `W_2`, `w` of the ReLU network, all in float64. The header holds the fields that
 are not in the arrays (encoding, support, and whether the heads give a vector or a mean) and the
 certificate.
@@ -30,7 +30,7 @@ MATRICES = ("W_Q", "W_K", "W_V", "W_C")
 class PaperFile(NamedTuple):
     """The content of a file: heads and network of the stored arrays, claims, unchanged or not.
 
-    `lemma`: the heads that the lemma asks for, at the same positions: norms and g come from there.
+    `lemma`: the heads of the lemma at the same positions, which give norms and g.
     """
 
     heads: PaperHeads
@@ -62,7 +62,7 @@ def save_paper(path: Path | str, made: PaperCompiled) -> Path:
 
 
 def load_paper(path: Path | str) -> PaperFile:
-    """Read a network of the paper. Raises `InputError` for anything that does not fit together."""
+    """Read a network of the paper. Raises `InputError` for parts that do not fit together."""
     structure, claims, arrays = read_parts(path, PAPER)
     try:
         lemma = _lemma(structure, arrays.pop("positions", None))

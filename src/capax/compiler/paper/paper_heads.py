@@ -122,7 +122,7 @@ def paper_heads(
 
     `codes`: unit vectors for the positions (None: orthonormal ones). `gamma`: at most 1, and at
     most the step of the wanted function, which is the default. `printed`: the matrices exactly as
-    the paper prints them, mistakes included.
+    the paper prints them, errors included.
     """
     s = len(support)
     require(1 <= s <= T, "support", f"1 to T = {T} positions", support)

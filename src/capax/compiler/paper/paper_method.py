@@ -3,7 +3,7 @@
 Symmetric functions take one head and the network of Lemma B.5, all others s heads (one in the bag
 of vectors) and that of Lemma B.6. With codes shorter than T the repaired heads are built. The
 output is proved on all 2^T inputs by the same ranges as ours; norms and widths are compared with
-those that the lemmas state.
+the limits of the lemmas.
 """
 
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def compile_paper(
     """The network that the paper constructs for `function` on T bits, proved on all inputs.
 
     `family`: symmetric (B.5), general (B.6), or auto; `dim`: length of incoherent codes. Raises
-    `InputError` with the reason when something does not fit.
+    `InputError` with the reason when an argument does not fit.
     """
     f = understood(function, T)
     return construct(f, formula_of(function, f), encoding, family, dim)
@@ -108,7 +108,7 @@ def construct(
     require(length <= MAX_T, "T", f"at most {MAX_T} for the paper's dense matrices", length)
     require(1 <= f.s <= MAX_S, "function", f"1 to {MAX_S} relevant variables", f.s)
     fits = dim is None or encoding == "incoherent"
-    require(fits, "dim", "incoherent codes, the only ones with a length", encoding)
+    require(fits, "dim", "incoherent codes (others have no length)", encoding)
     levels = level_values(f)
     vector = family == "general" or (family == "auto" and levels is None)
     if not vector and levels is None:

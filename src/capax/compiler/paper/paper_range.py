@@ -4,8 +4,8 @@ At each pattern of the relevant bits the output of every head lies in a proven i
 (`linear_fractional`), so the input of the network lies in a box. The network is two layers of
 ridges: units that read one direction add up to a piecewise-linear function of one number, whose
 range over an interval is known exactly (`ridge`). So a second-layer sum lies in the sum of the
-ranges of its ridges, and the output in the sum of the ranges of the ridges behind it. Where every
-number stays on a plateau, nothing is lost but rounding.
+ranges of its ridges, and the output in the sum of the ranges of the ridges after it. If every
+number stays on a plateau, the range is exact up to rounding.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""How many samples the paper's networks imply, by the routes that ours are measured by.
+"""Sample sizes of the paper's networks, by the same routes as ours.
 
 *corollary_4_5*: H heads and a 3-layer ReLU network, f = w . relu(A_2^T [relu(U^T [p; 1]); 1]). Here
 p = (p_1, .., p_H) are the pooled tokens, U = [W_V^1 W_C^1 W_1; ..; b_1] and A_2 = [W_2; b_2]. ReLU
 is 1-Lipschitz, so a change of the scores of head h grows by ||w|| ||W_2|| ||U_h|| r_X, one of U by
-||w|| ||W_2||, one of A_2 by ||w||. Points: [p; 1] of length sqrt(H B_X^2 + 1), and behind each
+||w|| ||W_2||, one of A_2 by ||w||. Points: [p; 1] of length sqrt(H B_X^2 + 1), and after each
 layer the length before it times its spectral norm.
 
 *occam*: a network is described by its function, since the paper's method is fixed in advance: the
@@ -43,7 +43,7 @@ from capax.rounding import digits_up
 def paper_routes(
     heads: PaperHeads, network: BumpNetwork, f: SparseFunction, margin: float | None
 ) -> dict[str, Bound]:
-    """The bounds by route; none for a real-valued f."""
+    """The bounds by route; empty for a real-valued f."""
     if not f.is_boolean or margin is None:
         return {}
     sample = Sample(REFERENCE_SAMPLES, heads.T, alphabet=2)

@@ -8,8 +8,8 @@ g_t . v_c instead of 0, so leakage gains an additive part,
 
     |numerator shift| <= sum_t tau e^{eta_t} |g_t . v_c|.
 
-Everything is *measured* on the codes that were drawn, so what is certified holds for them; the
-coherence mu = max |<different codes>| of the drawn codes is reported beside it.
+All of this is *measured* on the drawn codes, so the certificate holds for these codes; their
+coherence mu = max |<different codes>| is reported beside it.
 """
 
 import math
@@ -29,7 +29,7 @@ MAX_CODE_ENTRIES = 1 << 27
 
 @dataclass(frozen=True)
 class DualBasis:
-    """Codes [T+3, d] in the order P_0..P_{T-1}, E_0, E_1, v, and what the support makes of them."""
+    """Codes [T+3, d] in the order P_0..P_{T-1}, E_0, E_1, v, and the dual basis of the support."""
 
     codes: Float[np.ndarray, "n d"]
     dual: Float[np.ndarray, "s_3 d"]
@@ -71,7 +71,7 @@ class CodedSelection(Selection):
 
 
 def draw_codes(T: int, d: int) -> Float[np.ndarray, "n d"]:
-    """T+3 random-sign vectors of length 1; which ones depends on T and d only."""
+    """T+3 random-sign vectors of length 1, determined by T and d."""
     check_code_size(T, d)
     words = key_words({"T": T, "d": d}, "incoherent codes")
     signs = 2.0 * bernoulli_rows(T + 3, d, 0.5, key=words) - 1.0
@@ -79,7 +79,7 @@ def draw_codes(T: int, d: int) -> Float[np.ndarray, "n d"]:
 
 
 def check_code_size(T: int, d: int) -> None:
-    """Refuse tables of codes beyond 1 GiB before anything is drawn."""
+    """Refuse tables of codes beyond 1 GiB before a code is drawn."""
     require(d >= 1, "dim", "a code length >= 1", d)
     if (T + 3) * d > MAX_CODE_ENTRIES:
         gigabytes = (T + 3) * d * 8 / 2**30
@@ -105,14 +105,14 @@ def dual_basis(codes: Float[np.ndarray, "n d"], support: tuple[int, ...]) -> Dua
 
 
 def coded(selection: Selection, basis: DualBasis) -> CodedSelection:
-    """The same knobs on codes."""
+    """The same head on codes."""
     names = ("T", "s", "slots", "beta", "a", "D", "omega")
     knobs = {name: getattr(selection, name) for name in names}
     return CodedSelection(encoding="incoherent", cross=basis.cross, **knobs)
 
 
 def code_lengths(T: int, s: int) -> list[int]:
-    """Lengths to try, doubling from the first power of two with room for s+3 vectors."""
+    """Lengths to try, doubling from the first power of two that is at least s+3."""
     first = max(16, 1 << math.ceil(math.log2(4 * (s + 3))))
     last = max(first, MAX_CODE_ENTRIES // (T + 3))
     lengths = [first]

@@ -16,7 +16,7 @@ from capax.boolean import SparseFunction
 from capax.boolean.functions import all_patterns
 
 MAX_LINEAR_SPARSITY = 10
-"""The linear program for threshold weights has 2^s rows; above this we do not look for them."""
+"""The linear program for threshold weights has 2^s rows; for larger s it is not solved."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def threshold_level(form: LiteralForm) -> int | None:
 
 
 def threshold_weights(f: SparseFunction) -> Float[np.ndarray, " s"] | None:
-    """w with f(x) = 1 exactly when w . x exceeds a threshold, gap >= 1; None if there is none.
+    """w with f(x) = 1 exactly when w . x exceeds a threshold, gap >= 1; None without such w.
 
     min sum |w_i|  s.t.  w.x - theta >= 1/2 where f = 1,  <= -1/2 where f = 0: a linear program in
     (w, theta), with the sign of w_i known because a threshold function is monotone in each bit.
@@ -100,7 +100,7 @@ def separates(weights: Float[np.ndarray, " s"], truth: Bool[np.ndarray, " rows"]
 
 
 def _tidied(weights: np.ndarray, f: SparseFunction) -> np.ndarray | None:
-    """Whole numbers where they do as well: most small threshold functions have them."""
+    """Integer weights if they work: most small threshold functions have them."""
     truth = f.table > 0.5
     whole = np.round(weights)
     best = whole if separates(whole, truth) >= 1 - 1e-9 else weights
@@ -108,7 +108,7 @@ def _tidied(weights: np.ndarray, f: SparseFunction) -> np.ndarray | None:
 
 
 def _orientation(f: SparseFunction) -> np.ndarray | None:
-    """+1 (-1) where f never falls (rises) as bit i goes from 0 to 1; None if some bit does both."""
+    """+1 (-1) if f never falls (rises) as bit i goes from 0 to 1; None if f does both."""
     signs = np.zeros(f.s)
     for i in range(f.s):
         low, high = f.split(i)
@@ -122,7 +122,7 @@ def _orientation(f: SparseFunction) -> np.ndarray | None:
 
 
 def _swap_invariant(table: np.ndarray, s: int, i: int, negate: bool) -> bool:
-    """Is f unchanged when bits 0 and i trade places (negate: and both are flipped)?"""
+    """Is f unchanged when bits 0 and i are swapped (negate: and both are flipped)?"""
     axes = table.reshape((2,) * s)  # axis s-1-i is bit i
     first, second = s - 1, s - 1 - i
     swapped = np.swapaxes(axes, first, second)

@@ -37,7 +37,7 @@ class ScalarReadout:
 class MLPReadout:
     """output = w_2 . relu(W_1^T u + b_1) + b_2, decided at 1/2 when the function is Boolean.
 
-    `symbol_values`: the rows of W_V in the directions E_c, where they are read at all.
+    `symbol_values`: the rows of W_V in the directions E_c, if they are read.
     """
 
     position_values: Float[np.ndarray, "s k"]

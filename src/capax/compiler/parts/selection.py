@@ -10,12 +10,12 @@ the softmax weights are, up to the common factor e^{a+b},
     relevant active 1, relevant inactive delta, irrelevant active tau, irrelevant inactive
     tau delta, [CLS] omega,
 
-where a bit is active when it equals beta. Softmax does not see the shift b; this b is the one
+where a bit is active when it equals beta. Softmax is invariant under the shift b; this b is the one
 that minimises ||kappa||. The bag of vectors (x_t = b_t v_t) has no symbol vectors: there
 kappa = a sum v_i + a' v and every token that is not "relevant and on" weighs tau.
 
-With an alphabet of M symbols the function sees K <= M *classes* of them (symbols that it never
-tells apart share one; two symbols are two classes). Class c weighs
+With an alphabet of M symbols the function has K <= M *classes* of them (symbols that it treats
+alike share one; two symbols are two classes). Class c weighs
 
     w_c = delta + (1 - delta) c/(K - 1)     (beta = 0: in the opposite order),
 
@@ -40,10 +40,10 @@ ENCODINGS: tuple[EncodingName, ...] = ("deterministic", "trainable", "bag", "inc
 
 @dataclass(frozen=True)
 class Selection:
-    """The knobs of one selection head.
+    """The parameters of one selection head.
 
     Arguments: `encoding`; `T` tokens of which `s` are relevant; `slots` = number of different
-    vectors P_i (s, fewer where trainable positions share one); `beta` = the active symbol; `a` =
+    vectors P_i (s, fewer if trainable positions share one); `beta` = the active symbol; `a` =
     position gap, the inverse temperature; `D` = symbol gap; `omega` = weight of [CLS]; `classes` =
     the class of each symbol of the alphabet.
     Derived: `tau` = e^{-a}, `delta` = e^{-D}, `delta_v` = the share that an inactive relevant token
@@ -109,7 +109,7 @@ class Selection:
         return hidden * self.tau
 
     def normaliser_range(self, ones: Any) -> tuple[Any, Any]:
-        """The smallest and the largest Z over all irrelevant bits: none active, all active."""
+        """The smallest and the largest Z over all irrelevant bits: all inactive, all active."""
         least = self.normaliser(ones, 0)
         swing = 0.0 if self.is_bag else self.tau * (self.T - self.s) * (1 - self.delta)
         return least, least + swing
@@ -158,7 +158,7 @@ class Selection:
         return max(self.a, 0.0 if self.is_bag else self.D) or 1.0
 
     def additive_leak(self, position_values: np.ndarray, cls_values: np.ndarray) -> np.ndarray:
-        """How far irrelevant tokens move n numerators: not at all with orthonormal vectors."""
+        """The change of n numerators by irrelevant tokens: zero with orthonormal vectors."""
         del position_values
         return np.zeros_like(cls_values)
 

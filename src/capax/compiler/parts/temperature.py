@@ -24,7 +24,7 @@ TINY = 1e-7
 
 
 def smallest_gap(selection: Selection, measure: Measure, target: float) -> float:
-    """The smallest a >= 0 with measure <= target (to 1e-7, from above); inf if there is none."""
+    """The smallest a >= 0 with measure <= target (to 1e-7, from above); inf without such a."""
 
     def excess(a: float) -> float:
         return measure(replace(selection, a=a)) - target
@@ -47,7 +47,7 @@ def least_norm(
 ) -> Selection | None:
     """The head of smallest ||kappa|| over D, with a = `gap` at each D; None when `gap` is infinite.
 
-    `tune` sets the knobs that follow from a and D (the [CLS] weight).
+    `tune` sets the parameters that follow from a and D (the [CLS] weight).
     """
 
     def at(D: float) -> Selection | None:

@@ -1,9 +1,8 @@
 """A search for a bad input, which gives a lower bound on the worst-case error.
 
-At each pattern of the relevant symbols, from random irrelevant ones, change those single symbols
-that raise |output - target| most, and go on until no change helps. Every error found is attained by
-an actual input, so it can never exceed the certified one; where it equals it, the certificate is
-tight.
+At each pattern of the relevant symbols, from random irrelevant ones, change the single symbols that
+raise |output - target| most, until no change raises it. Every error found is attained by an actual
+input, so it can never exceed the certified one; if both are equal, the certificate is tight.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,8 +43,8 @@ def attack(
     """The worst of greedy ascents from the same symbol everywhere and from random symbols.
 
     `rows` = patterns of the relevant bits to start from (None: all; of more than 64, the 32 with
-    the largest `suspicion` and 32 random ones: a file may be made to look harmless where it is
-    not). Long contexts (T > 4096) are searched by kinds of positions, see `_by_kinds`.
+    the largest `suspicion` and 32 random ones: a forged file may look harmless where it is not).
+    Long contexts (T > 4096) are searched by kinds of positions, see `_by_kinds`.
     """
     generator = np.random.default_rng(seed)
     short, place = (tables, None) if tables.T <= MAX_TOKENS else _by_kinds(tables, support)
@@ -72,7 +71,7 @@ def _patterns(
 def _by_kinds(
     tables: HeadTables, support: Sequence[int]
 ) -> tuple[HeadTables, Integer[np.ndarray, " T"]]:
-    """Tables with one token for all positions that are alike, which then show the same bit.
+    """Tables with one token for all equal positions, which then have the same bit.
 
     The weight of n equal tokens is that of one with ln n more in its logit. Also returns, for every
     position, its place in the shorter tables: the support comes first.
@@ -110,12 +109,12 @@ def _ascend(
     bits: np.ndarray,
     max_rounds: int,
 ) -> Attack:
-    """Change, in each round, those symbols whose single change to the best other raises the error.
+    """Change, in each round, the symbols whose single change to the best other raises the error.
 
-    All of them at once, or the better half, quarter, ... until the error rises.
+    All at once, or the better half, quarter, ... until the error rises.
     """
     mass, cls_mass = tables.masses()
-    mass = np.maximum(mass, FAINT)  # where all others are off, the faintest token counts
+    mass = np.maximum(mass, FAINT)  # if all others are off, the faintest token counts
     every = np.arange(tables.T)
     free = np.delete(every, np.asarray(support, dtype=np.int64))
     weighted = mass[:, :, None] * tables.values.mid

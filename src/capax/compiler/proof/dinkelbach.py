@@ -6,8 +6,8 @@ max_b l(b) is the root of the convex, decreasing function
 
     g(lambda) = A - lambda W + sum_t max_b w_t(b) (v_t(b) - lambda),
 
-the sum being over the *chosen* terms: nothing that was added is subtracted again. Newton's step on
-g is Dinkelbach's iteration. It finds the root but proves nothing. The proof: where g(lambda) <= 0
+the sum being over the *chosen* terms: no term is added and subtracted again. Newton's step on g is
+Dinkelbach's iteration. It finds the root but proves nothing. The proof: where g(lambda) <= 0
 holds with every rounding error on the wrong side, no choice exceeds lambda. So weights and values
 enter as intervals (w at its upper end where v > lambda, at its lower end elsewhere), the sum of n
 terms gets gamma_n sum |x_t|, and lambda is raised until the sign is certain. The largest value of
@@ -45,7 +45,7 @@ class Ratios:
 
 
 def largest(ratios: Ratios) -> tuple[Ends, Ends]:
-    """(where Newton's iteration ended, a proven upper end of l) for each problem."""
+    """(the last value of Newton's iteration, a proven upper end of l) for each problem."""
     free = ratios.free_value.max(axis=(0, 1), initial=-np.inf)
     top = np.maximum(ratios.top, free)
     least = _overflowing_values(ratios)
@@ -71,8 +71,8 @@ def certainly_at_most(ratios: Ratios, level: Ends) -> Bool[np.ndarray, " p"]:
 def _raised(ratios: Ratios, value: Ends, top: Ends) -> Ends:
     """The least lambda found, from `value` up to `top`, at which g <= 0 is certain.
 
-    The next trial lies a hair beyond Newton's step; where that proves nothing (a kink: one weight
-    dwarfs the others) the interval between the last failure and the last proof is halved.
+    The next trial lies slightly beyond Newton's step; if that proves nothing (a kink: one weight is
+    far larger than the others) the interval between the last failure and the last proof is halved.
     """
     failed, end = value, top
     total, error, mass = _g(ratios, failed)
@@ -89,7 +89,7 @@ def _raised(ratios: Ratios, value: Ends, top: Ends) -> Ends:
         holds = total + error <= 0
         end = np.where(holds & unsettled, trial, end)
         failed = np.where(holds | ~unsettled, failed, trial)
-        if holds.any():  # where the trial was a proof, g is needed at `failed` again
+        if holds.any():  # if the trial was a proof, g is needed at `failed` again
             total, error, mass = _g(ratios, failed)
     return end
 

@@ -7,9 +7,9 @@ on its distance from the real one. The rules (u = 2^-53, gamma_n = n u/(1 - n u)
   gamma_n sum |x_i y_i|;
 * a radius is itself a sum of nonnegative numbers, computed with a relative error far below 2^-20
   while n < 2^31: it is multiplied by 1 + 2^-20;
-* what underflows is off by less than 2^-1000, which is added.
+* a result that underflows is off by less than 2^-1000, which is added.
 
-*exp* comes from IEEE additions and products alone, so nothing is assumed of a mathematical library:
+*exp* uses IEEE additions and products alone, so no mathematical library needs to be trusted:
 x = k ln 2 + r with |r| < 0.36, ln 2 = H + L where H has 33 bits, so that k H is exact and r is off
 by at most 2u; Taylor's polynomial of degree 14 leaves out less than 0.36^15/15! < u/100; Horner's
 rule is off by gamma_28 e^0.36, or 58 u relative to e^r >= e^-0.36. Together below 64 u = 2^-47.
@@ -46,12 +46,12 @@ class Enclosed:
 
     @property
     def low(self) -> Numbers:
-        """A number that is not above the real one; the number itself where nothing is lost."""
+        """A number that is not above the real one; the number itself if it is exact."""
         return np.where(self.rad == 0, self.mid, np.nextafter(self.mid - self.rad, -np.inf))
 
     @property
     def high(self) -> Numbers:
-        """A number that is not below the real one; the number itself where nothing is lost."""
+        """A number that is not below the real one; the number itself if it is exact."""
         return np.where(self.rad == 0, self.mid, np.nextafter(self.mid + self.rad, np.inf))
 
     @property
@@ -118,7 +118,7 @@ class Enclosed:
         return Enclosed(np.broadcast_to(self.mid, shape), np.broadcast_to(self.rad, shape))
 
     def widened(self, by: Numbers | float) -> "Enclosed":
-        """Everything within `by` of these numbers."""
+        """All numbers within `by` of these."""
         return Enclosed(self.mid, (self.rad + by) * UP)
 
     def exp(self) -> "Enclosed":
@@ -131,7 +131,7 @@ class Enclosed:
 
 
 def between(low: Numbers, high: Numbers) -> Enclosed:
-    """Everything in [low, high]; any number at all (0, inf) where an end is infinite."""
+    """All numbers in [low, high]; every number (0, inf) if an end is infinite."""
     with np.errstate(invalid="ignore", over="ignore"):
         mid = low + (high - low) / 2
         rad = np.maximum(high - mid, mid - low) * UP + UNIT * np.abs(mid) + TINY

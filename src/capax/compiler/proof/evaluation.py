@@ -1,4 +1,4 @@
-"""The network's number on given inputs, enclosed: for running all of them, and for witnesses.
+"""The network's output on given inputs, enclosed: for running all inputs, and for witnesses.
 
 With weights known as w_t = low_t (1 + e_t), 0 <= e_t <= e, the head is off the mean u^ taken with
 low_t by sum e_t low_t (v_t - u^) / sum w_t, at most e times the spread of the values. Weights that

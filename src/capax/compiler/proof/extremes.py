@@ -21,8 +21,8 @@ def extreme_input(
     """An input with this pattern on which c . u is largest (or smallest), and its float64 value.
 
     Dinkelbach's iteration from an actual input: every step is an actual input, the best is kept.
-    Where one weight dwarfs the rest the value hangs at its token, since the next one would differ
-    by less than float64 can tell: then lambda is raised by ever larger steps until one helps.
+    If one weight is far larger than the rest, the value stays at its token, since the next one
+    differs by less than the resolution of float64: then lambda is raised by growing steps.
     """
     sign = 1.0 if largest else -1.0
     values = sign * (tables.values.mid @ np.asarray(direction, np.float64))

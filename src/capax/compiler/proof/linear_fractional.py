@@ -1,4 +1,4 @@
-"""The range of a head over all inputs, proved, whatever its weights and its alphabet.
+"""The proven range of a head over all inputs, for all weights and alphabets.
 
 In a direction c of the head output, for a fixed pattern of the relevant symbols, c . u is a ratio
 of sums over positions with weights e^score, [CLS] among them: `dinkelbach` finds its largest value
@@ -6,13 +6,13 @@ over all other symbols and proves it; low ends are high ends of -v.
 
 Scores are logarithms and only their differences matter. They are shifted by a score that no choice
 can go below, max([CLS], fixed tokens, max_t min_b score): some chosen weight is at least about 1,
-so nothing that matters underflows. A weight that overflows (e^700 above this) can be switched on
+so no relevant number underflows. A weight that overflows (e^700 above this) can be switched on
 alone, hence the maximum is at least its value, up to e^-700: the search starts there.
 
 The promise: for all real scores and values within the stated errors of the tables, the exact output
 on every input lies in [low, high]. Cost O(M^s c) a direction for c different irrelevant positions.
-Where the ends are needed at few of the (pattern, direction) pairs, or only a sign is wanted,
-`HeadProblems` answers for these alone.
+If the ends are needed at few of the (pattern, direction) pairs, or only a sign is wanted,
+`HeadProblems` solves these alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +38,8 @@ Indices = Integer[np.ndarray, " p"]
 class HeadRange:
     """[low, high] holds c . u on every input with the pattern: rows = patterns, columns = c.
 
-    `lowest`, `highest`: where the search ended, up to rounding values of actual inputs (not
-    proved; `extremes.extreme_input` gives one).
+    `lowest`, `highest`: the last values of the search, up to rounding attained by actual inputs
+    (not proved; `extremes.extreme_input` gives one).
     """
 
     low: Ends
@@ -67,7 +67,7 @@ def head_range(
 
 @dataclass(frozen=True)
 class HeadProblems:
-    """One problem for each pattern (row) and direction (column), solved where asked.
+    """One problem for each pattern (row) and direction (column), solved on request.
 
     [CLS] and the tokens of the support have `scores` [1 + s, A] and `fixed` values [1 + s, A, g].
     """
@@ -146,7 +146,7 @@ class HeadProblems:
                 yield where, Ratios(*fixed, free[0], free[1], values, self.free.count)
 
     def shifts(self) -> Float[np.ndarray, " rows"]:
-        """For each pattern the score that the heaviest chosen token cannot go below."""
+        """For each pattern a lower bound on the score of the heaviest chosen token."""
         heaviest = self.free.logits.mid.min(axis=1).max(initial=float(self.scores.mid[0, 0]))
         shifts = np.full(len(self.patterns), heaviest)
         for i, scores in enumerate(self.scores.mid[1:]):

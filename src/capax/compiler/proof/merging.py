@@ -19,7 +19,7 @@ SORTED = 1 << 14
 class FreePositions(NamedTuple):
     """Logits [c, A], values [c, A, k] and multiplicity [c] of the positions outside a support.
 
-    `kind` = which of the c each of them is, in the order of the positions.
+    `kind` = the index (below c) of each position, in the order of the positions.
     """
 
     logits: Enclosed
@@ -60,7 +60,7 @@ def _distinct(columns: tuple[np.ndarray, ...], rest: np.ndarray) -> tuple[np.nda
 
 
 def _equal_to(columns: tuple[np.ndarray, ...], rest: np.ndarray, model: int) -> np.ndarray:
-    """Which of `rest` have the very numbers of position `model`, compared number by number."""
+    """The positions of `rest` with exactly the numbers of position `model`."""
     same = np.ones(len(columns[0]), dtype=bool)
     for column in columns:
         flat = column.reshape(len(column), -1)

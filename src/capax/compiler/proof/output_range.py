@@ -5,11 +5,11 @@ columns of W_1 are equal in every bit form a ridge h(l) of one direction l. At e
 
     output in b_2 + sum over directions of h([low, high]),
 
-which is sound for any gains, since nothing is merged because it looks equal. Three refinements keep
-it sharp. Where l is proved to lie left of every kink, or right of every kink of a ridge that ends
-flat, h is one number, known exactly. Directions that stay within one linear piece are added up
-first, and their sum is one direction with a range of its own: opposite units may cancel there. The
-two answers are intersected.
+which is sound for any gains, since only bit-equal columns are merged. Three refinements keep it
+sharp. Where l is proved to lie left of every kink, or right of every kink of a ridge that ends
+flat, h is one number, known exactly. Directions that stay within one linear piece are added first,
+and their sum is one direction with its own range: opposite units may cancel in it. The two
+intervals are intersected.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ Rows = Float[np.ndarray, " rows"]
 
 @dataclass(frozen=True)
 class Hidden:
-    """The different columns of W_1 [k, g], the ridge of each, and which of them each unit has."""
+    """The different columns of W_1 [k, g], the ridge of each, and the column of each unit."""
 
     columns: Float[np.ndarray, "k g"]
     ridges: tuple[Ridge, ...]
@@ -78,7 +78,7 @@ def _mlp_range(hidden: Hidden, tables: HeadTables, support: Sequence[int]) -> tu
 
 
 def _tighter(end: Rows, other: Rows, choose: np.ufunc) -> Rows:
-    """The better of two ends, neither of which is trusted where it is no number."""
+    """The better of two ends; an end that is NaN is ignored."""
     nothing = -np.inf if choose is np.maximum else np.inf
     return choose(*(np.where(np.isnan(x), nothing, x) for x in (end, other)))
 
@@ -86,7 +86,7 @@ def _tighter(end: Rows, other: Rows, choose: np.ufunc) -> Rows:
 def direction_ranges(
     problems: HeadProblems, ridges: tuple[Ridge, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[rows, g] ends of each direction: exact ends, or no more than "beyond every kink"."""
+    """[rows, g] ends of each direction: exact ends, or only "beyond every kink"."""
     first, last = (np.array([r.kinks[i] for r in ridges]) for i in (0, -1))
     flat = np.array([r.ends_flat for r in ridges])
     rows, columns = (index.reshape(-1) for index in np.indices(problems.shape))

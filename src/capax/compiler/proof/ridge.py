@@ -2,7 +2,7 @@
 
 Units whose columns of W_1 agree in every bit add up to h(l) = sum_i w_i relu(l + b_i). Between two
 kinks -b_i it is S l + C with S = sum of the active w_i and C = sum of w_i b_i, and these sums are
-formed exactly (rational numbers): a plateau, S = 0, has one value whatever the rounding of l. Its
+formed exactly (rational numbers): a plateau, S = 0, has one value for every rounding of l. Its
 range over an interval is attained at the ends and at the kinks inside.
 """
 

@@ -3,8 +3,8 @@ normaliser.
 
 The query is the same for every input, so a token enters the softmax through its logit g[t, b] and
 its value n[t, b] only: u = sum_t e^{g[t,b_t]} n[t,b_t] / sum_t e^{g[t,b_t]}, [CLS] included. The
-tables are read off the weights and the vectors of the encoding; they do not depend on how either
-was made. All of it is NumPy in float64: nothing is compiled for a new T.
+tables are computed from the weights and the vectors of the encoding alone. All of it is NumPy in
+float64: no program is compiled for a new T.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ Model = ClsScalar | ClsMLP
 class HeadTables:
     """Logits and values of the T tokens by symbol, and of [CLS]: enclosed numbers.
 
-    Several heads stand side by side in a leading axis, which one head does without.
+    Several heads share a leading axis; one head has no such axis.
     """
 
     logits: Enclosed  # [..., T, A]
@@ -108,7 +108,7 @@ def head_tables(model: Model) -> HeadTables:
         values, cls_value = token_images(model.encoding, exactly(model.W_V))
     for name, part in (("W_QK", logits), ("W_V", values), ("W_QK", cls_logit), ("W_V", cls_value)):
         fits = bool(np.isfinite(part.mid).all() and np.isfinite(part.rad).all())
-        require(fits, name, "scores and values that float64 can hold", "larger ones")
+        require(fits, name, "scores and values that fit float64", "larger ones")
     return HeadTables(logits[:, :, 0], values, cls_logit[0], cls_value)
 
 
@@ -144,7 +144,7 @@ def _scale(model: Model) -> Enclosed:
 def token_images(code: Encoding, W: Enclosed) -> tuple[Enclosed, Enclosed]:
     """x_t W [T, A, k] for every symbol at t, and v_CLS W [k], with their errors.
 
-    x_t = P_t + E_b, or b v_t in a bag, so that the image of a token is made of images: the tokens
+    x_t = P_t + E_b, or b v_t in a bag, so the image of a token is a sum of images: the tokens
     themselves, T x d numbers, are never formed.
     """
     if isinstance(code, OrthonormalBag):
@@ -167,7 +167,7 @@ def alphabet_of(model: Model) -> int:
 
 
 def readout_output(model: Model, u: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-    """The model's number from the head output, in float64."""
+    """The output of the model from the head output, in float64."""
     if isinstance(model, ClsScalar):
         require(model.activation == "identity", "activation", "identity", model.activation)
         return u @ (_double(model.W_C) @ _double(model.w))

@@ -24,7 +24,7 @@ def save_average(path: Path | str, made: Averaged) -> Path:
 
 
 def verify_average(path: Path | str) -> Verification:
-    """The formula names the members; everything else is recomputed from the weights."""
+    """The formula names the members; all numbers are recomputed from the weights."""
     file = load_compiled(path, AVERAGE)
     try:
         model, text = file.model, file.claims.get("function")

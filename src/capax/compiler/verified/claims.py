@@ -5,7 +5,7 @@ them.
 |---|---|
 | `proved` | it holds for every number in the recomputed interval |
 | `refuted` | it holds for no number in the interval, is missing, or has the wrong type |
-| `unproved` | the interval decides nothing: no contradiction, and no proof |
+| `unproved` | the interval gives neither a contradiction nor a proof |
 | `stated` | text or settings that the weights do not determine: not checked |
 
 A file is accepted when every claim is `proved` or `stated`; `stated` never counts as certified.
@@ -23,9 +23,9 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Claim:
-    """`relation`: how the true number is claimed to stand to `claimed` ("=", "~", "<=", ">=").
+    """`relation`: the claimed relation of the true number to `claimed` ("=", "~", "<=", ">=").
 
-    `recomputed` = the value read off the weights, or [low, high] that is proved to hold it.
+    `recomputed` = the value from the weights, or an interval [low, high] that contains it.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Claim:
 
     @property
     def ok(self) -> bool:
-        """This claim is no reason to reject the file."""
+        """Whether the file may be accepted with this claim."""
         return self.status in ("proved", "stated")
 
 
 def equal(name: str, claimed: Any, found: Any) -> Claim:
-    """The very same value: names, counts, truth tables."""
+    """Exactly the same value: names, counts, truth tables."""
     same = type(claimed) is type(found) and claimed == found
     return Claim(name, "=", claimed, found, "proved" if same else "refuted")
 
@@ -69,12 +69,12 @@ def at_least(name: str, claimed: Any, low: Number, high: Number) -> Claim:
 
 
 def stated(name: str, claimed: Any) -> Claim:
-    """Shown, and not checked."""
+    """A claim that is shown and not checked."""
     return Claim(name, "", claimed, None, "stated")
 
 
 def is_number(x: Any) -> bool:
-    """A finite number, no truth value."""
+    """Whether the value is a finite number and not a Boolean."""
     return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
@@ -87,6 +87,6 @@ def _ordered(claimed: Any, low: Number, high: Number) -> Status:
 
 
 def stated_table(claims: dict[str, Any], name: str) -> dict[str, Any]:
-    """The table under a name in a file; empty if there is none, or something else."""
+    """The table under a name in a file; empty if it is missing or not a table."""
     found = claims.get(name)
     return found if isinstance(found, dict) else {}

@@ -54,7 +54,7 @@ def description_claims(
 
 
 def function_claim(claims: dict[str, Any], f: SparseFunction) -> Claim:
-    """The formula is read again; it has to denote the table that the weights are held against."""
+    """The formula is parsed again; its table must be the one that the weights are compared with."""
     text = claims.get("function")
     if not f.is_boolean:
         return equal("function", text, formula_of(f, f))
@@ -68,7 +68,7 @@ def function_claim(claims: dict[str, Any], f: SparseFunction) -> Claim:
 
 
 def table_claim(claims: dict[str, Any], f: SparseFunction, shown: list[int | None]) -> Claim:
-    """The truth table read off the weights: the side of the threshold at each pattern."""
+    """The truth table of the weights: the side of the threshold at each pattern."""
     claimed = claims.get("table")
     if not f.is_boolean:  # the values are within worst_case_error, which is a claim of its own
         return equal("table", claimed, list(table_text(f)))
@@ -84,7 +84,7 @@ def table_claim(claims: dict[str, Any], f: SparseFunction, shown: list[int | Non
 
 
 def family_claim(family: Any, model: Model, f: SparseFunction) -> Claim:
-    """Which families the function and the read-out allow; the claimed one has to be among them."""
+    """The families that the function and the read-out allow; the claimed one must be among them."""
     possible = possible_families(model, f)
     status = "proved" if family in possible else "refuted"
     return Claim("family", "=", family, possible, status)

@@ -1,8 +1,7 @@
 """Verification of a network of the paper's Appendix B: its certificate recomputed from its weights.
 
-The output is enclosed on all 2^T inputs by the ranges that made the certificate, from the stored
-arrays. The limits of the lemmas are computed anew from T, s, gamma and the coherence of the
-positions.
+The output is enclosed on all 2^T inputs by the same ranges as in the certificate, from the stored
+arrays. The limits of the lemmas are recomputed from T, s, gamma and the coherence of the positions.
 """
 
 from pathlib import Path
@@ -27,7 +26,7 @@ ROUNDING = 1e-6
 
 
 def verify_paper(path: Path | str) -> Verification:
-    """Everything that the file claims, against its arrays."""
+    """Every claim of the file, checked on its arrays."""
     file = load_paper(path)
     try:
         f = function_from(file.claims.get("support"), file.claims.get("table"), file.heads.T)
@@ -36,7 +35,7 @@ def verify_paper(path: Path | str) -> Verification:
     except InputError as error:
         raise InputError(f"{path}: certificate: {error}") from None
     if network is None:
-        wanted = "wanted the support of the heads, got another one"
+        wanted = "wanted the support of the heads, got another support"
         raise InputError(f"{path}: certificate: support: {wanted}")
     box = head_box(file.heads)
     ends = network_range(file.network, box)

@@ -1,9 +1,11 @@
-"""Verification: recompute a certificate from the weights alone. Only the weights in the file are
-trusted. The promise is about real arithmetic on exactly the stored float64 numbers: worst case and
-margin are enclosed (`worst_case`), the truth table is read off the weights and compared with the
-table *and* the formula, norms and sample sizes come from the arrays. Each field of the certificate
-becomes a `Claim`: proved, refuted, unproved, or stated and not checked. A fingerprint without a key
-shows that a file is unchanged, not that its claims are true.
+"""Verification: recompute a certificate from the weights alone.
+
+Only the weights in the file are trusted. The promise is about real arithmetic on exactly the stored
+float64 numbers: worst case and margin are enclosed (`worst_case`), the truth table follows from the
+weights and is compared with the table *and* the formula, norms and sample sizes come from the
+arrays. Each field of the certificate becomes a `Claim`: proved, refuted, unproved, or stated and
+not checked. A fingerprint without a key shows that a file is unchanged, not that its claims are
+true.
 """
 
 import math
@@ -39,7 +41,7 @@ FIELDS = (*(n for n in Certificate.__dataclass_fields__ if n != "alphabet"), "sa
 
 
 def verify(path: Path | str) -> Verification:
-    """Recompute everything that `path` claims. Raises `InputError` for an unusable file.
+    """Recompute every claim of the file `path`. Raises `InputError` for an unusable file.
 
     Examples:
         >>> import capax, tempfile, pathlib
@@ -82,7 +84,7 @@ def verify(path: Path | str) -> Verification:
 def all_claims(
     file: WeightsFile, tables: HeadTables, f: SparseFunction, found: WorstCase, norms: NormTable
 ) -> list[Claim]:
-    """One claim for each field of the certificate, in its order where that makes sense."""
+    """One claim for each field of the certificate, mostly in the order of its fields."""
     claims, model = file.claims, file.model
     signed = isinstance(model, ClsScalar)
     done = [
@@ -139,7 +141,7 @@ def sample_claims(
     holds = proven is not None and proven >= margin
     try:
         routes = capacity_routes(model, tables, f, margin if holds else proven)
-    except (CapaxError, ArithmeticError, ValueError):  # norms beyond what a bound can be made of
+    except (CapaxError, ArithmeticError, ValueError):  # norms too large for a bound
         names = ("sample_size", "capacity")
         return [Claim(name, "=", claims.get(name), None, "unproved") for name in names]
     sizes, report = sample_sizes(routes), capacity_report(routes)
@@ -162,7 +164,7 @@ def sample_claims(
 
 
 def _table(name: str, claims: dict[str, Any], wanted: dict[str, Any]) -> Claim:
-    """The entries that should be there, and no others."""
+    """The expected entries, and no others."""
     return equal(name, sorted(map(str, _inside(claims.get(name)))), sorted(wanted))
 
 
