@@ -19,11 +19,10 @@ T = [100, 300, 1000]
 ```
 
 `capax new experiment.toml` writes a file that runs as it is and shows every field as a comment.
-`function`, `data`, `family`, `T`, `search` may stand at the top of a file with one panel. A panel
-may lay its own `[task]`, `[model]`, `[optimiser]` and `[training]` over those of the file. `[axes]`
-repeats the experiment for several values (`heads = [1, 4, 16]`), and `[scales.NAME]` lays other
-settings over the file for `--scale NAME` ([experiments](guides/experiments.md)). Unknown fields are
-refused.
+`function`, `data`, `family`, `T` and `search` are allowed at the top of a file with one panel. A
+panel may replace fields of `[task]`, `[model]`, `[optimiser]` and `[training]`. `[axes]` repeats
+the experiment for several values (`heads = [1, 4, 16]`), and `[scales.NAME]` replaces settings for
+`--scale NAME` ([experiments](guides/experiments.md)). Unknown fields are refused.
 
 This page is made from the specifications by `python tools/experiment_files.py`.
 """

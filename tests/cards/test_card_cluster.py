@@ -113,7 +113,7 @@ def test_a_head_that_is_gone_is_noticed_before_ray_ends_the_process(monkeypatch)
             watched.check()
     for clock[0] in (101.0, 106.0, 111.0):  # a head may come back, and is asked now and then
         watched.check()
-    with pytest.raises(InfeasibleError, match="its head is not there") as told:
+    with pytest.raises(InfeasibleError, match="its head is down") as told:
         for clock[0] in (116.0, 121.0, 126.0):
             watched.check()
     assert told.value.exit_code == 2 and clock[0] < 60 + 100

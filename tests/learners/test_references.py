@@ -29,7 +29,7 @@ def test_a_file_and_a_dotted_name_are_found():
 @pytest.mark.parametrize(
     "reference, said",
     [
-        ("nowhere.py:build", "no such file: nowhere.py"),
+        ("nowhere.py:build", "file not found: nowhere.py"),
         (f"{BAD}:majorty", "has no 'majorty'; it has os, time, np, majority"),
         ("no_such_module_xyz.name", "no module 'no_such_module_xyz'"),
         ("collections._sys", "wanted file.py:name"),
@@ -185,7 +185,7 @@ def test_few_examples_of_a_label_need_no_cross_validation():
 
 
 def test_objects_that_cannot_be_fitted_are_refused():
-    with pytest.raises(InputError, match="wanted something that can be fitted, got 7"):
+    with pytest.raises(InputError, match="wanted an estimator, a fit function or a factory, got 7"):
         fit_of(7, Setting(T=3))
 
 

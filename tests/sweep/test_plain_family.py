@@ -89,7 +89,7 @@ def test_a_learner_that_rolls_its_own_dice_is_told_so(tmp_path):
     "family, said",
     [
         ("treee", "model.family: unknown 'treee'; did you mean 'tree'?"),
-        ("nowhere.py:build", "model.family: no such file: nowhere.py"),
+        ("nowhere.py:build", "model.family: file not found: nowhere.py"),
         (f"{BAD}:nothing", "has no 'nothing'"),
     ],
 )

@@ -141,7 +141,7 @@ def test_a_finished_search_hands_out_nothing():
 
 def test_only_running_trials_are_recorded():
     progress = Progress(SEARCHES[1], restarts=1, known={})
-    with pytest.raises(InputError, match="wanted one that is running"):
+    with pytest.raises(InputError, match="this trial is not running"):
         progress.record((20, 0), True)
 
 

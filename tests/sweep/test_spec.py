@@ -103,7 +103,7 @@ def panel(**changes):
             fields(pannels={}),
             "pannels: unknown field of the experiment file; did you mean 'panels'",
         ),
-        (fields(layers=2), r"layers: belongs below a line \[model\], got it above the tables"),
+        (fields(layers=2), r"layers: belongs below a line \[model\], not above the tables"),
         (fields(noise=0.1), r"noise: belongs below a line \[task\]"),
         (fields(axes={"heads": []}), "axes.heads: wanted a list of values"),
         (fields(axes={"modle.heads": [1]}), "wanted one of task, model, optimiser, training"),
@@ -152,7 +152,7 @@ def test_an_unknown_scale():
 def test_two_panels_must_differ():
     same = {"T": [5], "search": {}}
     given = fields(panels={"a": same, "b": same}, scales={"quick": {}})
-    with pytest.raises(InputError, match=r"panels.b: wanted settings or T of its own.*those of a"):
+    with pytest.raises(InputError, match=r"panels.b: has the settings and T of a"):
         check_experiment(build_experiment(given))
 
 

@@ -1,8 +1,8 @@
 """Inductive-bias cards: how many examples a learner needs, as T grows, for targets of every kind.
 
-`protocol` is the same for all; `measuring` asks one learner about one target at one T, and does so
-for many of them into a store; `answers` makes a `Card` of it, and has the one that travels with the
-package; `card` is the function that users call.
+`protocol` is the same for all learners; `measuring` trains learners on targets at several T into a
+store; `answers` makes a `Card` from the store, and has the reference card of the package; `card` is
+the function for users.
 """
 
 from capax.cards.answers.card_rows import Card as Card

@@ -1,4 +1,4 @@
-"""`capax.card`: what a learner prefers, measured, beside the reference learners."""
+"""`capax.card`: the inductive bias of a learner, measured, beside the reference learners."""
 
 import time
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from capax.sweep.running.runner import Report
 from capax.sweep.storage.store import Store
 
 FIVE = ("transformer", "linear_attention", "deep_sets", "mlp", "lasso")
-"""The learners of a card when none is named."""
+"""The default learners of a card."""
 
 
 def card(
@@ -44,14 +44,14 @@ def card(
     """The inductive-bias card of `learners`: m*(T) at 100, 99 and 95 % accuracy on each target.
 
     learners: names of the zoo, `"mine.py:build"`, or objects: an estimator, a fit function, a
-    factory of PyTorch or Equinox modules (`capax.learners`); the five of `FIVE` if none.
-    T, targets: lengths, and names (`capax.cards.TARGETS`) or formulas; `mixed` asks which of two
-    parities that agree on the sample is taken (`capax.cards.answers.mixed`); `times` asks how many
-    steps parities of 2, 3 and 4 bits take (`capax.cards.measuring.parity_times`). store: SQLite
+    factory of PyTorch or Equinox modules (`capax.learners`); the five of `FIVE` by default.
+    T, targets: lengths, and names (`capax.cards.TARGETS`) or formulas; `mixed` shows which of two
+    parities that agree on the sample is learned (`capax.cards.answers.mixed`); `times` measures the
+    steps for parities of 2, 3 and 4 bits (`capax.cards.measuring.parity_times`). store: SQLite
     file, resumed if it exists; in the cache by default. references: rows of the reference learners
-    are added where the package has them, measured under the same protocol. on: `ray` trains on the
+    are added if the package has them, measured under the same protocol. on: `ray` trains on the
     cluster at `address` (a local one if None). Other keywords are fields of `capax.cards.Plan`.
-    A cell whose search did not finish has what is known so far, and `unfinished` in its note.
+    A cell with an unfinished search has the results so far, and `unfinished` in its note.
     Raises `InputError` for learners, targets or lengths that cannot be measured.
 
     Examples:
@@ -91,7 +91,7 @@ def card(
 
 
 def beside_references(measured: Card, plan: Plan) -> Card:
-    """The card with the rows of the reference learners, where they were measured the same way."""
+    """The card with the rows of the reference learners, if they were measured the same way."""
     targets = plan.targets if measured.rows else ()
     known = reference_card().only(targets, plan.T)
     if not measured.times or plan.differs_from(known.protocol, TIMED):
@@ -110,5 +110,5 @@ def distinct(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     names = [entry.name for entry in entries]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"learners: wanted each once, got {name} {names.count(name)} times")
+            raise InputError(f"learners: {name} is named {names.count(name)} times; name it once")
     return entries

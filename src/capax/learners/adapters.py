@@ -1,11 +1,12 @@
-"""From what the user has to `fit(X, y, *, key) -> predict`.
+"""From the user's object to `fit(X, y, *, key) -> predict`.
 
     an estimator         class or object with `fit` and `predict` (scikit-learn), new each time
     a fit function       fit(X, y, *, key) -> predict; `key` may be left out
     a PyTorch module     class or factory; called on float bits [m, T], gives logits; trained here
     a factory            build(T), build(T, key) or build(): makes one of the above
 
-A factory may also ask for `function`, the formula to be learned: the version-space learner does.
+A factory may also have the parameter `function`, the formula to be learned, as the version-space
+learner does.
 """
 
 import inspect
@@ -26,7 +27,7 @@ Fit = Callable[..., Any]
 
 
 def fit_of(thing: Any, setting: Setting) -> Fit:
-    """`thing` as a fit function. Raises `InputError` for anything else."""
+    """`thing` as a fit function. Raises `InputError` if it is not a learner."""
     if setting.options:
         thing, setting = _with_options(thing, setting.options), replace(setting, options={})
     if _is_torch_module(thing) or _is_torch_class(thing):
@@ -34,24 +35,26 @@ def fit_of(thing: Any, setting: Setting) -> Fit:
     if hasattr(thing, "fit") and hasattr(thing, "predict"):
         return _estimator_fit(thing)
     if not callable(thing):
-        raise InputError(f"learner: wanted something that can be fitted, got {shown(thing)}")
+        raise InputError(
+            f"learner: wanted an estimator, a fit function or a factory, got {shown(thing)}"
+        )
     if takes_data(thing):
         return _plain_fit(thing)
     return _made_fit(thing, setting)
 
 
 def made_by(factory: Callable[..., Any], setting: Setting, key: Any) -> Any:
-    """The result of a factory, called with T, key and function as far as it asks for them."""
+    """The result of a factory, called with its parameters among T, key and function."""
     offered = {"T": setting.T, "key": key, "function": setting.function}
     parameters = inspect.signature(factory).parameters
     wanted = [name for name, p in parameters.items() if _is_required(p) or name in offered]
     given = {name: offered[name] for name in wanted if name in offered}
     unknown = [name for name in wanted if name not in offered]
-    if len(unknown) == 1 and "T" not in given:  # the length under a name of the user's own
+    if len(unknown) == 1 and "T" not in given:  # the length under another name
         given, unknown = {**given, unknown[0]: setting.T}, []
     if unknown:
         names = ", ".join(unknown)
-        raise InputError(f"learner: a factory is given T, key and function; it wants {names}")
+        raise InputError(f"learner: a factory may take T, key and function; this one needs {names}")
     return factory(**given)
 
 
@@ -67,7 +70,7 @@ def _with_options(thing: Any, options: dict[str, Any]) -> Any:
 
 
 def seed_everything(key: int) -> None:
-    """Seed the global generators too, so that code that ignores `key` is reproducible as well."""
+    """Seed the global generators too, so that code without `key` is reproducible as well."""
     random.seed(key)
     np.random.seed(key % 2**32)  # noqa: NPY002
     torch = sys.modules.get("torch")
@@ -80,7 +83,9 @@ def _made_fit(factory: Callable[..., Any], setting: Setting) -> Fit:
         made = made_by(factory, setting, key)
         if callable(made) and not hasattr(made, "fit") and not _is_torch_module(made):
             if not takes_data(made):
-                raise InputError(f"learner: wanted a factory of learners, it made {shown(made)}")
+                raise InputError(
+                    f"learner: the factory did not return a learner, got {shown(made)}"
+                )
             return _plain_fit(made)(X, y, key=key)
         return fit_of(made, setting)(X, y, key=key)
 
@@ -110,7 +115,7 @@ def _estimator_fit(estimator: Any) -> Fit:
 
 
 def _fresh(estimator: Any) -> Any:
-    """A new estimator of the same settings, so that nothing is left of the last trial."""
+    """A new estimator with the same settings, without the state of the last trial."""
     if inspect.isclass(estimator):
         return estimator()
     if hasattr(estimator, "get_params"):
@@ -133,7 +138,7 @@ def _torch_fit(thing: Any, setting: Setting) -> Fit:
 
 
 def _copied(module: Any) -> Any:
-    """A module that was handed over as an object is copied, as it stood before any training."""
+    """A copy of a module that was given as an object, in its state before any training."""
     import copy
 
     return copy.deepcopy(module)
@@ -150,7 +155,7 @@ def _is_torch_class(thing: Any) -> bool:
 
 
 def takes_data(function: Callable[..., Any]) -> bool:
-    """Whether it is called with (X, y): two required positional parameters, not T and a key."""
+    """Whether it takes (X, y): two required positional parameters, not T and a key."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

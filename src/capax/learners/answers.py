@@ -1,12 +1,12 @@
-"""Valid answers of a learner, and the labels that they stand for.
+"""Valid answers of a learner, and their labels.
 
 The rule. An answer is one value per input:
 - labels 0 and 1, of any type (bool, int, float);
 - or probabilities of label 1, floats in [0, 1]: label 1 where they are above 1/2;
-- or two columns [n, 2], as `predict_proba` gives them: the second one counts;
+- or two columns [n, 2], as `predict_proba` gives them: the second one is used;
 - a last axis of length 1 is dropped.
-Everything else (NaN, another shape, values outside [0, 1] such as logits or -1/+1) is no answer:
-the trial fails and says why.
+All other values (NaN, another shape, values outside [0, 1] such as logits or -1/+1) are not valid:
+the trial fails with the reason.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The user's own JAX module in the engine's lanes.
 
 `build(T, key)` makes an Equinox module, which is called on the float bits of one example and gives
-one number; batches, seeds and the ensemble come by `vmap`, as everywhere in the engine.
+one number; batches, seeds and the ensemble use `vmap`, as everywhere in the engine.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from capax.learners.references import is_reference, load, user_line
 from capax.learners.setting import Setting
 from capax.training.specs.architecture import Architecture
 
-_TRIED_AT = 7  # a factory is tried at this T to see what it makes
+_TRIED_AT = 7  # a factory is called once at this T to find the kind of its learner
 
 _remembered: dict[str, Callable[..., Any]] = {}
 
@@ -51,7 +51,7 @@ class FromFactory(Architecture):
 
 
 def remember(factory: Callable[..., Any], name: str) -> str:
-    """A name under which a factory of this process can be found again."""
+    """A name that refers to a factory of this process."""
     try:
         text = inspect.getsource(factory)
     except (OSError, TypeError):
@@ -62,9 +62,9 @@ def remember(factory: Callable[..., Any], name: str) -> str:
 
 
 def kind_of(thing: Any) -> str:
-    """module, torch or plain. Factories are called once, at T = 7, to see what they make.
+    """module, torch or plain. Factories are called once, at T = 7, to find the kind.
 
-    Raises `InputError` with the user's line if that fails, or for something that is no learner.
+    Raises `InputError` with the user's line if that fails, or if the result is not a learner.
     """
     setting = Setting(T=_TRIED_AT, function="and3")
     made = thing
@@ -92,7 +92,7 @@ def _tried(thing: Any, setting: Setting) -> Any:
 
 
 def _with_some_key(factory: Callable[..., Any], setting: Setting) -> Any:
-    """`key` is a JAX key for modules and an integer for the others: the first that works."""
+    """`key` is a JAX key for modules and an integer for other learners: the first that works."""
     try:
         return made_by(factory, setting, 0)
     except CapaxError:

@@ -1,8 +1,8 @@
 """The time that counts against the limit of a fit: a busy machine must not fail a learner.
 
-A limit by the clock would make results depend on what else the machine does: a fit of a second, in
-the queue behind a hundred others, ends after a minute. So while a process wants a core, only what
-it got counts; while it sleeps (waits, hangs), the clock does. Only Linux tells the two apart: on
+A limit by the clock would make results depend on the load of the machine: a fit of a second, in the
+queue behind a hundred others, ends after a minute. So while a process is ready to run, only its CPU
+time counts; while it sleeps (waits, hangs), the clock counts. Only Linux distinguishes the two: on
 other systems the clock always counts.
 """
 
@@ -11,13 +11,14 @@ import time
 
 import psutil
 
-_PATIENCE = 20  # seconds by the clock that count as one, whatever the process says: nothing hangs
+_PATIENCE = 20  # seconds by the clock that count as at least one, so that every fit ends
 
 
 class FitClock:
-    """Of a process, from now on. Look often: between two looks it is taken to have done one thing.
+    """The clock of a process, from now on. Call `look` often: between two calls the process counts
+    as either running or sleeping.
 
-    Once the process is gone, or hides from us, the clock counts.
+    After the process has ended, or if its state cannot be read, the clock counts.
     """
 
     def __init__(self, pid: int) -> None:
@@ -34,7 +35,7 @@ class FitClock:
         return max(self._had, (clock - self._began) / _PATIENCE)
 
     def _now(self) -> tuple[float, bool]:
-        """Seconds on cores, of all threads; whether it runs or waits for a core."""
+        """CPU seconds of all threads, and whether the process runs or waits for a core."""
         try:
             process = psutil.Process(self._pid)
             with process.oneshot():

@@ -1,7 +1,7 @@
-"""One fit of a plain learner: data in, answers out, whatever the learner does.
+"""One fit of a plain learner: data in, answers or a reason out.
 
-`attempt` never raises for what the learner does: an error, NaN or a wrong shape comes back as a
-reason. It runs in the process it is called in; `isolation` puts a wall and a clock around it.
+`attempt` never raises an error of the learner: an error, NaN or a wrong shape is returned as a
+reason. It runs in the calling process; `isolation` runs it in a separate process with limits.
 """
 
 import time
@@ -43,7 +43,9 @@ def attempt(fit: Fit, X: np.ndarray, y: np.ndarray, inputs: np.ndarray, key: int
         raise
     except CapaxError as error:
         return Attempt(reason=str(error), seconds=_since(began))
-    except BaseException as error:  # SystemExit and MemoryError too: it is the learner's, not ours
+    except (
+        BaseException
+    ) as error:  # SystemExit and MemoryError too: errors of the learner, not of Capax
         return Attempt(reason=user_line(error), seconds=_since(began))
     return Attempt(answers=answers, seconds=_since(began))
 

@@ -1,8 +1,8 @@
-"""A process of its own for the user's code: a time limit, a memory limit, and no way to hurt us.
+"""A separate process for the user's code, with a time limit and a memory limit.
 
-The parent speaks to `python -m capax.learners.workshop REFERENCE` over two pipes: a line of JSON,
-then raw bytes. No pickle, no fork, and the user's script is not run a second time. A workshop that
-overruns its limits is killed; the next fit gets a new one.
+The parent process talks to `python -m capax.learners.workshop REFERENCE` over two pipes: a line of
+JSON, then raw bytes. No pickle, no fork, and the user's script is not run a second time. A process
+(called workshop here) that exceeds its limits is killed; the next fit gets a new one.
 """
 
 import json
@@ -42,7 +42,7 @@ class Isolated:
     def attempt(
         self, setting: Setting, X: np.ndarray, y: np.ndarray, inputs: np.ndarray, key: int
     ) -> Attempt:
-        """The same as `fitting.attempt`, over there; killed when it takes too long or too much."""
+        """`fitting.attempt` in the workshop, which is killed if it exceeds a limit."""
         began = time.perf_counter()
         try:
             self._ask(setting, X, y, inputs, key)
@@ -56,7 +56,7 @@ class Isolated:
         return Attempt(answers, head["reason"], head["diverged"], head["seconds"])
 
     def close(self) -> None:
-        """End the workshop, whatever it is doing."""
+        """End the workshop, also during a fit."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -89,7 +89,7 @@ class Isolated:
 
     @property
     def _workshop(self) -> Any:
-        """The process, which is there from the first question on."""
+        """The process, started by the first fit."""
         assert self._process is not None
         return self._process
 
@@ -98,7 +98,7 @@ class Isolated:
         return self._workshop.stdout
 
     def _wait(self, seconds: float, what: str) -> None:
-        """Until something can be read. Raises `_Overrun` past a limit or when the process died."""
+        """Wait until data can be read. Raises `_Overrun` past a limit or when the process died."""
         watch = FitClock(self._workshop.pid)
         while not select.select([self._pipe], [], [], _GLANCE)[0]:
             if watch.look() > seconds:

@@ -1,7 +1,7 @@
-"""Learners by name: the zoo, and what the user names or hands over.
+"""Learners by name: the zoo, and learners that the user names or passes as objects.
 
 lanes    an architecture that the engine trains, many runs at once
-plain    anything with `fit`; runs in processes of its own
+plain    a learner with `fit`; runs in separate processes
 """
 
 import importlib
@@ -13,7 +13,7 @@ from capax.errors import InputError
 from capax.learners.references import is_reference, load, source_digest
 from capax.learners.streams import streams_kept
 
-# name -> what makes the spec of an architecture from T and its fields, and fields it always has
+# name -> function from T and fields to the spec of an architecture, and its fixed fields
 _LANES: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer": ("capax.attention.transformer:transformer_spec", {}),
     "transformer2": ("capax.attention.transformer:transformer_spec", {"layers": 2}),
@@ -39,11 +39,11 @@ _PLAIN: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A learner that was found.
+    """A learner by its name.
 
-    `spec`: T and fields -> spec, for the engine; `reference`: where it is loaded from, in any
-    process; `thing`: a plain learner that lives in this process only; `tuned`: it
-    has a learning rate to be chosen; `source`: hash of the user's file, "" for the zoo.
+    `spec`: T and fields -> spec, for the engine; `reference`: the text from which any process loads
+    it; `thing`: a plain learner that exists in this process only; `tuned`: it has a learning rate
+    to be chosen; `source`: hash of the user's file, "" for the zoo.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def in_zoo(self) -> bool:
-        """Whether it comes with Capax; an object of the user's may have the same name."""
+        """Whether it comes with Capax; an object of the user may have the same name."""
         return bool(self.reference) and self.name in known_names()
 
     @property
@@ -78,7 +78,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def entry_of(learner: Any, name: str | None = None) -> Entry:
-    """The learner of this name, at this reference, or this very object; an entry is itself.
+    """The learner of this name or reference, or of this object; an entry is returned unchanged.
 
     Raises `InputError` for an unknown name (with the nearest one), a file that cannot be loaded, or
     an object that cannot be fitted.
@@ -132,7 +132,7 @@ def _of_object(thing: Any, name: str) -> Entry:
 
 
 def _kind(thing: Any) -> str:
-    """module (JAX), torch or plain: factories are called once, at a small T, to see."""
+    """module (JAX), torch or plain; factories are called once, at a small T, to find out."""
     from capax.learners.factories import kind_of
 
     return kind_of(thing)

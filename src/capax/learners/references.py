@@ -1,6 +1,6 @@
-"""Where the user's own learner is: `path/to/file.py:name`, `package.module:name` or a dotted name.
+"""References to the user's learner: `path/to/file.py:name`, `package.module:name` or a dotted name.
 
-Nothing else is imported. An error names the line in the user's file.
+No other module is imported. An error names the line in the user's file.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def is_reference(text: str) -> bool:
-    """Whether `text` names something outside the zoo: a file or a dotted name."""
+    """Whether `text` names a learner outside the zoo: a file or a dotted name."""
     return ":" in text or "." in text
 
 
 def load(text: str) -> Any:
-    """The object that `text` names. Raises `InputError` with the user's line where it fails."""
+    """The object that `text` names. Raises `InputError` with the user's line if it fails."""
     module, name = _parts(text)
     found: Any = _from_file(Path(module)) if module.endswith(".py") else _from_name(module)
     for part in name.split("."):
@@ -38,12 +38,12 @@ def _attribute(found: Any, part: str, module: str) -> Any:
         here = [n for n in vars(found) if not n.startswith("_")] if _is_module(found) else []
         known = f"; it has {', '.join(here[:8])}" if here else ""
         raise InputError(f"learner: {module} has no {part!r}{known}") from None
-    except Exception as error:  # a module may compute its names, with mistakes of its own
+    except Exception as error:  # a module may compute its names and fail
         raise InputError(f"learner: {user_line(error)}") from None
 
 
 def source_digest(text: str) -> str:
-    """A hash of the file behind `text`: another source is another learner."""
+    """A hash of the file of `text`: another source is another learner."""
     module, _ = _parts(text)
     if module.endswith(".py"):
         return _hash_of(Path(module))
@@ -56,16 +56,16 @@ def _hash_of(path: Path) -> str:
 
 
 def file_digest(text: object) -> str:
-    """A hash of the user's file for `path/to/file.py:name`, "" for anything else.
+    """A hash of the user's file for `path/to/file.py:name`, "" for other references.
 
-    Nothing is imported: mistakes in the file are reported when the learner is loaded.
+    The file is not imported: its errors are reported when the learner is loaded.
     """
     module = text.rpartition(":")[0] if isinstance(text, str) else ""
     return _hash_of(Path(module)) if module.endswith(".py") else ""
 
 
 def user_line(error: BaseException) -> str:
-    """`mine.py, line 12: ValueError: ...`: the last line of the user's that was at work."""
+    """`mine.py, line 12: ValueError: ...`: the last executed line of the user's file."""
     if isinstance(error, SyntaxError) and error.filename:
         where = f"{_short(error.filename)}, line {error.lineno}"
         return f"{where}: {type(error).__name__}: {error.msg}"
@@ -92,7 +92,7 @@ def _parts(text: str) -> tuple[str, str]:
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise InputError(f"learner: no such file: {path}")
+        raise InputError(f"learner: file not found: {path}")
     name = "capax_user_" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
     folder = str(path.resolve().parent)
     if folder not in sys.path:
@@ -113,7 +113,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _from_name(module: str) -> Any:
-    """The module, or an attribute of one: `package.module.Class` in `package.module.Class.make`."""
+    """The module, or an attribute of one, such as `package.module.Class.make`."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -129,7 +129,7 @@ def _is_module(found: Any) -> bool:
 
 
 def _is_theirs(filename: str) -> bool:
-    """Whether a file is the user's own: not of Capax, an installed package or the interpreter."""
+    """Whether a file belongs to the user: not to Capax, a package or the interpreter."""
     path = Path(filename)
     installed = "site-packages" in path.parts or filename.startswith("<frozen")
     return not installed and _PACKAGE not in path.parents and not filename.startswith(sys.prefix)

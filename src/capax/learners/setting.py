@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Setting:
-    """The length and the rule of the task, and the protocol; a learner may ignore all of it.
+    """The length and the rule of the task, and the protocol; a learner may ignore them.
 
     `options`: settings of the learner itself, passed to the class or factory that makes it.
     """

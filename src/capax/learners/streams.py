@@ -1,7 +1,7 @@
-"""The standard streams of this process, safe from a learner's file that closes them.
+"""The standard streams of this process, restored if a learner's file closes them.
 
-A file of the user's is loaded, and its factory tried once, in this process. Code that closes every
-file descriptor (as daemons do) would leave Capax without a way to say what happened.
+A file of the user is loaded, and its factory called once, in this process. If its code closes every
+file descriptor (as daemons do), Capax could not print a message without this file.
 """
 
 import os
@@ -10,19 +10,21 @@ from contextlib import contextmanager, suppress
 
 from capax.errors import InputError
 
-_OUT_OF_THE_WAY = 700  # numbers of the copies: code that closes descriptors seldom goes so far
+_OUT_OF_THE_WAY = (
+    700  # descriptor of the first copy: code that closes descriptors seldom reaches it
+)
 
 
 @contextmanager
 def streams_kept(name: str) -> Iterator[None]:
-    """Restore streams that the block closed. Raises `InputError` that names the learner then."""
+    """Restore streams that the block closed, and raise an `InputError` that names the learner."""
     copies = {number: copy for number in (0, 1, 2) if (copy := _copied(number)) is not None}
     try:
         yield
     finally:
         closed = [number for number in copies if not _is_open(number)]
         for number in closed:
-            with suppress(OSError):  # the copy is gone too: nothing is left to restore it from
+            with suppress(OSError):  # the copy is closed too: the stream cannot be restored
                 os.dup2(copies[number], number)
         for copy in copies.values():
             with suppress(OSError):

@@ -1,8 +1,8 @@
-"""A time limit inside this process, for everything that Python can interrupt.
+"""A time limit inside this process, for code that Python can interrupt.
 
 Native code that never returns cannot be stopped this way; give such a learner as `file.py:name`,
-and it runs in a process of its own, where waiting for a core does not count (`fit_clock`; here it
-does). Elsewhere than in the main thread there is no alarm.
+and it runs in a separate process, where waiting for a core does not count (`fit_clock`; here it
+does). The limit works in the main thread only.
 """
 
 import signal
@@ -16,9 +16,9 @@ _TICK = 0.2  # seconds between looks at the clock
 
 @contextmanager
 def time_limit(seconds: float, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Raise `TimeoutError` in the block after `seconds`, or whatever `check` raises before.
+    """Raise `TimeoutError` in the block after `seconds`, or an earlier error of `check`.
 
-    A learner that swallows the error meets it again at the next tick.
+    If a learner catches the error, it is raised again at the next tick.
     """
     possible = hasattr(signal, "SIGALRM")
     if not possible or threading.current_thread() is not threading.main_thread():

@@ -1,7 +1,7 @@
 """A PyTorch module as a learner: AdamW on the full batch, the same protocol as the engine's.
 
 The module is called on a float tensor [m, T] of zeros and ones and gives logits [m] or [m, 1]. Its
-answers every `eval_every` steps are kept as snapshots: the engine too looks at a run on its way.
+answers every `eval_every` steps are kept as snapshots, like the evaluations of the engine.
 """
 
 import copy
@@ -16,7 +16,7 @@ from capax.learners.setting import Setting
 
 
 class Snapshots:
-    """Predictors of one fit in the order of training; calling it asks the last one."""
+    """Predictors of one fit in the order of training; calling it uses the last one."""
 
     def __init__(self, module: Any, states: list[dict[str, Any]]) -> None:
         self._module, self._states = module, states

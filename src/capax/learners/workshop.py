@@ -1,6 +1,6 @@
-"""The other end of `isolation`: reads data, fits, writes answers.
+"""The process that `isolation` starts: reads data, fits, writes answers.
 
-Whatever the user's code prints goes nowhere: standard output carries the answers.
+The output of the user's code is discarded: standard output carries the answers.
 """
 
 import json
@@ -55,7 +55,7 @@ def _reply(sink: IO[bytes], result: Attempt) -> None:
 
 
 def main() -> None:
-    """Keep the pipe for us; `print` of the user goes to standard error."""
+    """Keep the pipe for answers; the user's `print` goes to standard error."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     serve(sys.argv[1], sys.stdin.buffer, sink)

@@ -1,10 +1,10 @@
-"""What passes between a sweep and a learner: trials go in, outcomes come out.
+"""The interface between a sweep and a learner: trials in, outcomes out.
 
-A learner is anything that takes an iterator of trials and yields their outcomes in any order: the
-training engine, a simulated learner with a known threshold, another architecture. It pulls the next
-trial only when it has room for it; `None` from the iterator means "nothing right now, ask again
-after the next result". While it waits for a result, a learner calls `check` of a `Supply` now and
-then, which raises `Stopped` once nobody wants the result any more.
+A learner takes an iterator of trials and yields their outcomes in any order: the training engine, a
+simulated learner with a known threshold, another architecture. It pulls the next trial only when it
+can start it; `None` from the iterator means that there is no trial before the next result. While it
+waits for a result, a learner calls `check` of a `Supply` regularly, which raises `Stopped` when the
+result is no longer needed.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,9 +16,9 @@ OUTCOMES = ("solved", "failed", "diverged")
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: `index` tells apart the trials of a panel with the same T and m.
+    """One trial: `index` is its number among the trials of a panel with the same T and m.
 
-    `trial_id` is the hash of everything that determines the outcome; `spec` is the family's own
+    `trial_id` is the hash of all settings that determine the outcome; `spec` is the family's own
     description of the work.
     """
 
@@ -49,11 +49,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial ended: the best of its restarts, with every run that was made.
+    """The outcome of a trial: the best of its restarts, with every run.
 
-    `reason` says why a trial is unsolved where no training decided it: no unambiguous training set
-    was found, a user's learner raised an error. Such a trial may have no runs; it counts as a
-    failure like any other, and its reason is kept in the store.
+    `reason`: why a trial is unsolved for another reason than training: no unambiguous training set
+    was found, or a user's learner raised an error. Such a trial may have no runs; it counts as a
+    failure, and its reason is kept in the store.
     """
 
     trial: Trial
@@ -64,17 +64,17 @@ class Outcome:
 
 @runtime_checkable
 class Learner(Protocol):
-    """Trains: pulls trials while it has room, yields each outcome as soon as it is known."""
+    """Pulls trials while it can start them, yields each outcome as soon as it is known."""
 
     def __call__(self, trials: Iterator[Trial | None], /) -> Iterator[Outcome]: ...
 
 
 class Stopped(Exception):
-    """Raised in a learner whose work is no longer wanted."""
+    """Raised in a learner whose work is no longer needed."""
 
 
 class Supply:
-    """The trials of a job as a learner pulls them, until the job is finished or called off."""
+    """The trials of a job as a learner pulls them, until the job is finished or cancelled."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Supply:
         should_stop: Callable[[], bool] = lambda: False,
         live: Any = None,
     ) -> None:
-        """live: where a learner that trains in steps may write what its runs look like."""
+        """live: a file for evaluations of current runs of a learner that trains in steps."""
         self._take, self._is_finished, self._should_stop = take, is_finished, should_stop
         self.live = live
 
@@ -97,6 +97,6 @@ class Supply:
         return self._take()
 
     def check(self) -> None:
-        """Raise `Stopped` if the work was called off."""
+        """Raise `Stopped` if the work was cancelled."""
         if self._should_stop():
             raise Stopped

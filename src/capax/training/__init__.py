@@ -1,8 +1,8 @@
 """Train thousands of small Transformers at once, at the speed of the hardware.
 
-`TrialSpec` says what is to be learned and how; `train` takes trials and yields their results as
-they finish. `specs` holds trials, runs and the hardware; `steps` the mathematics of a step, on the
-exact collapse of the Transformer where it applies and on the naive model elsewhere. One program is
+`TrialSpec` has the task, the model and the protocol; `train` takes trials and yields their results
+as they finish. `specs` holds trials, runs and the hardware; `steps` the mathematics of a step, on
+the exact collapse of the Transformer if it applies and else on the naive model. One program is
 compiled per shape (`programs`), runs pass through the slots of workers (`slots`, `engine`), and
 `speed` measures. The result of a run depends on its spec alone.
 """

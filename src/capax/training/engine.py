@@ -1,7 +1,7 @@
 """`train`: thousands of runs through a fixed number of slots, results as they finish.
 
 Trials are pulled from their source only when a slot is free; a trial's next restart starts only if
-the earlier ones failed; finished runs leave, waiting ones enter. What a run computes depends on its
+the earlier ones failed; finished runs leave, waiting ones enter. The result of a run depends on its
 spec alone, never on its slot, its neighbours or the order.
 """
 
@@ -40,20 +40,20 @@ def train(
     """Train every trial; yields each as soon as it is finished.
 
     trials: specs that share everything but the task's data (function, m, support, noise, seed),
-    the rates and the restarts; None from the source means: ask again after the next result.
+    the rates and the restarts; None from the source means: no trial before the next result.
     keep: parameters in the results: none, final or best (highest validation accuracy).
     max_m: largest m to expect; saves a compilation when m grows later.
     early_exit: a solved run leaves its slot. stop_memorised: so does one that has memorised its
     sample without a rule (`capax.training.slots.record.has_memorised`), as failed.
     full_validation: the whole validation set at every evaluation, not only when its first rows are
     all right; examine_from: or when this share of them is (for success at less than 100 %).
-    block: gradients are summed over pieces of so many examples, so that a trial costs what its own
-    m costs, not `max_m` (0: all at once).
-    measure_progress: the measures of hidden progress at every evaluation (`progress_names`), of
-    inputs with two symbols. Nothing in training depends on them, but for give_up: a run that an
-    alarm holds for lost leaves its slot, as failed. live: where looks at runs in work are written.
-    check: called now and then while runs are awaited; an error that it raises ends the training.
-    A trial that can have no training set comes back unsolved, without runs, with the reason.
+    block: gradients are summed over pieces of so many examples, so that the cost of a trial depends
+    on its own m, not on `max_m` (0: all at once).
+    measure_progress: the measures of hidden progress at every evaluation (`progress_names`), for
+    inputs with two symbols. Training does not depend on them, except with give_up: a run with a
+    small predicted chance leaves its slot, as failed. live: a file for evaluations of current runs.
+    check: called regularly while runs are awaited; an error that it raises ends the training.
+    A trial without a possible training set is returned unsolved, without runs, with the reason.
     Raises `InputError` for trials that do not fit together, `InfeasibleError` for lack of memory.
     """
     require(keep in ("none", "final", "best"), "keep", "none, final or best", keep)
@@ -95,7 +95,7 @@ def _drive(
         elif exhausted:
             return
         else:
-            time.sleep(0.01)  # the source has nothing yet, and no result is on its way
+            time.sleep(0.01)  # the source has no trial yet, and no result is expected
 
 
 _END = object()

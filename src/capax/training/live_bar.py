@@ -14,7 +14,7 @@ from capax.training.slots.crew import Tally
 
 @contextmanager
 def live_bar(num_trials: int | None = None) -> Iterator["Bar"]:
-    """A bar to pass to `train(progress=...)`; with `num_trials` it also knows the time left."""
+    """A bar to pass to `train(progress=...)`; with `num_trials` it also shows the time left."""
     console = Terminal(stderr=True)
     if not console.is_terminal:
         with every_minute() as lines:
@@ -38,7 +38,7 @@ class Bar:
             self._task = progress.add_task("waiting for the first run", total=num_trials)
 
     def __call__(self, tally: Tally) -> None:
-        """Redraw, or remember for the next line."""
+        """Redraw, or store for the next line."""
         if self._progress is not None:
             self._progress.update(self._task, completed=tally.trials_done, description=words(tally))
         if self._lines is not None:

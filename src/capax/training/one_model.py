@@ -1,4 +1,4 @@
-"""One trained model in one call: a formula, T and m in; the Transformer and how it went out."""
+"""One trained model in one call: a formula, T and m in; the Transformer and its record out."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +47,7 @@ class Trained:
 
     @property
     def run(self) -> RunResult:
-        """The run the model comes from: the last one, which is the one that solved it if any."""
+        """The run of the model: the last one, which is the solved one, if any."""
         return self.result.runs[-1]
 
     @property
@@ -70,7 +70,7 @@ class Trained:
         return (self.logits(X) > 0).astype(np.uint8)
 
     def save(self, path: Path | str, data: Path | str | None = None) -> Path:
-        """Write the model (safetensors), and its data (.npz) where `data` says."""
+        """Write the model (safetensors), and its data (.npz) to `data`, if given."""
         if data is not None:
             write_task(data, self.spec.task, self.task)
         about = {"spec": self.spec.model_dump(mode="json"), "outcome": self.run.outcome}
@@ -109,12 +109,12 @@ def train_model(
     """Train one Transformer on `function` of T bits from m examples, as the paper does.
 
     A formula keeps its positions; a shorthand such as `and3` is placed at random. `seed` draws
-    support and examples (and all that follows from them); `restarts` runs are tried until one has
+    support and examples, and thereby the initialisations; `restarts` runs are tried until one has
     100 % validation accuracy. `task`, `model`, `optimiser` and `training` hold further
     fields of `TaskSpec`, `TransformerSpec`, `OptimiserSpec` and `TrialSpec`. Trainings with m up to
-    `max_m` share one compiled program; sums over its rows round in an order of their own.
+    `max_m` share one compiled program, whose sums are rounded in another order.
     `measure_progress`: the record has the measures of hidden progress too (`progress_names`).
-    live: a file for `capax watch`, there while it trains.
+    live: a file for `capax watch`, which exists during training.
     Raises `InputError` for fields that do not exist or do not fit.
 
     Examples:

@@ -1,9 +1,9 @@
-"""A network and its prior: one trained on part of the data, the other from there on all of it.
+"""A network and its prior: the prior trained on part of the data, the network further on all data.
 
-PAC-Bayes asks how far training moved the weights from a point that does not depend on the examples
-it is judged on. The prior sees the first `prior_size` examples; the posterior starts at the prior
-and sees all. Few further steps at a tenth of the rate keep it near: the bound pays
-|theta - theta_0|^2 / 2 sigma^2.
+PAC-Bayes bounds depend on the distance of the weights from a point that does not depend on the
+examples in the bound. The prior is trained on the first `prior_size` examples; the posterior starts
+at the prior and is trained on all. Few further steps at a tenth of the rate keep it near: the bound
+has the term |theta - theta_0|^2 / 2 sigma^2.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from capax.training.specs.trial_specs import OptimiserSpec
 from capax.training.steps.objective import cross_entropy
 from capax.training.steps.optimiser import rule_of, transformation
 
-NEAR = 0.1  # factor on the learning rate once the prior is left
+NEAR = 0.1  # factor on the learning rate after the prior
 
 
 @dataclass(frozen=True)
 class PriorAndPosterior:
-    """`prior` saw the first `prior_size` examples only; `posterior` went on from it with all."""
+    """`prior`: trained on the first `prior_size` examples; `posterior`: from there on all."""
 
     prior: Transformer
     posterior: Transformer
@@ -46,8 +46,8 @@ def train_prior_and_posterior(
 ) -> PriorAndPosterior:
     """Full-batch training of a prior on X[:prior_size] and, from there, of a posterior on X.
 
-    Raises `InputError` for data that does not fit the spec, or a prior that would see everything
-    (nothing would be left to judge it on).
+    Raises `InputError` for data that does not fit the spec, or a prior trained on all examples (no
+    example would be left for the bound).
     """
     require(X.shape[1] == spec.T, "X", f"{spec.T} columns", X.shape)
     require(0 < prior_size < len(y), "prior_size", f"between 1 and {len(y) - 1}", prior_size)

@@ -1,1 +1,1 @@
-"""From a store to a card: rows, laws, curves; mixed parity; the card that travels with Capax."""
+"""From a store to a card: rows, laws, curves; mixed parity; the reference card of the package."""

@@ -1,4 +1,4 @@
-"""A card as rows and laws: out of a store or a file, into JSON and CSV."""
+"""A card as rows and laws: from a store or a file, to JSON and CSV."""
 
 import csv
 import io
@@ -23,10 +23,10 @@ _UNANSWERED = (UNFINISHED, "no answer")
 
 @dataclass(frozen=True)
 class Row:
-    """m* of one learner at one T and accuracy; None where the trials leave it open.
+    """m* of one learner at one T and accuracy; None if the trials leave it open.
 
-    `floor`: what the best possible learner needs; None where no floor is known.
-    `solved_share`: of the scored trials that passed; `rate`: the learning rate that was chosen;
+    `floor`: m of the best possible learner; None if unknown. `solved_share`: share of the scored
+    trials that passed; `rate`: the chosen learning rate;
     `seconds`: mean time of one fit.
     """
 
@@ -45,8 +45,8 @@ class Row:
 
 @dataclass(frozen=True)
 class LawRow:
-    """How m* of a learner grows with T: the law that is left (None: not settled, or what is left
-    fits badly: p_value below 0.05)."""
+    """The growth of a learner's m* with T: the remaining law (None: undecided, or the remaining
+    law fits badly: p_value below 0.05)."""
 
     learner: str
     target: str
@@ -58,7 +58,7 @@ class LawRow:
 
 @dataclass(frozen=True)
 class CurveRow:
-    """Mean validation accuracy on the way, over the trials of a learner at one T and m."""
+    """Mean validation accuracy during training, over the trials of a learner at one T and m."""
 
     learner: str
     target: str
@@ -70,9 +70,9 @@ class CurveRow:
 
 @dataclass(frozen=True)
 class TroubleRow:
-    """Trials that ended for a reason of their own, as failed: a limit, an error in the learner.
+    """Trials that failed for another reason than training: a limit, an error in the learner.
 
-    Those for the learner's rate are among them.
+    Trials for the choice of the rate are included.
     """
 
     learner: str
@@ -84,7 +84,7 @@ class TroubleRow:
 
 @dataclass(frozen=True)
 class Card:
-    """Everything a card shows. `notes`: (learner, target, T, accuracy) -> what is known of m*.
+    """The content of a card. `notes`: (learner, target, T, accuracy) -> a note about m*.
 
     `remarks`: sentences about the whole card.
 
@@ -119,7 +119,7 @@ class Card:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """The cells without an answer: the search is not finished, or trouble prevented it."""
+        """The cells without an answer: the search is not finished, or errors prevented it."""
         late = (f"{t.learner}|s = {t.s}|{t.T}" for t in self.times if t.note.startswith(UNFINISHED))
         cells = (key for key, note in self.notes.items() if note.startswith(_UNANSWERED))
         return (*cells, *late)
@@ -157,12 +157,12 @@ class Card:
 
     def plot(self, **options: Any) -> "Figure":
         """A Matplotlib figure: examples needed against T, your own learners highlighted; steps
-        against T where the card has nothing else.
+        against T if the card has only these.
 
-        options: those of `capax.figures.experiments.card_curves.draw_card` (targets, accuracies,
-        most, dark).
+        options: of `capax.figures.experiments.card_curves.draw_card` (targets, accuracies, most,
+        dark).
         """
-        # figures are a later layer: imported only when a plot is asked for
+        # figures are a later layer: imported only for a plot
         if self.times and not self.rows:
             return import_module("capax.figures.experiments.card_times").draw_card_times(self)
         return import_module("capax.figures.experiments.card_curves").draw_card(self, **options)
@@ -261,7 +261,7 @@ def _curve(fields: dict[str, Any]) -> CurveRow:
 
 
 def from_json(text: str, source: str) -> Card:
-    """The card in a JSON file. Raises `InputError` for any other file."""
+    """The card in a JSON file. Raises `InputError` for other files."""
     try:
         data = json.loads(text)
         return Card(
@@ -278,4 +278,4 @@ def from_json(text: str, source: str) -> Card:
             remarks=tuple(data.get("remarks", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{source}: wanted a card, got something else ({error})") from None
+        raise InputError(f"{source}: not a card ({error})") from None

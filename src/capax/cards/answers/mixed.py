@@ -1,8 +1,8 @@
-"""Mixed parity: a sparse and a dense parity agree on the training set. Which one is taken?
+"""Mixed parity: a sparse and a dense parity agree on the training set. Which one is learned?
 
-Training inputs are uniform among those with x_i ^ x_j = x_1 ^ .. ^ x_T, for a pair (i, j) that the
-seed draws: the sample cannot tell the two rules apart, so the answer is the learner's own. On fresh
-uniform inputs they disagree half of the time, and the learner shows what it took:
+Training inputs are uniform among inputs with x_i ^ x_j = x_1 ^ .. ^ x_T, for a pair (i, j) that the
+seed draws: the sample does not distinguish the two rules, so the answer depends on the learner. On
+fresh uniform inputs the rules disagree half of the time, and the answers show the learned rule:
 
     sparse    at least 95 % of its answers are the pair's parity
     dense     at least 95 % are the parity of all bits
@@ -36,7 +36,7 @@ TAKEN = 0.95
 _TRIALS = 4
 _FRESH = 2048
 _ROWS_AT_ONCE = 256  # of a forward pass
-_MEMORY = 4 << 30  # bytes that a fit of the user's may take
+_MEMORY = 4 << 30  # bytes that a fit of a user's learner may take
 
 
 class MixedParity(TaskSpec):
@@ -45,7 +45,7 @@ class MixedParity(TaskSpec):
     sample: str = "agrees with the parity of all bits"
 
     def training(self) -> Training:
-        """The sample: uniform, with a bit outside the pair flipped where the rules disagree."""
+        """The sample: uniform, with a bit outside the pair flipped if the rules disagree."""
         pair = draw_support(self)
         key = key_words({"T": self.T, "m": self.m, "seed": self.seed}, "mixed parity")
         X = bernoulli_rows(self.m, self.T, 0.5, key=key)
@@ -86,7 +86,7 @@ def taken(answers: np.ndarray | None, task: MixedParity) -> str:
 
 
 def mixed_row(plan: Plan, entry: Entry, T: int, trials: int = _TRIALS) -> MixedRow:
-    """Which rule a learner takes at T from `plan.m_high` examples, over some seeds."""
+    """The rule that a learner learns at T from `plan.m_high` examples, over some seeds."""
     m = plan.m_high
     rate = _rate(plan, entry, T) if entry.tuned else None
     tasks = [mixed_task(T, m, seed) for seed in range(trials)]
@@ -111,7 +111,7 @@ def _rate(plan: Plan, entry: Entry, T: int) -> float:
 def _answers(
     plan: Plan, entry: Entry, tasks: list[MixedParity], rate: float | None
 ) -> list[np.ndarray | None]:
-    """The answers on the fresh inputs after training on each task; None where a fit failed."""
+    """The answers on the fresh inputs after training on each task; None if a fit failed."""
     lr = plan.rates[0] if rate is None else rate
     if entry.in_lanes:
         return _trained(plan, entry, tasks, lr)
@@ -155,7 +155,7 @@ def _labels(spec: Any, parameters: Any, X: np.ndarray) -> np.ndarray:
 
 
 def _fits(plan: Plan, entry: Entry, tasks: Iterable[MixedParity], lr: float) -> Iterator[Attempt]:
-    """Learners that are fitted: the user's file in a process of its own, others here."""
+    """Learners that are fitted: the user's file in a separate process, others here."""
     rates: dict[str, Any] = {"rate": lr, "steps": plan.steps, "eval_every": plan.eval_every}
     with ExitStack() as stack:
         limits: dict[str, Any] = {"seconds": plan.time_limit, "memory_bytes": _MEMORY}

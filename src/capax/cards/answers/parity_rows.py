@@ -1,11 +1,11 @@
-"""Rows of a card about parities: which of two rules is taken, and how many steps one takes."""
+"""Rows of a card about parities: which of two rules is learned, and how many steps one takes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class MixedRow:
-    """Mixed parity at T with m examples: shares of trials that took which rule (`cards.mixed`)."""
+    """Mixed parity at T with m examples: shares of trials by learned rule (`cards.mixed`)."""
 
     learner: str
     T: int

@@ -1,4 +1,4 @@
-"""Reference cards: measured once, on a GPU, and carried by the package."""
+"""Reference cards: measured once, on a GPU, and included in the package."""
 
 import json
 from functools import lru_cache
@@ -21,9 +21,9 @@ def reference_card() -> Card:
 
 
 def write_reference(card: Card, made: dict[str, str], path: Path = FILE) -> Path:
-    """Distil a card into the file that travels: rows, laws, curves, and how it was made."""
+    """Write a card to the file of the package: rows, laws, curves, and its protocol."""
     if not card.rows:
-        raise InputError("reference: wanted finished trials, got none yet")
+        raise InputError("reference: no trial is finished yet")
     data = {**card.to_dict(), "protocol": {**card.protocol, **made}}
     del data["measured"]
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))

@@ -12,7 +12,7 @@ NO_STEPS = "is not trained by gradient steps of the engine"
 
 
 def time_rows(plan: Plan, entries: tuple[Entry, ...], store: Store) -> tuple[TimeRow, ...]:
-    """Steps to solve of every learner, T and s, as far as the store knows them."""
+    """Steps to solve of every learner, T and s, from the trials in the store."""
     cells = [(e, T, s) for e in entries for T in sorted(plan.T) for s in BITS if s <= T]
     return tuple(_row(plan, *cell, store) for cell in cells)
 

@@ -1,1 +1,1 @@
-"""Trials of a card: which are asked for, who trains them, and what is remembered of each."""
+"""Trials of a card: which are requested, how they are trained, and what is stored of each."""

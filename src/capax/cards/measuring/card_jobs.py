@@ -1,4 +1,4 @@
-"""The jobs of a card: questions about one learner, answered in one call of it."""
+"""The jobs of a card: questions about one learner, answered in one call of the learner."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from capax.sweep.storage.store import Store
 
 
 def card_jobs(plan: Plan, entries: tuple[Entry, ...], store: Store) -> list[Job]:
-    """All jobs, each as far as the store remembers it; cheap and telling ones first.
+    """All jobs, each with its outcomes in the store; cheap and informative ones first.
 
     In the engine a job has the questions of one learner at one T with inputs of one p.
     """
@@ -37,7 +37,7 @@ def _job(plan: Plan, questions: list[CardQuestion]) -> Job:
 
 
 def question_of(plan: Plan, entry: Entry, target: str, T: int, store: Store) -> CardQuestion:
-    """A question with all that the store knows about it."""
+    """A question with all its trials in the store."""
     name = plan.panel(entry, target).name
     rates = rates_of(plan, entry)
     tuning = {rate: stored_looks(store, tuning_name(name, rate), T) for rate in rates}

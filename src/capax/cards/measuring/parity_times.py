@@ -3,7 +3,7 @@
 Learners of the engine are trained on batches of `plan.parity_batch` fresh examples, for at most
 `plan.parity_steps` steps. At every T and s the first `plan.tuning_trials` trials of every rate
 choose the rate: most solved, then fewest steps. They do not count. The `plan.parity_trials` trials
-after them do, by the estimator of `capax times`. Other learners take no steps of gradients.
+after them do, by the estimator of `capax times`. Other learners have no gradient steps.
 """
 
 from capax.cards.protocol.matched_sizes import sizes
@@ -47,7 +47,7 @@ def time_panel(plan: Plan, entry: Entry, T: int, s: int, rate: float, trials: in
 
 
 def time_jobs(plan: Plan, entries: tuple[Entry, ...], store: Store, *, scored: bool) -> list[Job]:
-    """A job for every learner and T: trials that choose the rates, or (scored) those that count."""
+    """A job for every learner and T: trials that choose the rates, or (scored) that count."""
     jobs = []
     for T in sorted(plan.T):
         for entry in (entry for entry in entries if entry.in_lanes):

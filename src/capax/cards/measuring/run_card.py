@@ -38,9 +38,9 @@ def run_card(
     report: Report | None = None,
     way: Way | None = None,
 ) -> Status:
-    """Train what the store does not have yet, here or as `way` says; where the card stands then.
+    """Train the missing trials of the store, here or by `way`; returns the status of the card.
 
-    at_once: jobs side by side; on a CPU each in a process of its own. minutes: the time budget.
+    at_once: jobs in parallel; on a CPU each in a separate process. minutes: the time budget.
     """
     jobs = card_jobs(plan, entries, store)
     way = way or _here(jobs, at_once, store)
@@ -57,7 +57,7 @@ def run_parity_times(
     report: Report | None = None,
     way: Way | None = None,
 ) -> None:
-    """The same for steps to solve parities: trials that choose the rates, then those that count."""
+    """The same for steps to solve parities: first trials for the rates, then trials that count."""
     end = None if minutes is None else time.monotonic() + 60 * minutes
     for scored in (False, True):
         jobs = time_jobs(plan, entries, store, scored=scored)
@@ -66,12 +66,12 @@ def run_parity_times(
 
 
 def _here(jobs: list[Job], at_once: int, store: Store) -> Way:
-    """Jobs of the engine in processes, each on cores of its own, where several have cores.
+    """Jobs of the engine in processes, each on its own cores, if there are enough cores.
 
-    XLA's programs on a CPU hand parts of their work to a pool that all of a process share, of one
-    thread per core. A step of a small model gains next to nothing by it, and costs a third to two
-    thirds more of the machine; a process that has one core has no such pool. The trials are the
-    same; only how sums are rounded may differ.
+    XLA's programs on a CPU give parts of their work to a pool of one thread per core, shared by the
+    whole process. A step of a small model gains little by it, and needs a third to two thirds more
+    CPU time; a process with one core has no such pool. The trials are the same; only the rounding
+    of sums may differ.
     """
     several = min(at_once, sum(job.travels and not job.finished for job in jobs)) >= 2
     return in_other_processes(at_once, store) if several and not has_gpu() else in_threads(at_once)
@@ -80,7 +80,7 @@ def _here(jobs: list[Job], at_once: int, store: Store) -> Way:
 def card_on_ray(entries: tuple[Entry, ...], address: str | None = None) -> Way:
     """The jobs of a card on the cluster at `address` (a local one if None).
 
-    Raises `InputError` for learners that live in this process only, when Ray is not installed, or
+    Raises `InputError` for learners that exist in this process only, when Ray is not installed, or
     when the cluster cannot be reached.
     """
     for entry in entries:

@@ -1,1 +1,1 @@
-"""What is the same for every learner of a card: targets, protocol, sizes."""
+"""The common settings of all learners of a card: targets, protocol, sizes."""

@@ -1,7 +1,7 @@
 """Sizes of the zoo in a card: as many parameters as the Transformer of width 32 has, or nearly.
 
-At T = 100 that is about 16 000. Where a size does not depend on T it is written down; the MLP and
-the Mixer, whose parameters grow with T in a way of their own, get the width that comes nearest.
+At T = 100 that is about 16 000. A size that does not depend on T is a constant here; the MLP and
+the Mixer, whose parameters grow differently with T, get the width that comes nearest.
 """
 
 from functools import lru_cache
@@ -63,7 +63,7 @@ def _budget(T: int) -> int:
 
 
 def parameters_of(entry: Entry, T: int) -> int | None:
-    """Number of parameters of a learner at T; None where that is not counted."""
+    """Number of parameters of a learner at T; None if they are not counted."""
     if entry.spec is None:
         return None
     return num_parameters(entry.spec(T=T, **sizes(entry, T)))

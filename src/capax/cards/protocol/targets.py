@@ -1,8 +1,8 @@
-"""Targets that tell learners apart, with what makes them easy or hard, computed.
+"""Targets that separate learners, with computed measures of their difficulty.
 
-The staircase climbs one bit at a time: x0 alone correlates with the label, then x1 given x0, and so
-on (leap 1). Its twin hides the first step behind a parity, so that two bits must be found at once
-(leap 2); size, balance and degree stay the same.
+In the staircase one bit is found at a time: x0 alone correlates with the label, then x1 given x0,
+and so on (leap 1). In its variant the first step is a parity, so that two bits must be found at
+once (leap 2); size, balance and degree are the same.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def target_of(text: str) -> CardTarget:
     function = TARGETS.get(text, text)
     f = parse(function)
     if not f.is_boolean or f.s == 0:
-        raise InputError(f"target: wanted a Boolean function that depends on its bits, got {text}")
+        raise InputError(f"target: wanted a Boolean function that is not constant, got {text}")
     p = balancing_probability(f)
     known = properties(f)
     return CardTarget(text, function, f.s, p, leap(f, p), known.degree, known.sensitivity)

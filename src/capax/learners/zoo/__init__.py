@@ -1,1 +1,1 @@
-"""The zoo: one file per architecture. `capax.learners.names` knows them by name."""
+"""The zoo: one file per architecture. `capax.learners.names` lists their names."""

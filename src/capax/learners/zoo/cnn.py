@@ -5,10 +5,10 @@
 Kernels of odd length, zero padding, as `torch.nn.Conv1d(padding="same")`. The first convolution is
 linear in the tokens, so each of its taps is a table of 2 T rows: no product with m rows.
 
-On a CPU also what comes after it is done on tables. At a position the first convolution sees k
-bits, one of 2^k patterns; so there are 2^k T rows of gelu(conv_1), and as many of each tap of the
-second convolution. What is left to do for every token of every example is to add k rows of tables,
-and its gradient is to add to k rows of tables.
+On a CPU the next steps also use tables. At a position the first convolution reads k bits, one of
+2^k patterns; so there are 2^k T rows of gelu(conv_1), and as many of each tap of the second
+convolution. For every token of every example only k rows of tables are added, and its gradient is
+added to k rows of tables.
 """
 
 import math
@@ -103,7 +103,7 @@ class CNN(Framed):
 def pattern_table(
     x: Float[Array, "2 T d"], W: Float[Array, "k d c"], b: Float[Array, "c"]
 ) -> Float[Array, "T 2**k c"]:
-    """The first convolution at every position, for every pattern; its bit j is that of tap j."""
+    """The first convolution at every position, for every pattern; bit j belongs to tap j."""
     (k, d, c), T = W.shape, x.shape[1]
     taps = matmul(x.reshape(2 * T, d), jnp.moveaxis(W, 0, 1).reshape(d, k * c))
     taps = jnp.pad(taps.reshape(2, T, k, c), ((0, 0), (k // 2, k // 2), (0, 0), (0, 0)))

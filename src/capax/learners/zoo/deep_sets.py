@@ -1,8 +1,8 @@
-"""Deep sets: attention that cannot choose. Every position has the same weight.
+"""Deep sets: attention without selection. Every position has the same weight.
 
     h = (1/T) sum_t (W_V LN(x_t) + b_V)
 
-The Transformer's head with all scores equal: what it can do that this cannot is to select.
+The Transformer's head with all scores equal: it cannot select positions.
 """
 
 from typing import Literal

@@ -1,12 +1,12 @@
-"""What all sequence models of the zoo share, so that they differ in how they mix tokens only.
+"""The common parts of all sequence models of the zoo, which differ only in how they mix tokens.
 
     x_t = embed[b_t] + position_t       tokens, of width d
     h   = mix(LN(x_1), .., LN(x_T))     the architecture's own part
     z   = cls + W_O h + b_O             then the Transformer's MLP block and read-out:
     logit = w . LN(z + W_out gelu(W_in LN(z) + b_in) + b_out) + b
 
-A token depends on its bit and its position only, so there are 2 T of them, whatever m is: `tokens`
-is a table, and what is linear in the tokens is done on the table, once, not m times.
+A token depends on its bit and its position only, so there are 2 T of them for every m: `tokens` is
+a table, and linear maps of tokens are computed on the table, once, not m times.
 """
 
 import math
@@ -27,7 +27,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def drawn(shapes: Shapes, key: Array, deviation: Callable[[str], float]) -> Params:
-    """Every array ~ N(0, deviation(its name)^2), but gains 1, and what begins with b 0.
+    """Every array ~ N(0, deviation(its name)^2), but gains 1, and names that begin with b 0.
 
     All numbers come from ONE draw: to compile the generator once per array takes minutes.
     """
@@ -85,7 +85,7 @@ def chosen(bits: Float[Array, "m T"], table: Float[Array, "2 T d"]) -> Float[Arr
 
 
 def read_out(params: Params, mixed: Float[Array, "m k"]) -> Float[Array, "m"]:
-    """The MLP block and the linear read-out on top of what was mixed."""
+    """The MLP block and the linear read-out after the mixing."""
     z = params["cls"][None, :] + matmul(mixed, params["W_O"]) + params["b_O"][None, :]
     normal = layer_norm(z, params["gain_2"], params["bias_2"])
     hidden = activated("gelu", matmul(normal, params["W_in"]) + params["b_in"][None, :])
@@ -111,7 +111,7 @@ class Framed(Architecture):
         return self.d
 
     def init(self, key: Array) -> Params:
-        """Frame as in the Transformer; the mixer as is customary for it (`deviation`)."""
+        """Frame as in the Transformer; the mixer with its usual initialisation (`deviation`)."""
         shapes = frame_shapes(self.T, self.d, self.mixed, self.mlp_width) | self.mixer_shapes()
         return drawn(shapes, key, self.deviation)
 
@@ -129,7 +129,7 @@ class Framed(Architecture):
         return read_out(params, self.mix(params, inputs))
 
     def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
-        """`mix` as a CPU does it."""
+        """`mix` in the form that is fastest on a CPU."""
         return self.mix(params, inputs)
 
     def cpu_logits(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m"]:

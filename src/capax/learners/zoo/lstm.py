@@ -70,5 +70,5 @@ class LSTM(Framed):
 
     @property
     def floats_per_answer(self) -> int:
-        """One state, whatever T is."""
+        """One state, for every T."""
         return 3 * self.T + 8 * (self.d + self.mlp_width) + 16 * self.hidden

@@ -1,9 +1,9 @@
-"""A multilayer perceptron on the T bits as signs: the learner that knows nothing about positions.
+"""A multilayer perceptron on the T bits as signs: a learner without embeddings of positions.
 
     logit = w . gelu(W_2 gelu(W_1 (2x - 1) + b_1) + b_2) + b
 
 Started from a rotation-invariant distribution it is expected to need about T examples (Ng 2004);
-Adam is not rotation invariant, so this is measured, not taken from there.
+Adam is not rotation invariant, so this is measured here.
 """
 
 import math

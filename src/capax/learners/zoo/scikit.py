@@ -1,11 +1,11 @@
-"""Learners from scikit-learn, each at settings that do it justice on bits. `capax[learners]`.
+"""Learners from scikit-learn, each with good settings for bits. Needs `capax[learners]`.
 
 lasso      logistic regression with an L1 penalty, strength chosen by cross-validation:
            the convex learner that is known to need log T examples (Ng 2004)
 ridge      the same with an L2 penalty: rotation invariant, known to need about T
 tree       one decision tree, grown until it is pure
 forest     100 trees on bootstrap samples
-boosting   100 small trees, each on what the earlier ones got wrong
+boosting   100 small trees, each on the errors of the earlier ones
 neighbours the 5 nearest by Hamming distance
 """
 
@@ -44,20 +44,20 @@ def boosting(trees: int = 100, max_depth: int = 3) -> Any:
 
 def neighbours(k: int = 5) -> Any:
     """k nearest neighbours."""
-    # Of bits, Euclid's distance is the root of Hamming's, and a matrix product finds all of them.
+    # On bits, Euclid's distance is the root of Hamming's, computed by one matrix product.
     made = _sklearn("neighbors").KNeighborsClassifier
     return made(n_neighbors=k, metric="euclidean", algorithm="brute")
 
 
 class _Signs:
-    """An estimator on signs instead of bits, safe where cross-validation has too few examples."""
+    """An estimator on signs instead of bits, which also works with too few examples for folds."""
 
     def __init__(self, l1_ratio: float) -> None:
         self._l1_ratio = l1_ratio
         self._model: Any = None
 
     def fit(self, X: Any, y: Any) -> "_Signs":
-        """Choose C by cross-validation where every fold has both labels, else C = 1."""
+        """Choose C by cross-validation if every fold has both labels, else C = 1."""
         linear = _sklearn("linear_model")
         shared = {"solver": "liblinear", "max_iter": 1000}
         rarest = min((y == 0).sum(), (y == 1).sum())
@@ -94,7 +94,7 @@ def _logistic(l1_ratio: float) -> Any:
 
 
 def _penalty(linear: Any, l1_ratio: float) -> dict[str, dict[str, Any]]:
-    """How this scikit-learn is told the penalty: by `l1_ratio` from 1.8 on, by name before."""
+    """The argument for the penalty: `l1_ratio` from scikit-learn 1.8 on, a name before."""
     parameters = linear.LogisticRegressionCV().get_params()
     if "l1_ratios" in parameters and parameters.get("penalty") == "deprecated":
         extra = {"use_legacy_attributes": False} if "use_legacy_attributes" in parameters else {}
@@ -110,5 +110,5 @@ def _sklearn(module: str) -> Any:
         return importlib.import_module(f"sklearn.{module}")
     except ModuleNotFoundError:
         raise InputError(
-            "learner: wanted the package scikit-learn, got none; pip install 'capax[learners]'"
+            "learner: scikit-learn is not installed; pip install 'capax[learners]'"
         ) from None

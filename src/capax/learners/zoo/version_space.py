@@ -1,7 +1,7 @@
-"""The version-space learner: the floor. It knows f and looks for its place.
+"""The version-space learner, the best possible one: it knows f and searches for its positions.
 
 It lists the placements of f that the sample has not refuted and takes one of them at random: under
-a uniform prior nobody names I more often, E[1/|V_m|] (`capax.boolean.best_possible.best_learner`).
+a uniform prior no learner names I more often, E[1/|V_m|] (`capax.boolean.best_possible`).
 """
 
 from collections.abc import Callable
@@ -23,7 +23,9 @@ def version_space(function: str) -> Callable[..., Any]:
     def fit(X: np.ndarray, y: np.ndarray, *, key: int) -> Any:
         space = survivors(f, X, y, keep=_KEPT)
         if not space.supports:
-            raise InputError(f"no placement of {function} agrees with the sample (noise?)")
+            raise InputError(
+                f"no placement of {function} agrees with the sample; are its labels noisy?"
+            )
         choice = np.random.default_rng(key).integers(len(space.supports))
         place = f.relevant().on(space.supports[choice], X.shape[1])
         return lambda inputs: place(inputs)

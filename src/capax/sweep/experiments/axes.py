@@ -1,4 +1,4 @@
-"""Axes: a file that asks the same question for several variants, each by its own name.
+"""Axes: the same experiment for several variants, each with its own name.
 
     [axes]
     heads = [1, 4, 16]                  # a field and its values
@@ -31,13 +31,13 @@ TRAINING_FIELDS = (
 
 MODEL_FIELDS = ("d", "heads", "layers", "mlp_width", "activation", "layer_norm", "positions",
                 "init_scale", "normalizer", "scale")  # fmt: skip
-"""Those of the Transformer, written out: its spec would bring JAX with it."""
+"""The fields of the Transformer as a list: importing its spec would import JAX."""
 SETTING_FIELDS = {*TaskSpec.model_fields, *OPTIMISER_FIELDS, *TRAINING_FIELDS, *MODEL_FIELDS}
 MOST_VARIANTS = 1000
 
 Table = dict[str, Any]
 Variant = tuple[str, Table]
-"""The name of a value on an axis (`heads=4`) and the settings it lays over the file's."""
+"""The name of a value on an axis (`heads=4`) and the settings that replace the file's."""
 
 
 def variants(axes: Table) -> list[tuple[str, Table]]:
@@ -72,7 +72,7 @@ def _along(axis: str, values: Any) -> list[Variant]:
 
 
 def place(axis: str) -> tuple[str, str]:
-    """The table and the field an axis stands for: `heads` is ("model", "heads").
+    """The table and the field of an axis: `heads` is ("model", "heads").
 
     A name that is not a field of the task, the optimiser or the training belongs to the model.
     """

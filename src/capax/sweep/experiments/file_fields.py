@@ -33,16 +33,16 @@ _SPECS: dict[str, tuple[type[BaseModel], tuple[str, ...]]] = {
     ADAPTIVE: (AdaptiveSearch, ()),
     GRID: (GridSearch, ()),
 }
-"""Where a spec's fields stand in a file, and the fields that a sweep sets by itself."""
+"""The table of a spec's fields in a file, and the fields that a sweep sets by itself."""
 
-# meaning, and an example where the default says too little
+# meaning, and an example if the default is not clear
 _MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
     TASK: {
         "function": ("the rule to learn: a formula or a short name", '"maj(x1, x5, x9)"'),
         "alphabet": ("symbols that a token can be; with more than two p must be \"uniform\" and "
                      "reject_ambiguous false", "2"),
         "p": ('P(bit = 1); "balanced" makes both labels equally likely', "0.5"),
-        "support": ("where the relevant bits are: at random, side by side, as the formula says, or "
+        "support": ("relevant positions: at random, side by side, as in the formula, or "
                     "a list of positions", "[2, 3, 10]"),
         "noise": ("chance that a training label is flipped", "0.1"),
         "validation_size": ("examples on which a run must be right to count as solved", "1000"),
@@ -96,14 +96,14 @@ _MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
         "keep_parameters": ("keep the trained models in the store, for `capax decompile`", "true"),
         "whole_curves": ("train solved runs to the last step", "true"),
         "stop_memorised": ("end a run that memorised its sample without finding the rule", "true"),
-        "progress": ("record measures of hidden progress at every evaluation (default: where "
+        "progress": ("record measures of hidden progress at every evaluation (default: if "
                      "training draws fresh samples)", "true"),
         "give_up_below": ("end a run when its chance of being solved, by the alarm that reads its "
                           "progress, is below this (0: never)", "0.05"),
         "reference": ("a reference of the same experiment, for T that are not trained", '"paper"'),
     },
     ADAPTIVE: {
-        "method": ("trials where they say most about m*, until its interval is narrow", ""),
+        "method": ("trials at the most informative m, until the interval of m* is narrow", ""),
         "m_low": ("smallest number of examples to try", "20"),
         "m_high": ("largest number of examples to try", "2000"),
         "batch": ("trials of one round", "16"),
@@ -124,7 +124,7 @@ _MEANINGS: dict[str, dict[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True)
 class FileField:
-    """One field: where it stands, how it is written, and what it does."""
+    """One field: its table, its type, its default and its meaning."""
 
     place: str
     name: str
@@ -140,11 +140,11 @@ def file_fields() -> list[FileField]:
     fields = [
         FileField(TOP, "name", text, "name of the file", "name of the experiment", '"figure2"'),
         FileField(TOP, "claim", text, '""', "the claim that the experiment tests", '"log T"'),
-        FileField(TOP, "seed", whole, "0", "another seed repeats everything with fresh data", "1"),
+        FileField(TOP, "seed", whole, "0", "another seed repeats it with fresh data", "1"),
         FileField(TASK, "data", "text", NONE, "an .npz file with your own examples, instead of "
                   "a function", '"mine.npz"'),
         FileField(MODEL, "family", text, '"transformer"', "the learner: a name of `capax card`, "
-                  "`file.py:name` or an installed class; the fields below are those of "
+                  "`file.py:name` or an installed class; the fields below are fields of "
                   "`transformer`", '"mine.py:build"'),
     ]  # fmt: skip
     for place, (spec, without) in _SPECS.items():

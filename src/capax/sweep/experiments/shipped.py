@@ -15,9 +15,9 @@ def shipped_experiments() -> dict[str, Path]:
 
 
 def experiment_path(text: str | Path) -> Path:
-    """A file of the user's, or the shipped experiment of that name.
+    """A file of the user, or the shipped experiment of that name.
 
-    Raises `InputError` with the nearest shipped name when there is neither.
+    Raises `InputError` with the nearest shipped name if neither exists.
     """
     path, known = Path(text), shipped_experiments()
     if path.exists():
@@ -25,4 +25,4 @@ def experiment_path(text: str | Path) -> Path:
     if str(text) in known:
         return known[str(text)]
     hint = nearest(path.stem, tuple(known))
-    raise InputError(f"experiment: wanted a file or a shipped name, got {str(text)!r}{hint}")
+    raise InputError(f"experiment: no file and no shipped experiment {str(text)!r}{hint}")

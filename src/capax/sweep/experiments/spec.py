@@ -1,14 +1,14 @@
-"""An experiment: a small TOML file that says what to try, and nothing else. The smallest one:
+"""An experiment: a small TOML file with the settings of its trials. The smallest one:
 
     function = "and3"
     family = "transformer"
     T = [100, 300, 1000]
 
-Everything can be said in more detail, and at several scales:
+The same with more details, and at several scales:
 
     name = "figure2"
     claim = "the number of examples needed grows like log T"
-    seed = 0          # another one repeats the experiment with fresh supports, examples and weights
+    seed = 0            # another seed repeats it with fresh supports, examples and weights
 
     [task]            # fields of the task, without T, m and the seed
     [model]           # family = "transformer" and the fields of its model, without T
@@ -24,10 +24,10 @@ Everything can be said in more detail, and at several scales:
     T = [50, 100, 200]
 
 `data = "mine.npz"` instead of a function trains on examples of your own (`capax.data.file_task`);
-the file is looked for beside the experiment, and T is what it has.
+its path starts at the folder of the experiment file, and T is the length of its rows.
 
-A panel may lay its own [task], [model], [optimiser], [training] over those of the file. Every field
-is checked, also those of the family, before anything runs; the nearest valid name is offered.
+A panel may replace fields of [task], [model], [optimiser], [training]. Every field is checked, also
+fields of the family, before a trial runs; an error offers the nearest valid name.
 """
 
 import difflib
@@ -53,20 +53,20 @@ PANEL_FIELDS = (
     *SETTINGS,
 )
 _SHORT = {"function": "task", "data": "task", "family": "model"}
-"""Fields that may stand at the top of a file, and the table they belong to."""
+"""Fields that are allowed at the top of a file, and their tables."""
 _FILE_FIELDS = (
     *("name", "claim", "seed", *_SHORT, "T", "search"),
     *(*SETTINGS, "axes", "panels", "scales"),
 )
 _ONLY_PANEL, _ONLY_SCALE = "threshold", "default"
 _RESTARTS = {"transformer": 5}
-"""Restarts of a trial where a file does not say: five in the paper's protocol, else one."""
+"""Restarts of a trial by default: five in the paper's protocol, else one."""
 _FORMER_SCALES = {"paper": "grid"}
-"""Scales of shipped experiments by the names they had; what the paper did is `published`."""
+"""Former names of scales of shipped experiments; the scale of the paper is `published`."""
 _LATER_FIELDS = (
     *("seed", "stop_memorised", "examine_from", "in_pieces", "source", "give_up_below"),
 )
-"""Fields of a panel that the first stores did not have: in its identity only where they differ."""
+"""Fields that the first stores did not have: in a panel's identity unless at their default."""
 SEEDS_APART = 10**9
 """More than the trials of any search at one m, so experiments of two seeds share no trial."""
 
@@ -76,21 +76,21 @@ Table = dict[str, Any]
 class Panel(Spec):
     """One part of an experiment: the same settings at every T, searched over m.
 
-    `keep_parameters`: the trained models stay in the store. `whole_curves`: solved runs go on to
+    `keep_parameters`: the trained models stay in the store. `whole_curves`: solved runs continue to
     the last step, and every evaluation uses the whole validation set. `stop_memorised`: a run that
     has memorised its sample and found no rule (training loss below 0.02, less than 85 % of the
-    validation rows right) ends as failed instead of going on to its last step.
+    validation rows right) ends as failed instead of continuing to its last step.
 
-    `examine_from`: share of the first validation rows from which on a run is judged on all of them;
-    below 1 where success at less than 100 % is asked about. `in_pieces`: gradients are summed over
-    pieces of the sample, so that one program serves every m. `progress`: measures of hidden
-    progress are recorded (default: where training draws fresh samples). Nothing depends on them.
-    `give_up_below`: a run whose chance of being solved within its steps is below this, as the alarm
-    of the package says from its progress, ends as failed, and the next restart takes its slot.
+    `examine_from`: with this share of the first validation rows right, a run is evaluated on all
+    rows; below 1 for success rules below 100 %. `in_pieces`: gradients are summed over pieces of
+    the sample, so that one program serves every m. `progress`: measures of hidden progress are
+    recorded (default: if training draws fresh samples). No result depends on them.
+    `give_up_below`: a run ends as failed if its chance of being solved within its steps, predicted
+    by the alarm of the package, is below this; the next restart takes its slot.
 
-    `reference`: name of a reference of the same experiment. Its thresholds stand beside those of
-    the panel at T that are not trained here, and laws are fitted to both. `source`: hash of the
-    user's own file, for `family = "mine.py:build"`.
+    `reference`: name of a reference of the same experiment. Its thresholds are added at T that are
+    not trained here, and laws are fitted to both. `source`: hash of the user's file, for
+    `family = "mine.py:build"`.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Panel(Spec):
 
     @property
     def measures_progress(self) -> bool:
-        """Whether hidden progress is recorded: as the panel says, or where samples are fresh."""
+        """Whether hidden progress is recorded: as set in the panel, or if samples are fresh."""
         return self.training.get("mode") == "online" if self.progress is None else self.progress
 
     def task_seed(self, index: int) -> int:
@@ -139,10 +139,10 @@ class Panel(Spec):
 
     @property
     def identity(self) -> Table:
-        """What a trial is: task, model and protocol. How m is searched, at which T, and what stands
-        beside it, is not.
+        """The identity of trials: task, model and protocol, but not T, the search for m or the
+        reference.
 
-        A later field counts where it is not at its default: stores of before keep their identity.
+        A later field counts if it is not at its default: older stores keep their identity.
         """
         fields = self.model_dump(mode="json", exclude={"T", "search", "reference", "progress"})
         for name in _LATER_FIELDS:
@@ -154,7 +154,7 @@ class Panel(Spec):
 
 
 class Experiment(Spec):
-    """What one store holds: the panels of an experiment at one scale."""
+    """The content of one store: the panels of an experiment at one scale."""
 
     name: str
     claim: str = ""
@@ -163,16 +163,16 @@ class Experiment(Spec):
 
     @property
     def digest(self) -> str:
-        """Identity of everything that determines results: every panel's, and the name."""
+        """The identity of an experiment: the identities of its panels, and its name."""
         return digest({"name": self.name, "panels": [panel.identity for panel in self.panels]})
 
 
 def load_experiment(
     path: Path | str, scale: str | None = None, *, seed: int | None = None
 ) -> Experiment:
-    """Read, merge and check an experiment file at one of its scales (the first when not said).
+    """Read, merge and check an experiment file at one of its scales (the first by default).
 
-    `seed` takes the place of the file's own.
+    `seed` replaces the seed of the file.
 
     Raises `InputError` naming the file and the field.
     """
@@ -187,11 +187,11 @@ def load_experiment(
 def build_experiment(
     fields: Table, scale: str | None = None, *, folder: Path = Path()
 ) -> Experiment:
-    """The experiment a parsed file describes, at `scale`; data files lie in `folder`."""
+    """The experiment of a parsed file, at `scale`; data files are in `folder`."""
     for name in fields:
         if name in SETTING_FIELDS - {"m", *_FILE_FIELDS}:
             part = place(name)[0]
-            raise InputError(f"{name}: belongs below a line [{part}], got it above the tables")
+            raise InputError(f"{name}: belongs below a line [{part}], not above the tables")
     check_names(fields, _FILE_FIELDS, "the experiment file")
     scales = table(fields, "scales") or {_ONLY_SCALE: {}}
     chosen = scale if scale is not None else next(iter(scales))
@@ -211,7 +211,7 @@ def build_experiment(
 
 
 def _spelt_out(fields: Table) -> Table:
-    """A file with its short forms in their tables: `T` makes the one panel of a small file."""
+    """A file with its short forms moved to their tables: `T` becomes the panel of a small file."""
     full = {k: v for k, v in fields.items() if k not in (*_SHORT, "T", "search")}
     for name, part in _SHORT.items():
         if name in fields:
@@ -226,7 +226,7 @@ def _spelt_out(fields: Table) -> Table:
 
 
 def _panels(experiment: Table, folder: Path) -> Iterator[Panel]:
-    """Every panel in every variant; a lone panel of several variants goes by their names."""
+    """Every panel in every variant; a single panel has the names of its variants."""
     panels = table(experiment, "panels")
     require(panels, "panels", "T = [...], or at least one table [panels.NAME]", None)
     combinations = variants(table(experiment, "axes"))
@@ -258,7 +258,7 @@ def _panel(name: str, fields: Table, experiment: Table, variant: Table, folder: 
 
 
 def _lengths(T: Any) -> tuple[int, ...]:
-    """One T or several. A number in quotes is a mistake, and would be taken for one elsewhere."""
+    """One T or several. A number in quotes is an error here."""
     several = tuple(T) if isinstance(T, list | tuple) else (T,)
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in several)
     require(whole, "T", "whole numbers, such as 100 or [10, 100, 1000]", T)
@@ -266,7 +266,7 @@ def _lengths(T: Any) -> tuple[int, ...]:
 
 
 def _of_file(task: Table, T: Any, folder: Path) -> Table:
-    """Task and T of a panel whose examples come from a file: what the file says."""
+    """Task and T of a panel whose examples come from a file."""
     check_names(task, ("data", "validation_size"), "a task with data of its own")
     require(isinstance(task["data"], str), "data", "the name of an .npz file", task["data"])
     found = described((folder / task["data"]).absolute(), task.get("validation_size"))
@@ -287,7 +287,7 @@ def _search(fields: Table) -> Search:
 
 
 def laid_over(below: Table, above: Table) -> Table:
-    """Tables merged field by field; everything else replaced, also a table of another method."""
+    """Tables merged field by field; other values are replaced, also a table of another method."""
     merged = dict(below)
     for name, value in above.items():
         old = merged.get(name)
@@ -300,7 +300,7 @@ def laid_over(below: Table, above: Table) -> Table:
 
 
 def table(fields: Table, name: str) -> Table:
-    """The table called `name`; empty if there is none."""
+    """The table called `name`; empty if it is missing."""
     value = fields.get(name, {})
     require(isinstance(value, dict), one_line(name), "a table", value)
     return value
@@ -315,6 +315,6 @@ def check_names(fields: Table, known: tuple[str, ...], where: str) -> None:
 
 
 def nearest(name: str, known: tuple[str, ...]) -> str:
-    """`; did you mean 'x'?`, or all known names when none is near."""
+    """`; did you mean 'x'?`, or all known names if no name is near."""
     near = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.7)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"

@@ -7,7 +7,7 @@ from capax.sweep.searching.search import AdaptiveSearch
 
 
 def task_of(panel: Panel, T: int, m: int = 1, index: int = 0) -> TaskSpec | FileTask:
-    """What is to be learnt at (T, m), trial number `index`. Raises `InputError` for bad fields."""
+    """The task at (T, m) of trial number `index`. Raises `InputError` for bad fields."""
     seed = panel.task_seed(index)
     if "data" in panel.task:
         return FileTask(**panel.task, T=T, m=m, seed=seed)
@@ -15,7 +15,7 @@ def task_of(panel: Panel, T: int, m: int = 1, index: int = 0) -> TaskSpec | File
 
 
 def largest_m(panel: Panel, T: int) -> int:
-    """The largest m a panel asks for; a list is taken as it is, a range ends where a file does."""
+    """The largest m of a panel; a range ends at the number of examples of a file."""
     largest = panel.search.at_length(T).largest_m
     if "data" in panel.task and isinstance(panel.search, AdaptiveSearch):
         task = task_of(panel, T)

@@ -16,7 +16,7 @@ SET = {"claim": '"the number of examples grows like log T"', "function": '"and3"
        "family": '"transformer"', "d": "32", "heads": "4", "mlp_width": "64", "lr": "0.003",
        "steps": "400", "restarts": "2", "T": "[10, 20]", "method": '"adaptive"',
        "batch": "16", "min_trials": "32", "max_trials": "48"}  # fmt: skip
-"""What the template sets; every other field is shown as a comment with its default."""
+"""Fields that the template sets; every other field is a comment with its default."""
 HEADINGS = {TOP: "", TASK: "[task]", MODEL: "[model]", OPTIMISER: "[optimiser]",
             TRAINING: "[training]", PANEL: "[panels.threshold]",
             ADAPTIVE: "[panels.threshold.search]"}  # fmt: skip
@@ -27,7 +27,7 @@ UNSHOWN = {(TOP, "name"), (TASK, "data"), (MODEL, "positions"), (OPTIMISER, "cli
 
 
 def template(name: str) -> str:
-    """The text of an experiment file called `name`: what is set, and all other defaults."""
+    """The text of an experiment file called `name`: set fields, and all other defaults."""
     lines = [
         "# An experiment: which rule, which learner, at which context lengths. Run it with",
         f"#     capax sweep {name}",
@@ -45,7 +45,7 @@ def template(name: str) -> str:
 
 
 def _line(field: FileField) -> str:
-    """`d = 32  # width of a token`, or the same as a comment where it is a default."""
+    """`d = 32  # width of a token`, or the same as a comment for a default."""
     chosen = SET.get(field.name)
     written = f"# {field.name} = {field.default}" if chosen is None else f"{field.name} = {chosen}"
     return f"{written:<32}  # {field.meaning}"

@@ -1,4 +1,4 @@
-"""Fits in processes, as many at once as there are cores; the first one is done twice."""
+"""Fits in processes, as many at once as there are cores; the first fit is done twice."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from capax.sweep.families.plain_fits import Attempter, compare, first_fit, outco
 from capax.sweep.trial import Outcome, Supply, Trial
 
 _END = object()
-_GLANCE = 0.2  # seconds between checks whether the work was called off
+_GLANCE = 0.2  # seconds between checks whether the work was cancelled
 
 
 def check_of(trials: Iterator[Trial | None]) -> Callable[[], None]:
@@ -69,10 +69,10 @@ _kept: dict[tuple[object, ...], FitPool] = {}
 
 
 def kept_pool(entry: Entry, memory_gb: float | None, workers: int) -> tuple[FitPool, bool]:
-    """The pool of this learner that an earlier call left open, or a new one, and whether it is new.
+    """The open pool of this learner from an earlier call, or a new one, and whether it is new.
 
-    For processes that get the trials of a sweep in many small parts: importing a library for every
-    part would take longer than its fits. The pool of another learner is closed.
+    For processes that receive the trials of a sweep in many small parts: importing a library for
+    every part would take longer than its fits. The pool of another learner is closed.
     """
     name = (entry.reference, entry.source, memory_gb, workers)
     if name in _kept:
@@ -84,7 +84,7 @@ def kept_pool(entry: Entry, memory_gb: float | None, workers: int) -> tuple[FitP
 
 
 class _Twice:
-    """The first trial, with its first fit done a second time beside it."""
+    """The first trial, with its first fit done a second time in parallel."""
 
     def __init__(self, trial: Trial, pool: FitPool) -> None:
         self._trial, self._made = trial, []
@@ -101,7 +101,7 @@ class _Twice:
 
 
 def drive(trials: Iterator[Trial | None], pool: FitPool, strict: bool) -> Iterator[Outcome]:
-    """Outcomes as they come; none before the learner is known to be deterministic."""
+    """Outcomes as they arrive, but not before the learner is known to be deterministic."""
     running: set[Future[Any]] = set()
     exhausted, check = False, check_of(trials)
     twice: _Twice | None = None

@@ -1,8 +1,8 @@
 """Families of learners by name, and the check of an experiment before it runs.
 
-A new architecture joins by `family = "mine.py:build"` in an experiment file (`capax.learners`).
-Anything that needs more than a learner joins by `register_family("name", family)`. Searches, stores
-and runners do not change.
+To add an architecture, write `family = "mine.py:build"` in an experiment file (`capax.learners`).
+To add another kind of family, call `register_family("name", family)`. Searches, stores and runners
+do not change.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def register_family(name: str, family: Family) -> None:
 
 
 def family_of(panel: Panel) -> Family:
-    """The family a panel names. Raises `InputError` with the nearest known name."""
+    """The family of a panel. Raises `InputError` with the nearest known name."""
     name = panel.family
     if name not in _FAMILIES:
         if not is_reference(name) and name not in known_names():
@@ -41,7 +41,7 @@ def family_of(panel: Panel) -> Family:
 
 
 def family_of_entry(entry: Entry) -> Family:
-    """The family of one learner: the engine for architectures, processes for everything else."""
+    """The family of one learner: the engine for architectures, processes for other learners."""
     if entry.in_lanes:
         from capax.sweep.families.lanes_family import LanesFamily  # loads JAX
 
@@ -52,13 +52,13 @@ def family_of_entry(entry: Entry) -> Family:
 
 
 def m_range(panel: Panel, T: int) -> tuple[int, int | None]:
-    """The least and the largest m that make sense for a panel at T."""
+    """The least and the largest useful m of a panel at T."""
     family = family_of(panel)
     return family.m_range(panel, T) if isinstance(family, Ranged) else (1, None)
 
 
 def check_ends(panel: Panel) -> None:
-    """Raise `InputError` for rules on how runs end that contradict each other or have no effect."""
+    """Raise `InputError` for rules that end runs but contradict each other or have no effect."""
     family = family_of(panel)
     heard = isinstance(family, Stepwise) and family.trains_in_steps
     for name in ("whole_curves", "stop_memorised", "progress", "give_up_below"):
@@ -67,13 +67,13 @@ def check_ends(panel: Panel) -> None:
         require(heard or not value, name, wanted, value)
     for name in ("stop_memorised", "give_up_below"):
         value, unset = _beside_its_default(panel, name)
-        wanted = f"{unset} beside whole_curves = true, which takes every run to its last step"
+        wanted = f"{unset} beside whole_curves = true, which trains every run to its last step"
         require(not (panel.whole_curves and value), name, wanted, value)
     wanted = f"0 for {shown(panel.family)}: the alarm reads attention and positions"
     reads = panel.family in ("transformer", "transformer2") or not panel.give_up_below
     require(reads, "give_up_below", wanted, panel.give_up_below)
     drops = panel.stop_memorised and panel.training.get("dropout")
-    wanted = "false with dropout, where many runs find the rule after they have memorised"
+    wanted = "false with dropout (many such runs find the rule after memorising)"
     require(not drops, "stop_memorised", wanted, True)
 
 
@@ -102,12 +102,12 @@ def check_experiment(experiment: Experiment) -> None:
             other = seen.setdefault(settings, panel.name)
             if other != panel.name or trial.T != T:
                 raise InputError(
-                    f"panels.{panel.name}: wanted settings or T of its own, got those of {other}"
+                    f"panels.{panel.name}: has the settings and T of {other}; change or remove one"
                 )
 
 
 def _check_reference(panel: Panel) -> None:
-    """Check before hours of training, and not afterwards, that the named reference exists."""
+    """Check before the training that the named reference exists."""
     files = [folder / f"{panel.reference}.sqlite" for folder in reference_folders()]
     if panel.reference and not any(file.is_file() for file in files):
         name, got = one_line(panel.name), shown(panel.reference)

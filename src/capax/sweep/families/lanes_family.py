@@ -33,9 +33,9 @@ from capax.training.programs.memory import all_memory
 from capax.training.specs.hardware import MANY, MAX_SLOTS
 from capax.training.specs.progress_names import NAMES
 
-_AT_ONCE = 256  # models that the kernel trains side by side: two on every multiprocessor, nearly
-_WITH_DROPOUT = 128  # the same with dropout, where a model alone keeps many multiprocessors busy
-# Gradients in pieces of so many examples: a step costs what the m of its lanes cost, and one
+_AT_ONCE = 256  # models that the kernel trains in parallel: nearly two per multiprocessor
+_WITH_DROPOUT = 128  # the same with dropout, where one model occupies many multiprocessors
+# Gradients in pieces of so many examples: the cost of a step depends on the m of its lanes, and one
 # program serves every m. On a GPU that program takes up to half a minute of a core to compile, and
 # short inputs need larger pieces: a kernel takes a few microseconds, whatever it computes.
 _PIECE, _GPU_PIECE, _GPU_PIECE_SHORT, _SHORT = 32, 64, 128, 50
@@ -80,7 +80,7 @@ class LanesFamily:
         return Trial(panel.name, T, m, index, spec.trial_id, spec)
 
     def m_range(self, panel: Panel, T: int) -> tuple[int, int | None]:
-        """From where on training sets are unambiguous; any m where samples are always fresh."""
+        """The least m with unambiguous training sets; any m if samples are always fresh."""
         if panel.training.get("mode") == "online":
             return 1, None
         task = task_of(panel, T)
@@ -89,12 +89,12 @@ class LanesFamily:
         return smallest_m(task), None
 
     def hardware(self, panel: Panel) -> Hardware:
-        """Where the panel is trained; its longest inputs decide."""
+        """The hardware of the panel, chosen for its longest inputs."""
         T = max(panel.T)
         return _hardware(panel, self.trial(panel, T, largest_m(panel, T), 0).spec)
 
     def learner(self, panel: Panel, T: int) -> Learner:
-        """The engine, with trials of a sweep going in and outcomes of a sweep coming out."""
+        """The engine, from trials of a sweep to outcomes of a sweep."""
         self._kernel_in_background(panel, T)
         hardware = self.hardware(panel)
 
@@ -117,7 +117,7 @@ class LanesFamily:
         compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=block, progress=progress)
 
     def _kernel_in_background(self, panel: Panel, T: int) -> None:
-        """The first thing of all: on a GPU the kernel is compiled while JAX starts."""
+        """On a GPU, compile the kernel while JAX starts; called before all other work."""
         spec = self.trial(panel, T, largest_m(panel, T), 0).spec
         if not panel.in_pieces:
             compile_in_background(spec)
@@ -151,13 +151,13 @@ def _trained(
 
 
 def _progress(panel: Panel) -> bool:
-    """Whether hidden progress is recorded: measures are of bits."""
+    """Whether hidden progress is recorded: only for bits."""
     wanted = panel.measures_progress or panel.give_up_below > 0
     return wanted and panel.task.get("alphabet", 2) == 2
 
 
 def _rule(panel: Panel) -> GiveUp | None:
-    """The rule that ends runs without hope, by the alarm that does not know the support."""
+    """The rule that ends runs with a small chance, by the alarm that does not use the support."""
     if panel.give_up_below == 0:
         return None
     return GiveUp(shipped_alarm("blind"), panel.give_up_below)
@@ -173,7 +173,7 @@ def _piece(panel: Panel, T: int, hardware: Hardware) -> int:
 
 
 def _largest_first(trials: Iterator[Trial | None], learn: Learner) -> Iterator[Outcome]:
-    """All trials that can be had now by their m, so that like sizes share a step; then again."""
+    """The trials that are available now, largest m first, so that similar sizes share a step."""
     while True:
         ended = True
         now: list[Trial] = []
@@ -191,11 +191,11 @@ def _largest_first(trials: Iterator[Trial | None], learn: Learner) -> Iterator[O
 def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
     """Slots on a GPU, for a round of trials and their restarts.
 
-    Where the kernel serves, models run side by side, and as many as the GPU has room for take as
-    long as one: slots for the trials of a round with all their restarts, which idle slots train
-    ahead of time. With dropout fewer models fill the GPU. In a program that XLA compiles a slot
-    costs the same busy or idle: a quarter as many as a small round has trials, which keeps them
-    busy until the end, and half of a large one.
+    With the kernel, models run in parallel, and as many as fit on the GPU take as long as one:
+    slots for the trials of a round with all their restarts, which idle slots train ahead of time.
+    With dropout fewer models fill the GPU. In a program that XLA compiles, a slot costs the same
+    busy or idle: a quarter of the trials of a small round, so that slots stay busy until the end,
+    and half of a large one.
     """
     found = Hardware()
     if found.platform == "cpu":
@@ -246,7 +246,7 @@ def _run(result: RunResult) -> Run:
 
 
 def _stored(name: str, values: np.ndarray) -> list[float]:
-    """A series as it is kept; measures of progress to five digits, as most are samples."""
+    """A series as it is stored; measures of progress with five digits, as most are samples."""
     if name in NAMES:
         return [float(f"{value:.5g}") for value in values]
     return [float(value) for value in values]

@@ -1,4 +1,4 @@
-"""Learners that are fitted (scikit-learn, PyTorch, the user's function), in processes of their own.
+"""Learners that are fitted (scikit-learn, PyTorch, the user's function), in separate processes.
 
 The tables of an experiment with such a learner are
 
@@ -7,8 +7,9 @@ The tables of an experiment with such a learner are
     [training]   restarts, time_limit (seconds per fit), memory_gb, deterministic, and steps and
                  eval_every for PyTorch modules;  [optimiser] lr, for them too
 
-A trial is solved when one of its restarts labels the whole validation set right. A fit that raises,
-hangs, eats memory or answers nonsense is a failed run with the reason; the sweep goes on.
+A trial is solved when one of its restarts labels the whole validation set right. A fit that raises
+an error, exceeds a limit or gives invalid answers is a failed run with the reason; the sweep
+continues.
 """
 
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ class PlainFamily:
         return 1, len(task.split.y) if isinstance(task, FileTask) else None
 
     def learner(self, panel: Panel, T: int) -> Learner:
-        """As many processes as cores (or the one that is kept), each with one fit at a time."""
+        """As many processes as cores (or the kept one), each with one fit at a time."""
         del T
         kept = {k: v for k, v in panel.training.items() if k in Process.model_fields}
         entry, process = self._entry, Process(**kept)
@@ -90,7 +91,7 @@ class PlainFamily:
                 outcome = outcome_of(trial, fitted, made)
                 if number == 0 and strict and made:
                     compare(trial, made[0], first_fit(trial, fitted))
-                check()  # a fit that was cut short says nothing about its learner
+                check()  # a cancelled fit gives no information about its learner
                 yield outcome
 
         def learn_apart(trials: Iterator[Trial | None]) -> Iterator[Outcome]:

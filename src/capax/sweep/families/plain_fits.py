@@ -1,4 +1,4 @@
-"""A trial of a learner that is fitted: its identity, its fits, and what comes of them."""
+"""A trial of a learner that is fitted: its identity, its fits, and its outcome."""
 
 from collections.abc import Callable
 from typing import Any

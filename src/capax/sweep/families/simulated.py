@@ -1,8 +1,8 @@
 """Simulated learners: a success curve that is known, so that the search can be checked against it.
 
 Every restart of a trial is solved with a chance that makes the whole trial succeed with probability
-ψ(m): r = 1 - (1 - ψ)^(1/K). The dice are thrown by the hash of the run, so a simulated sweep is as
-reproducible as a real one.
+ψ(m): r = 1 - (1 - ψ)^(1/K). Random outcomes come from the hash of the run, so a simulated sweep is
+as reproducible as a real one.
 """
 
 import math
@@ -27,7 +27,7 @@ class SimulatedSpec(Spec):
 
     c = 0 is the log law, 1 the linear one. `shape`: logistic in log m, weibull in m, or normal in
     m. `spread` is the width on that scale, relative to the threshold. Success levels off at
-    1 - `lapse`; where that misses the target, the threshold is the middle of the rise. Beyond twice
+    1 - `lapse`; if that is below the target, the threshold is the middle of the rise. Beyond twice
     the threshold success loses the share `fall`.
     """
 
@@ -41,7 +41,7 @@ class SimulatedSpec(Spec):
     seconds: float = Field(default=0.0, ge=0)
 
     def centre(self, T: int = 1) -> float:
-        """Where the curve of T lies: its threshold, if the plateau exceeds the target."""
+        """The position of the curve of T: its threshold, if the plateau exceeds the target."""
         c = self.exponent
         try:
             found = self.threshold + self.growth * (math.log(T) if c == 0 else (T**c - 1) / c)
@@ -70,7 +70,7 @@ class SimulatedSpec(Spec):
         )
 
     def true_threshold(self, T: int = 1) -> int | None:
-        """The smallest m with ψ(m) >= 0.8; `None` if there is none up to ten times the centre."""
+        """The smallest m with ψ(m) >= 0.8, up to ten times the centre; otherwise `None`."""
         most = math.ceil(10 * self.centre(T))
         return next((m for m in range(1, most) if self.success(m, T) >= TARGET), None)
 

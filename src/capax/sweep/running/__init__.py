@@ -1,1 +1,1 @@
-"""Jobs, the runners that work on them, and a sweep in one call."""
+"""Jobs, their runners, and a sweep in one call."""

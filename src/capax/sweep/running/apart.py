@@ -1,11 +1,11 @@
-"""A learner in a process of its own: trials go out as lines of JSON, outcomes come back likewise.
+"""A learner in a separate process: trials are sent as lines of JSON, outcomes are received so.
 
 Several T in one process share one interpreter, which traces and draws for all of them, and one
-queue of a GPU, where a short kernel waits for a long one. In processes they do not. What a trial
-gives depends on its spec alone, up to the rounding of the cores it is trained on; the sweep is
-still the only writer, and a process that dies takes no outcome with it. No pickle: panels and runs
-are plain data. A process whose job is finished waits for the next one on the same cores: to start
-Python and JAX takes three seconds of a core.
+queue of a GPU, where a short kernel waits for a long one. Separate processes do not. The outcome of
+a trial depends on its spec alone, up to the rounding of the cores; the sweep is still the only
+writer, and no outcome is lost with a process that dies. No pickle: panels and runs are plain data.
+A process whose job is finished waits for the next one on the same cores: starting Python and JAX
+takes three seconds of a core.
 """
 
 import json
@@ -29,8 +29,8 @@ from capax.sweep.running.sharing import Share, Shares
 from capax.sweep.trial import Outcome, Run, Supply, Trial
 
 _COMMAND = (sys.executable, "-m", "capax.sweep.running.other_end")
-_FAREWELL = 60.0  # seconds that a process may take to finish the chunk it is in
-_GLANCE = 0.2  # seconds after which a sweep that is told to stop is heard
+_FAREWELL = 60.0  # seconds that a process may take to finish its chunk
+_GLANCE = 0.2  # seconds between checks whether the sweep must stop
 _END = object()
 Message = dict[str, Any]
 
@@ -42,17 +42,17 @@ def outcomes_apart(
     should_stop: ShouldStop,
     others: "Others | None" = None,
 ) -> Iterator[Outcome]:
-    """The outcomes of a job whose learner is another process: the same trials."""
+    """The outcomes of a job whose learner is another process."""
     with shares.one(job.T) as share:
         learner = LearnerApart(job.panel, job.T, share, heard, job.panel_of, others)
         yield from job.outcomes(should_stop, learner)
 
 
 class LearnerApart:
-    """The learner of a panel at one T, in another process. `heard` is told its device.
+    """The learner of a panel at one T, in another process. `heard` receives its device.
 
-    panel_of: the settings of a trial, which may differ from those of `panel` in its rate.
-    others: processes to choose from; without them it has one of its own, which ends with the job.
+    panel_of: the settings of a trial, which may differ from `panel` in the rate. others: processes
+    to choose from; without them a new process is started, which ends with the job.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Others:
             self._waiting.pop().close()
 
     def take(self, share: Share) -> "_Other | None":
-        """A process with this share, if one waits and lives."""
+        """A living process with this share that waits, if any."""
         with self._lock:
             fitting = [other for other in self._waiting if other.fits(share)]
             for other in fitting[:1]:
@@ -126,7 +126,7 @@ class Others:
 
 @contextmanager
 def one_of(others: Others | None, panel: Panel, T: int, share: Share) -> "Iterator[_Other]":
-    """A process for a job: one that waits, or a new one. It waits again once the job is done."""
+    """A process for a job: a waiting one, or a new one. It waits again after the job."""
     waiting = None if others is None else others.take(share)
     other = _Other(share) if waiting is None else waiting
     other.begin(panel, T)
@@ -150,7 +150,7 @@ class _Other:
         self._is_ready = False
 
     def fits(self, share: Share) -> bool:
-        """Whether it lives, and has this share."""
+        """Whether it is alive and has this share."""
         lives = self._process is not None and self._process.poll() is None
         return lives and self._share == share
 
@@ -177,7 +177,7 @@ class _Other:
         _closed(self._errors)
 
     def tell(self, message: Message) -> None:
-        """Send a line, and remember it until the process is known to work."""
+        """Send a line, and keep it until the process is known to work."""
         line = json.dumps(message)
         if not self._is_ready:
             self._said.append(line)
@@ -193,7 +193,7 @@ class _Other:
             self._after_death()
             return None
         message = json.loads(line)
-        if "device" in message:  # the first thing it says
+        if "device" in message:  # the first message
             self._is_ready = True
             self._said.clear()
         for name, kind in _RAISED.items():
@@ -218,7 +218,7 @@ class _Other:
 
     def _send(self, line: str) -> None:
         assert self._process is not None and self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it is dead: `hear` will tell
+        with suppress(BrokenPipeError):  # the process is dead: `hear` raises the error
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
 

@@ -1,12 +1,12 @@
 """Run jobs on a Ray cluster: chunks of trials are Ray tasks, this process is the only writer.
 
-Ray does the scheduling: it places tasks where a core (or a part of a GPU, for what the engine
-trains) is free, and runs a task again when its worker or node dies. A chunk is a pure function of
-its trials, so a second run gives the same outcomes; a death only delays its chunk.
+Ray does the scheduling: it places tasks on a free core (or a part of a GPU, for learners of the
+engine), and runs a task again when its worker or node dies. A chunk is a pure function of its
+trials, so a second run gives the same outcomes; a death only delays its chunk.
 
 Ray keeps its worker processes between tasks, and a worker keeps the process of a learner that is
-fitted: it imports its libraries once. A few tasks per core are in flight, whatever the sweep asks
-for, so that waiting for them stays cheap.
+fitted: it imports its libraries once. Only a few tasks per core are submitted at a time, so that
+waiting for them stays cheap.
 """
 
 import os
@@ -32,10 +32,10 @@ from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Trial
 
 _RETRIES = 10
-"""Times Ray starts a chunk again after the death of its worker or node."""
+"""How often Ray restarts a chunk after the death of its worker or node."""
 _ROUND, _FEW = 1024, 2  # trials per task on a GPU, and on a core
-AHEAD = 4  # tasks per core, or per part of a GPU, that are in flight
-_GLANCE, _LONG = 0.5, 5.0  # seconds between looks at what is ready, and at what is fetched
+AHEAD = 4  # submitted tasks per core, or per part of a GPU
+_GLANCE, _LONG = 0.5, 5.0  # seconds between checks for ready and for fetched results
 
 
 def run_on_ray(
@@ -47,10 +47,10 @@ def run_on_ray(
     chunk: int | None = None,
     gpus: float = 1.0,
 ) -> Status:
-    """Train what the store does not have yet on the cluster at `address` (a local one if None).
+    """Train the missing trials of the store on the cluster at `address` (a local one if None).
 
     `chunk`: trials per task; by default a GPU gets a whole round, a core a few trials. `gpus`: part
-    of a GPU that a task of the engine asks for, where the cluster has one.
+    of a GPU for a task of the engine, if the cluster has one.
     Raises `InputError` when Ray is not installed or the cluster cannot be reached.
     """
     check_experiment(experiment)
@@ -77,7 +77,7 @@ def on_ray(
 ) -> Way:
     """Jobs on the cluster at `address`. Raises `InputError` as `run_on_ray` does.
 
-    files: relative paths that every worker finds in its working directory.
+    files: relative paths in the working directory of every worker.
     """
     require(0 < gpus <= 1, "gpus", "a part of a GPU, in (0, 1]", gpus)
     ray = _connected(address, files)
@@ -88,7 +88,7 @@ def on_ray(
     places = max(1, int(resources.get("CPU", 1))), max(1, int(num_gpus / gpus))
 
     def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
-        """Keep some tasks per core waiting, in the order of the jobs; take them in as they come."""
+        """Keep some tasks per core waiting, in the order of the jobs; receive the results."""
         running: dict[Any, Job] = {}
         in_flight = [0, 0]
 
@@ -103,7 +103,7 @@ def on_ray(
                     in_flight[gpu] += 1
 
         def fetched(reference: Any) -> list[Outcome]:
-            while True:  # what a dead node held is computed again
+            while True:  # results of a dead node are computed again
                 pulse.check()
                 with suppress(ray.exceptions.GetTimeoutError):
                     return _heard(ray, ray.get, reference, timeout=_LONG)
@@ -112,7 +112,7 @@ def on_ray(
             submit()
             while running and not should_stop():
                 pulse.check()
-                many = max(1, len(running) // 4)  # those that are ready are taken in together
+                many = max(1, len(running) // 4)  # ready results are received together
                 ready, _ = _heard(ray, ray.wait, list(running), num_returns=1, timeout=_GLANCE)
                 if ready:
                     ready, _ = _heard(ray, ray.wait, list(running), num_returns=many, timeout=0)
@@ -129,9 +129,9 @@ def on_ray(
 
 @contextmanager
 def _stdout_kept() -> Iterator[None]:
-    """Inside, Ray's own output goes to standard error: standard output is for results.
+    """Send Ray's own output to standard error inside the block: standard output is for results.
 
-    Ray tells of dead workers in colour, from Python and from below it.
+    Ray reports dead workers in colour, from Python and from C++.
     """
     python, kept = sys.stdout, None
     with suppress(OSError, ValueError):
@@ -149,7 +149,7 @@ def _stdout_kept() -> Iterator[None]:
 
 
 def _heard(ray: Any, ask: Any, *arguments: Any, **settings: Any) -> Any:
-    """The answer of the cluster. Raises what a task raised, or `InfeasibleError` if none comes."""
+    """The answer of the cluster. Raises errors of tasks, or `InfeasibleError` without an answer."""
     try:
         return ask(*arguments, **settings)
     except ray.exceptions.GetTimeoutError:
@@ -166,9 +166,7 @@ def _connected(address: str | None, files: Sequence[Path] = ()) -> Any:
     try:
         import ray
     except ImportError:
-        raise InputError(
-            "--on ray: wanted the package ray, got none; pip install 'capax[ray]'"
-        ) from None
+        raise InputError("--on ray: ray is not installed; pip install 'capax[ray]'") from None
     if not ray.is_initialized():
         with tempfile.TemporaryDirectory(prefix="capax-ray-") as folder, _stdout_kept():
             shipped = staged(files, Path(folder))

@@ -20,10 +20,10 @@ ShouldStop = Callable[[], bool]
 
 
 class Job:
-    """Hands out the trials of its questions, the first question first, and takes in outcomes.
+    """Hands out the trials of its questions, the first question first, and receives outcomes.
 
-    panel, T: settings that a learner for all these questions is made of. travels: whether another
-    process can make the same learner by its name.
+    panel, T: the settings of a learner for all these questions. travels: whether another process
+    can make the same learner by its name.
     """
 
     def __init__(
@@ -37,25 +37,25 @@ class Job:
     ) -> None:
         self.questions, self.panel, self.T, self.travels = tuple(questions), panel, T, travels
         self.family = family
-        self.live: "LiveFile | None" = None  # where looks at its runs in work are written
+        self.live: "LiveFile | None" = None  # receives evaluations of its current runs
         self._owner = {(name, q.T): q for q in questions for name in q.names}
 
     @property
     def finished(self) -> bool:
-        """Whether no question asks for more."""
+        """Whether no question needs more trials."""
         return all(question.is_over for question in self.questions)
 
     def take(self) -> Trial | None:
         """The next trial to start; None while all questions wait for results.
 
-        The question with the fewest trials first, so that none waits until another is answered.
+        The question with the fewest trials comes first, so that all questions make progress.
         """
         fewest = sorted(self.questions, key=lambda q: q.num_done + q.num_running)
         waiting = (q.take() for q in fewest if not q.is_over)
         return next((trial for trial in waiting if trial is not None), None)
 
     def record(self, outcome: Outcome) -> None:
-        """Take in the outcome of a trial that was taken."""
+        """Record the outcome of a trial that was taken."""
         self._owner[outcome.trial.panel, outcome.trial.T].record(outcome)
 
     def panel_of(self, trial: Trial) -> Panel:
@@ -63,7 +63,7 @@ class Job:
         return self._owner[trial.panel, trial.T].panel_of(trial)
 
     def prepare(self) -> None:
-        """Compile what the job needs; in a thread, while another job trains."""
+        """Compile the programs of the job; in a thread, while another job trains."""
         self.family.prepare(self.panel, self.T)
 
     def supply(self, should_stop: ShouldStop = lambda: False) -> Supply:
@@ -82,13 +82,13 @@ class Job:
                 self.record(outcome)
                 yield outcome
         except InfeasibleError as error:
-            self.stop(f"stopped: {error}")  # the other jobs can still be done
+            self.stop(f"stopped: {error}")  # the other jobs continue
             return
         if not self.finished:
             raise InputError(f"model.family: {self.panel.family!r} left trials unfinished")
 
     def stop(self, note: str) -> None:
-        """Give up the questions that are not answered."""
+        """End the unanswered questions with a note."""
         for question in self.questions:
             if not question.is_over:
                 question.note = note
@@ -96,9 +96,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a sweep or a card stands, for progress bars. jobs: its questions.
+    """The progress of a sweep or a card, for progress bars. jobs: its questions.
 
-    so_far: a line for every question under way that has a first idea of its answer.
+    so_far: a line for every open question that has a first estimate.
     """
 
     trials: int
@@ -116,7 +116,7 @@ _NAMED = 3  # settings in training that a line of progress names
 
 
 def status_of(questions: Sequence[Question], runs_before: int) -> Status:
-    """Counts of questions under way; reads numbers only, so other threads may go on meanwhile."""
+    """Counts of open questions; reads numbers only, so other threads may continue meanwhile."""
     return Status(
         trials=sum(q.num_done for q in questions),
         most_trials=sum(q.most_trials for q in questions),
@@ -135,7 +135,7 @@ def status_of(questions: Sequence[Question], runs_before: int) -> Status:
 
 
 def _at_work(questions: Sequence[Question]) -> str:
-    """The settings in training: `T = 300, 600`, by panel where there are several; three of them."""
+    """The settings in training: `T = 300, 600`, by panel if there are several; at most three."""
     panels: dict[str, list[str]] = {}
     for question in questions:
         if question.num_running:
@@ -147,9 +147,9 @@ def _at_work(questions: Sequence[Question]) -> str:
 
 
 def jobs_of(experiment: Experiment, store: Store) -> list[Job]:
-    """A job for every panel and T of an experiment, each as far as the store remembers it.
+    """A job for every panel and T of an experiment, each with its outcomes in the store.
 
-    Side by side: where T is large, seconds pass until it is known from which m on to look.
+    In threads: for large T, finding the least useful m takes seconds.
     """
     places = [(panel, T) for panel in experiment.panels for T in panel.T]
     known = [(store.known(p.name, T), store.known_before(p.name, T)) for p, T in places]

@@ -1,9 +1,9 @@
-"""The other end of `apart`: reads which trials are wanted, trains them, writes their outcomes.
+"""The process that `apart` starts: reads requested trials, trains them, writes their outcomes.
 
-Standard output carries the outcomes; whatever else is printed goes to standard error. A line that
-names a panel and T begins the next job. When nothing more will be asked, or the sweep is gone, the
-input ends, and this process goes home after the chunk it is in: under NVIDIA's multi-process
-service one that dies in the middle of a kernel takes others with it.
+Standard output carries the outcomes; other output goes to standard error. A line that names a panel
+and T begins the next job. When no trial is left, or the sweep has ended, the input ends, and this
+process exits after its chunk: under NVIDIA's multi-process service a process that dies in the
+middle of a kernel ends others too.
 """
 
 import json
@@ -43,8 +43,8 @@ def _outcomes(
 def _trials(
     family: Family, panel: Panel, T: int, asked: "queue.SimpleQueue[Asked | None]", heads: Heads
 ) -> Iterator[Trial | None]:
-    """The requested trials, then None until more are requested; ends where another job begins,
-    which is added to `heads`. Raises `Stopped` at the end."""
+    """The requested trials, then None until more are requested; ends when another job begins, which
+    is added to `heads`. Raises `Stopped` at the end."""
     while True:
         try:
             wanted = asked.get_nowait()

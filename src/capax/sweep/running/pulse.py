@@ -1,7 +1,7 @@
 """Whether the head of a Ray cluster is alive.
 
-Without its head a cluster works on for a while. After a minute Ray ends every process that was
-connected, this one too, with exit code 1. We notice before, and end with a line of our own.
+Without its head a cluster continues for a while. After a minute Ray ends every connected process,
+also this one, with exit code 1. Capax notices earlier and ends with a message.
 """
 
 import atexit
@@ -11,7 +11,7 @@ from typing import Any
 
 from capax.errors import InfeasibleError
 
-EVERY, PATIENCE = 5.0, 12.0  # seconds between looks, and without the head before we give up
+EVERY, PATIENCE = 5.0, 12.0  # seconds between checks, and without the head before an error
 _CONNECT = 2.0
 
 
@@ -25,9 +25,9 @@ class Pulse:
         self._next, self._last = 0.0, time.monotonic()
 
     def check(self) -> None:
-        """Raise `InfeasibleError` if nobody has listened at the head's address for a while."""
+        """Raise `InfeasibleError` if the head's address has not answered for a while."""
         now = time.monotonic()
-        if now < self._next or not self._place[1]:  # behind `ray://` there is no address
+        if now < self._next or not self._place[1]:  # `ray://` has no such address
             return
         self._next = now + EVERY
         try:
@@ -35,11 +35,11 @@ class Pulse:
                 self._last = time.monotonic()
         except OSError:
             if now - self._last > PATIENCE:
-                atexit.unregister(self._ray.shutdown)  # it would ask the head, and wait for it
-                raise InfeasibleError(gone("its head is not there")) from None
+                atexit.unregister(self._ray.shutdown)  # it would wait for the head
+                raise InfeasibleError(gone("its head is down")) from None
 
 
 def gone(why: str) -> str:
-    """The line about a cluster that was lost."""
+    """The message for a lost cluster."""
     return (f"--on ray: the cluster does not answer ({why}); finished trials are in the store, "
             "start it and run the same command again")  # fmt: skip

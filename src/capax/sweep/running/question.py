@@ -1,4 +1,4 @@
-"""A question: which m does a panel need at one T? It asks for trials until it knows."""
+"""A question: which m does a panel need at one T? It requests trials until the answer is known."""
 
 from abc import ABC, abstractmethod
 
@@ -10,10 +10,10 @@ from capax.sweep.trial import Outcome, Trial
 
 
 class Question(ABC):
-    """Trials wanted of one panel at one T, and the outcomes that came in.
+    """The requested trials of one panel at one T, and their outcomes.
 
-    `note` says what a reader of the results must know: there is no m in range, or work had to stop.
-    `recorded` outcomes came in, with `runs` runs; `written` of them are in the store.
+    `note`: a remark for readers of the results: no m is in range, or the work had to stop.
+    `recorded` outcomes were received, with `runs` runs; `written` of them are in the store.
     """
 
     def __init__(self, panel: Panel, T: int, note: str = "") -> None:
@@ -24,7 +24,7 @@ class Question(ABC):
     @property
     @abstractmethod
     def finished(self) -> bool:
-        """Whether no further trial is wanted."""
+        """Whether no further trial is needed."""
 
     @abstractmethod
     def take(self) -> Trial | None:
@@ -32,7 +32,7 @@ class Question(ABC):
 
     @abstractmethod
     def hear(self, outcome: Outcome) -> None:
-        """Learn from the outcome of a trial that was taken."""
+        """Use the outcome of a trial that was taken."""
 
     @property
     @abstractmethod
@@ -52,7 +52,7 @@ class Question(ABC):
     @property
     @abstractmethod
     def most_trials(self) -> int:
-        """The most trials that the question can take, with those that are done."""
+        """The largest number of trials of the question, including finished ones."""
 
     @property
     def so_far(self) -> str:
@@ -70,14 +70,14 @@ class Question(ABC):
         return self.panel
 
     def record(self, outcome: Outcome) -> None:
-        """Take in the outcome of a trial."""
+        """Record the outcome of a trial."""
         self.recorded += 1
         self.runs += len(outcome.runs)
         self.hear(outcome)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will be asked: finished, or stopped with a note."""
+        """Whether no more trials will be requested: finished, or stopped with a note."""
         return self.finished or bool(self.note)
 
     @property
@@ -87,7 +87,7 @@ class Question(ABC):
 
 
 class PanelQuestion(Question):
-    """The search of a sweep: known outcomes count, those that an earlier search asked for first."""
+    """The search of a sweep: known outcomes count, first the outcomes of an earlier search."""
 
     def __init__(
         self, panel: Panel, T: int, known: dict[Cell, bool], before: set[Cell] | None = None
@@ -128,9 +128,9 @@ class PanelQuestion(Question):
 
 
 def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:
-    """The panel's search within the m that make sense at T; no search, and why, if none does.
+    """The panel's search within the useful m at T; None and the reason if no m is useful.
 
-    A list of m is used as it is: the user asked for these values.
+    A list of m is used as it is: the user chose these values.
     """
     least, most = m_range(panel, T)
     search = panel.search.at_length(T)
@@ -141,7 +141,7 @@ def in_range(panel: Panel, T: int) -> tuple[Search | None, str]:
         reason = (
             f"out of range: hardly any training set with m <= {search.m_high} leaves one rule"
             if least > search.m_low
-            else f"out of range: there are {most} examples"
+            else f"out of range: the file has {most} examples"
         )
-        return None, f"{reason}, and m = {least} is the least that makes sense"
+        return None, f"{reason}, and the least useful m is {least}"
     return search.model_copy(update={"m_low": low, "m_high": high}), ""

@@ -1,8 +1,8 @@
 """Run jobs on this machine: one after the other or a few at once, one writer.
 
 While one T trains, the programs of the next are compiled in the background. With several jobs at
-once, each in a thread, the gaps at the end of one job's round are filled by another; memory must
-do for all of them. Only the calling thread touches the store. None of this changes a result.
+once, each in a thread, another job fills the idle time at the end of a round; the memory must be
+enough for all of them. Only the calling thread writes to the store. Results do not change.
 """
 
 import queue
@@ -27,7 +27,7 @@ from capax.sweep.trial import Outcome, Stopped
 
 Report = Callable[[Status], None]
 Way = Callable[[Sequence[Job], ShouldStop], Iterator[Outcome]]
-"""Where jobs are trained: yields the outcomes of all of them as they come."""
+"""A way to train jobs: yields the outcomes of all of them as they arrive."""
 R = TypeVar("R")
 
 
@@ -39,9 +39,9 @@ def run_sweep(
     in_processes: bool = False,
     report: Report | None = None,
 ) -> Status:
-    """Train what the store does not have yet; every finished trial is written at once.
+    """Train the missing trials of the store; every finished trial is written at once.
 
-    in_processes: every job in a process of its own (`capax.sweep.running.apart`).
+    in_processes: every job in a separate process (`capax.sweep.running.apart`).
     """
     check_experiment(experiment)
     jobs = jobs_of(experiment, store)
@@ -53,7 +53,7 @@ def run_sweep(
 
 @contextmanager
 def watched(jobs: Sequence[Job], store: Store) -> Iterator[None]:
-    """Looks at runs in work are written beside the store where jobs record progress."""
+    """Write evaluations of current runs beside the store if jobs record progress."""
     measured = [job for job in jobs if job.panel.measures_progress and not job.finished]
     if not measured:
         yield
@@ -77,9 +77,9 @@ def run_jobs(
     report: Report | None = None,
     minutes: float | None = None,
 ) -> Status:
-    """Write outcomes as they come in: the same for a sweep and a card, one machine and many.
+    """Write outcomes as they arrive: the same for a sweep and a card, one machine and many.
 
-    minutes: after so long the training is called off; what was finished by then is stored.
+    minutes: after this time the training is cancelled; finished trials are stored.
     """
     end = None if minutes is None else time.monotonic() + 60 * minutes
     books = Books(jobs, store, report)
@@ -100,7 +100,7 @@ def in_threads(at_once: int) -> Way:
 
 
 def in_other_processes(at_once: int, store: Store) -> Way:
-    """Every job that can travel in another process; the store is told the device there."""
+    """Jobs in other processes, if they can travel; the store gets the device of the process."""
 
     def outcomes(jobs: Sequence[Job], should_stop: ShouldStop) -> Iterator[Outcome]:
         places = max(1, min(at_once, len(jobs)))  # a share of the machine for each
@@ -135,11 +135,11 @@ class Books:
 
     @property
     def status(self) -> Status:
-        """Where the jobs stand."""
+        """The progress of the jobs."""
         return status_of(self._questions, self._runs)
 
     def tell(self) -> None:
-        """Report where the jobs stand."""
+        """Report the progress of the jobs."""
         self._report(self.status)
 
     def add(self, outcome: Outcome) -> None:
@@ -161,7 +161,7 @@ class Books:
 
 
 def _close(store: Store, question: Question) -> None:
-    """Write down that a question is over, or why it stopped; once, and after its last trial."""
+    """Store that a question is over, or why it stopped; once, and after its last trial."""
     if question.is_written and not question.closed:
         at, note = (question.panel.name, question.T), question.note
         store.close_job(*at, finished=question.finished, note=note)
@@ -173,10 +173,10 @@ _TURN = 5e-4
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Threads hand the interpreter on after half a millisecond instead of five.
+    """Switch threads after half a millisecond instead of five.
 
-    A worker comes back from its device many times a chunk, and each time waits for its turn behind
-    threads that draw data or trace programs; meanwhile the device stands idle.
+    A worker returns from its device many times per chunk, and each time waits for threads that draw
+    data or trace programs; meanwhile the device is idle.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _TURN))
@@ -190,9 +190,8 @@ def short_turns() -> Iterator[None]:
 def preparing(prepare: Sequence[Callable[[], None]]) -> Iterator[None]:
     """Prepare jobs in their order; an error here is ignored, because the job will raise it again.
 
-    Also the first ones: their programs come before all others, and are compiled while they draw
-    their data. Nobody waits for a compilation that is no longer wanted: an interrupted sweep closes
-    its store at once.
+    This includes the first jobs: their programs are compiled before all others, while they draw
+    their data. An interrupted sweep closes its store at once, without waiting for compilations.
     """
     pool = ThreadPoolExecutor(max(1, min(4, num_cores() // 4)), thread_name_prefix="prepare")
     try:
@@ -208,9 +207,9 @@ def concurrently(
     at_once: int,
     should_stop: ShouldStop = lambda: False,
 ) -> Iterator[R]:
-    """Results of all works as they come, `at_once` of them in work. The first error ends it.
+    """Results of all works as they arrive, `at_once` works at a time. The first error ends it.
 
-    A work is a function that is told whether to stop and yields results.
+    A work is a function that takes a stop signal and yields results.
     """
     if at_once == 1:
         with suppress(Stopped):

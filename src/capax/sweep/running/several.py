@@ -1,8 +1,8 @@
 """Several sweeps on this machine, each into its own store, as one queue of jobs.
 
-One after the other, each would end with a core that has nothing to do while its last runs train,
-and begin with compilations that nobody trains beside. In one queue the next sweep fills the gaps.
-No result depends on it: a job knows nothing of its neighbours.
+One after the other, each would end with idle cores while its last runs train, and begin with
+compilations while no run trains. In one queue the next sweep uses this time. No result depends on
+it: jobs are independent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from capax.sweep.trial import Outcome
 
 @dataclass(frozen=True)
 class Sweep:
-    """An experiment, its store, and the function that is told of progress."""
+    """An experiment, its store, and a function for progress reports."""
 
     experiment: Experiment
     store: Path
@@ -29,11 +29,10 @@ class Sweep:
 
 
 def run_sweeps(sweeps: Sequence[Sweep], *, jobs_at_once: int = 1) -> Iterator[int]:
-    """Train what the stores do not have yet; the number of each sweep once its store is closed.
+    """Train the missing trials of the stores; yields the numbers of closed sweeps.
 
-    The others go on training while the caller looks at it: what comes in meanwhile is written when
-    the next number is asked for. Raises `InputError` before anything trains when a sweep or a store
-    cannot be used.
+    The other sweeps continue meanwhile: their outcomes are written when the next number is
+    requested. Raises `InputError` before the training when a sweep or a store cannot be used.
     """
     with ExitStack() as stack:
         stores = [
@@ -69,13 +68,13 @@ def run_sweeps(sweeps: Sequence[Sweep], *, jobs_at_once: int = 1) -> Iterator[in
                 left[news.sweep] -= news.over
                 if news.over and not left[news.sweep]:
                     finished.append(news.sweep)
-                yield from closed()  # from the first news on: by then the others are at work
+                yield from closed()  # from the first message on: by then the others are running
         yield from closed()
 
 
 @dataclass(frozen=True)
 class _News:
-    """From a job of a sweep: it begins, it has an outcome, it is over."""
+    """A message from a job of a sweep: it begins, it has an outcome, it is over."""
 
     sweep: int
     outcome: Outcome | None = None
@@ -83,7 +82,7 @@ class _News:
 
 
 def _news(sweep: int, job: Job, should_stop: ShouldStop) -> Iterator[_News]:
-    """All news of a job, with the number of the sweep it belongs to."""
+    """All messages of a job, with the number of its sweep."""
     yield _News(sweep)
     for outcome in job.outcomes(should_stop):
         yield _News(sweep, outcome)

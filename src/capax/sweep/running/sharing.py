@@ -1,7 +1,7 @@
 """Several processes on one machine: a part of its memory, its cores and its GPU for each.
 
 Processes that share an NVIDIA GPU take turns on it. Under NVIDIA's multi-process service their
-kernels run side by side, which is what small ones need; where it cannot be started they take turns.
+kernels run in parallel, which small kernels need; if it cannot be started, they take turns.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 _DRIVER = Path("/dev/nvidiactl")
 _CONTROL = "nvidia-cuda-mps-control"
 _PIPE = "CUDA_MPS_PIPE_DIRECTORY"
-_MEMORY = 0.92  # of a GPU, for all processes together: every one of them has a context besides
+_MEMORY = 0.92  # of a GPU, for all processes together: each also needs a context
 _LEAST = 50  # no part of the memory is smaller than the largest divided by this,
 _SHORT = (
     500  # or than the part of this T: a model of short inputs has activations that do not shrink
@@ -44,8 +44,8 @@ def has_gpu() -> bool:
 
 @contextmanager
 def multi_process_service() -> Iterator[dict[str, str]]:
-    """Settings under which processes share the GPU; none if the service cannot be started, or if
-    one is running already."""
+    """Settings under which processes share the GPU; empty if the service cannot be started, or is
+    already running."""
     if not has_gpu() or _PIPE in os.environ:
         yield {}
         return
@@ -77,7 +77,7 @@ def _control(arguments: Sequence[str], settings: dict[str, str], said: bytes = b
 class Shares:
     """Hands out shares to at most `at_once` processes at a time.
 
-    lengths: T of every job; memory grows with T, and so does a process's part of it.
+    lengths: T of every job; the memory of a process grows with T.
     """
 
     def __init__(self, lengths: Sequence[int], at_once: int, shared: dict[str, str]) -> None:

@@ -1,8 +1,8 @@
-"""Files of the user's that the workers of a cluster need: learners (`file.py:name`) and data.
+"""Files of the user that the workers of a cluster need: learners (`file.py:name`) and data.
 
-They are copied into a folder under the same relative paths, which Ray hands to every worker as its
-working directory. A path that leaves this folder (absolute, or with `..`) cannot be moved: such a
-file must lie at the same place on every machine.
+They are copied into a folder under the same relative paths, which is the working directory of every
+worker. A path outside this folder (absolute, or with `..`) is not copied: such a file must have the
+same path on every machine.
 """
 
 import shutil
@@ -29,7 +29,7 @@ def files_of(learners: Iterable[str], data: Iterable[str] = ()) -> tuple[Path, .
 
 
 def staged(files: Iterable[Path], folder: Path) -> Path | None:
-    """`folder` with copies of the files, or None if there are none."""
+    """`folder` with copies of the files, or None without files."""
     files = tuple(files)
     size = sum(path.stat().st_size for path in files)
     wanted = f"files of at most {MOST_BYTES >> 20} MiB for the workers"

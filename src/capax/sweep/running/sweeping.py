@@ -1,4 +1,4 @@
-"""A sweep in one call: an experiment into a store, from where it stopped."""
+"""A sweep in one call: an experiment into a store; an interrupted one is resumed."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ def sweep(
     processes: bool = False,
     report: Report | None = None,
 ) -> Path:
-    """Train what `experiment` asks for into the SQLite file `store`; the path of that file.
+    """Train the trials of `experiment` into the SQLite file `store`; returns the path of that file.
 
-    experiment: a TOML file, the name of one that ships (ablation, figure2, figure3, figure4,
-    frontier, leaps, parity, smoke) or an `Experiment`. The same call resumes what was interrupted.
-    seed: repeat a file's experiment with fresh data. jobs: values of T in work at once, with
-    `processes` each in a process of its own. report: called with every new status.
+    experiment: a TOML file, a shipped name (ablation, figure2, figure3, figure4, frontier, leaps,
+    parity, smoke) or an `Experiment`. The same call resumes an interrupted sweep. seed: repeat a
+    file's experiment with fresh data. jobs: values of T at once, with `processes` each in a
+    separate process. report: called with every new status.
     Raises `InputError` for a file that cannot be used.
 
     Examples:

@@ -1,1 +1,1 @@
-"""Which m to try next: outcomes counted, the success curve, and where the next trials pay most."""
+"""Which m to try next: counts of outcomes, the success curve, and the most informative trials."""

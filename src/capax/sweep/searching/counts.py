@@ -63,7 +63,7 @@ NOTHING = Counts((), (), ())
 
 
 def isotonic_rates(counts: Counts) -> Float[ndarray, " i"]:
-    """Success rates pooled until they do not decrease with m: the check without a model."""
+    """Success rates pooled until they do not decrease with m: a check without a model."""
     blocks: list[list[float]] = []
     for solved, total in zip(counts.solved, counts.total, strict=True):
         blocks.append([float(solved), float(total), 1.0])
@@ -78,6 +78,6 @@ def _rate(block: list[float]) -> float:
 
 
 def isotonic_threshold(counts: Counts, target: float = TARGET) -> int | None:
-    """The smallest tried m whose isotonic success rate reaches `target`; `None` if none does."""
+    """The smallest tried m with an isotonic success rate of at least `target`, or `None`."""
     reached: Bool[ndarray, " i"] = isotonic_rates(counts) >= target
     return counts.m[int(np.argmax(reached))] if reached.any() else None

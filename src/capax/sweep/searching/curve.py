@@ -1,23 +1,22 @@
-"""The success curve: how likely a trial with m examples is to succeed, and where it crosses 0.8.
+"""The success curve: the chance that a trial with m examples succeeds, and where it crosses 0.8.
 
 With x = log m the curve is a step F that levels off at the plateau 1 - λ, free in (0, 1]: a trial
-can fail for reasons that more data does not cure,
+can fail for reasons other than the number of examples,
 
     ψ(x) = (1 - λ) F( z + (x - θ)/σ ),      F(z) = τ / (1 - λ)   if 1 - λ > τ, else 1/2.
 
 F is one of two shapes, symmetric or quick to reach its plateau: the logistic 1/(1 + exp(-u)) and
-Weibull's 1 - exp(-exp u). Nobody knows the true one; both have the same prior weight.
+Weibull's 1 - exp(-exp u). The true one is unknown; both have the same prior weight.
 
-Where the plateau lies above the target τ = 0.8, θ itself is the point where ψ reaches τ and the
-threshold is m* = ceil(exp θ), the smallest whole m with success probability at least τ. Where it
-lies below, there is no m*: θ is then the middle of the rise, and m* counts as infinite.
+If the plateau lies above the target τ = 0.8, θ itself is the point where ψ reaches τ and the
+threshold is m* = ceil(exp θ), the smallest whole m with success probability at least τ. If it lies
+below, there is no m*: θ is then the middle of the rise, and m* counts as infinite.
 
 The likelihood is tabulated on a grid of (θ, F, σ, λ). θ has a flat prior, well beyond the range
 tried on either side; λ has a flat prior through the point where m* ceases to exist, so that an
-interval closes above only where the trials themselves show a plateau above τ; log σ is normal and
-wide. The interval is the central 95% of the posterior of m* <= ∞. A side on which it leaves the
-range of the m tried is open: no trial speaks for a number there. Coverage is checked on simulated
-learners.
+interval closes above only if the trials themselves show a plateau above τ; log σ is normal and
+wide. The interval is the central 95% of the posterior of m* <= ∞. A side that leaves the range of
+the m tried is open: no trial supports a number there. Coverage is checked on simulated learners.
 """
 
 import math
@@ -71,10 +70,10 @@ class CurveGrid:
 
     @classmethod
     def fitted(cls, counts: Counts, target: float = TARGET) -> "CurveGrid":
-        """A grid for final numbers, also with thousands of trials; a search makes do with less.
+        """A grid for final numbers, also with thousands of trials; a search uses a coarser one.
 
-        σ is tabulated where the trials do not rule it out, between powers of two: with many trials
-        they leave little, and a coarse grid would miss it.
+        σ is tabulated where the trials do not rule it out, between powers of two: many trials leave
+        a short range, which a coarse grid would miss.
         """
         coarse = cls(counts.m[0], counts.m[-1], target, num_theta=121, num_sigma=13)
         joint = log_likelihood(coarse, counts)
@@ -106,7 +105,7 @@ class CurveGrid:
 
     @property
     def _cells(self) -> tuple[Float[ndarray, " a"], Float[ndarray, " b"]]:
-        """Where cells of λ begin and end: small ones near 0 and 1 - τ."""
+        """The ends of the cells of λ: small cells near 0 and 1 - τ."""
         edge = 1 - self.target
         above = edge / 2 * (1 - np.cos(np.pi * np.arange(self.num_above + 1) / self.num_above))
         below = edge + (1 - edge) * (np.arange(self.num_below + 1) / self.num_below) ** 2
@@ -135,7 +134,7 @@ def _middles(edges: Float[ndarray, " n"]) -> Float[ndarray, " n-1"]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """m* with its interval; `None` where the trials leave it open.
+    """m* with its interval; `None` on an open side.
 
     `m_star` is `None` unless m* more likely than not lies among the m tried. `plateau` is the
     estimated success rate with plenty of examples, `short` the probability that it misses the
@@ -197,7 +196,7 @@ def success_probability(
 def _log_table(grid: CurveGrid, m: int, solved: bool) -> Float[ndarray, "n k"]:
     """log ψ(m), or log(1 - ψ(m)), at every (θ, nuisance); kept for the m of one search."""
     psi = _table(grid, m)
-    return np.log(psi if solved else 1 - psi)  # 1 - ψ >= 1e-9 loses nothing; log1p takes longer
+    return np.log(psi if solved else 1 - psi)  # 1 - ψ >= 1e-9 is accurate; log1p takes longer
 
 
 @lru_cache(maxsize=2)
@@ -235,7 +234,7 @@ def log_posterior(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
 def position_likelihood(
     grid: CurveGrid, counts: Counts
 ) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
-    """log P[outcomes | θ] the rest integrated out: for plateaus above the target, and below."""
+    """log P[outcomes | θ], integrated over F, σ, λ: for plateaus above the target, and below."""
     joint, nuisance = log_likelihood(grid, counts), grid.nuisance
     parts = []
     for chosen in (nuisance.reaches, ~nuisance.reaches):
@@ -272,9 +271,9 @@ def estimate(grid: CurveGrid, counts: Counts, *, level: float = LEVEL) -> Estima
 def _quantiles(
     theta: Float[ndarray, " n"], mass: Float[ndarray, " n"], levels: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """Quantiles of a density on equal cells centred at `theta`; what is missing to 1 lies at 700.
+    """Quantiles of a density on equal cells centred at `theta`; the missing mass lies at 700.
 
-    (exp 700 is the largest number that a float holds: as good as infinite, and still a number.)
+    (exp 700 is nearly the largest float: practically infinite, and still a number.)
     """
     step = theta[1] - theta[0]
     edges = np.concatenate([theta - step / 2, theta[-1:] + step / 2])
@@ -285,5 +284,5 @@ def _quantiles(
 
 
 def _whole(log_m: float) -> int:
-    """The smallest whole m with log m >= log_m (rounding noise forgiven)."""
+    """The smallest whole m with log m >= log_m, up to rounding."""
     return max(1, math.ceil(math.exp(log_m) - 1e-9))

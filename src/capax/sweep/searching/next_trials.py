@@ -1,19 +1,19 @@
-"""Where to spend the next trials: the m that pin down the threshold best per unit of cost.
+"""The next trials: the m that determine the threshold best per unit of cost.
 
-A trial at m tells about (θ, σ, λ) through the Fisher information of one Bernoulli outcome,
+The information of a trial at m about (θ, σ, λ) is the Fisher information of a Bernoulli outcome,
 
     I_m = ∇ψ ∇ψᵀ / (ψ (1 - ψ)),
 
 so a batch with n_m trials at m leaves θ with variance [(J + Σ n_m I_m)^-1]_θθ, J the information of
-the trials already done plus that of the prior. Nobody knows the true parameters, so the relative
+the trials already done plus that of the prior. The true parameters are unknown, so the relative
 reduction of this variance is averaged over draws from the posterior: a wide posterior spreads the
 batch, a narrow one gathers it around the threshold. Trials are added a few at a time, the inverse
 follows by the Sherman-Morrison formula. The draws are logistic curves whose plateau exceeds the
 target, as if m* existed.
 
-Whether it does is asked apart: as long as the trials leave a plateau below the target possible, a
-third of every batch goes where the curve has levelled off, to the smallest m at which 97% of the
-rise is expected. Without these trials no interval closes above, and they are the cheap ones.
+Its existence is a separate question: as long as the trials leave a plateau below the target
+possible, a third of every batch goes to the plateau, at the smallest m at which 97% of the rise is
+expected. Without these trials no interval closes above, and they are cheap.
 
 The cost of a trial is its expected number of restarts: a failing trial uses up all K of them, a
 solved one stops early. With q = ψ(m) and independent restarts, E[restarts] = q / (1 - (1-q)^(1/K)).
@@ -31,12 +31,12 @@ from capax.sweep.searching.counts import Counts
 from capax.sweep.searching.curve import CurveGrid, log_posterior
 
 _PRIOR_PRECISION = np.array([1e-2, 1.0 / 1.2**2, 1.0 / 0.2**2])
-"""Prior information on (θ, log σ, λ): none to speak of, the log-normal, the range of λ."""
+"""Prior information on (θ, log σ, λ): nearly zero, the log-normal, the range of λ."""
 
 
 _RISEN = 0.97
 _SURE = 0.01
-"""The plateau is known to exceed the target when it misses it with less than this probability."""
+"""The plateau is known to exceed the target if it is below with less than this probability."""
 _STEPS = 16
 """A batch is filled in at most this many steps."""
 
@@ -60,11 +60,11 @@ def next_batch(
 ) -> tuple[int, ...]:
     """The `size` values of m to try next, in increasing order. Deterministic.
 
-    `restarts` = K is what a failing trial costs; 1 means that all trials cost the same.
-    plateau: m -> how many trials there ask for the plateau while it is not known, besides `size`; a
-    third of them if None.
-    rows_of_a_start: a run costs as much as this number of examples, and its m besides; infinite:
-    the same for all m.
+    `restarts` = K is the cost of a failing trial; 1 means that all trials cost the same.
+    plateau: m -> number of additional trials for the plateau while it is unknown; a third of `size`
+    if None.
+    rows_of_a_start: fixed cost of a run in examples, in addition to its m; infinite: the same cost
+    for all m.
     """
     theta, sigma, lapse = _spread_draws(grid, counts, num_draws)
     done, _ = _scores(np.asarray(counts.m, dtype=np.float64), theta, sigma, lapse, grid)
@@ -81,7 +81,7 @@ def next_batch(
         spread = 1 / copies + (along * gradient).sum(axis=-1)
         gain = along[..., 0] ** 2 / spread / covariance[:, None, 0, 0]
         worth = gain.mean(axis=0) / cost
-        best = int(np.argmax(np.round(worth / worth.max(), 9)))  # ties must not hang on rounding
+        best = int(np.argmax(np.round(worth / worth.max(), 9)))  # ties must not depend on rounding
         chosen += [candidates[best]] * copies
         a = along[:, best]
         covariance = covariance - a[:, :, None] * a[:, None, :] / spread[:, best, None, None]
@@ -95,7 +95,7 @@ def _plateau_at(
     psi: Float[ndarray, "d c"],
     lapse: Float[ndarray, " d"],
 ) -> int | None:
-    """The m that asks for the plateau; None at first, and once it is known."""
+    """The m of trials for the plateau; None at first, and when the plateau is known."""
     if not counts.trials:
         return None
     below = ~grid.nuisance.reaches

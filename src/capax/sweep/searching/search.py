@@ -1,9 +1,9 @@
 """Searches: which (m, trial number) to run next, given every outcome so far.
 
 A search proceeds in rounds. The batch of a round is a function of the outcomes of all earlier
-rounds and of nothing else: not of the order in which results arrive, of the machine, or of a crash
-in between. Hence a sweep that is killed and resumed, or spread over a cluster, asks for exactly the
-same trials as an undisturbed one.
+rounds only: not of the order in which results arrive, of the machine, or of a crash in between.
+Hence a sweep that is killed and resumed, or distributed over a cluster, requests exactly the same
+trials as an uninterrupted one.
 """
 
 import itertools
@@ -22,11 +22,11 @@ from capax.sweep.searching.curve import LEVEL, CurveGrid, Estimate, estimate
 from capax.sweep.searching.next_trials import next_batch
 
 Cell = tuple[int, int]
-"""One trial of a search: the number of examples m and the trial's number among those at this m."""
+"""One trial of a search: the number of examples m and the number of the trial at this m."""
 
 
 MOST_TRIALS = 100_000
-"""Most trials of one search at one T; a larger number is probably a typing error."""
+"""The largest number of trials at one T; a larger number is probably a typing error."""
 
 
 class GridSearch(Spec):
@@ -55,10 +55,10 @@ class GridSearch(Spec):
         return self
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """At every m the trials that are missing: all of them at first, nothing afterwards.
+        """The missing trials at every m: all of them at first, an empty list afterwards.
 
-        The largest m first: its steps take longest but most runs are solved soon, and those that
-        follow do not have to keep pace with them.
+        The largest m first: its steps take longest but most runs are solved early, and later runs
+        do not wait for them.
         """
         del restarts
         done = dict(zip(counts.m, counts.total, strict=True))
@@ -71,7 +71,7 @@ _SINGLE = ("m_low", "m_high", "batch", "min_trials", "max_trials")
 
 
 class AdaptiveSearch(Spec):
-    """Rounds of `batch` trials where they say most about m*, until the interval is narrow enough.
+    """Rounds of `batch` trials at the most informative m, until the interval is narrow enough.
 
     Stops when high / low <= `precision` (after at least `min_trials`) or after `max_trials`.
     Candidates are whole m from `m_low` to `m_high`, `step` apart on a log scale. `at` holds other
@@ -101,7 +101,7 @@ class AdaptiveSearch(Spec):
         return self
 
     def at_length(self, T: int) -> "AdaptiveSearch":
-        """The search at one T: its own settings laid over the common ones."""
+        """The search at one T, with its own settings in place of the common ones."""
         own = self.at.get(T)
         if own is None:
             return self
@@ -140,7 +140,7 @@ class AdaptiveSearch(Spec):
         return estimate(self.grid, counts, level=level)
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """The next batch, or nothing when the interval is narrow enough or the trials are spent."""
+        """The next batch; empty when the interval is narrow enough or all trials are used."""
         done = counts.trials
         size = min(self.batch, self.max_trials - done)
         if size <= 0 or (done >= self.min_trials and self._narrow(counts)):
@@ -153,7 +153,7 @@ class AdaptiveSearch(Spec):
 
 @lru_cache(maxsize=64)
 def _grid(low: int, high: int, target: float) -> CurveGrid:
-    """Kept, with the axes that it builds: a search asks for it in every round."""
+    """Cached, with its axes: a search uses it in every round."""
     return CurveGrid(low, high, target)
 
 
@@ -162,20 +162,20 @@ Search = GridSearch | AdaptiveSearch
 
 @runtime_checkable
 class InRounds(Protocol):
-    """Anything that asks for trials in rounds: a search, or several of them together."""
+    """An object that requests trials in rounds: a search, or several of them together."""
 
     def next_round(self, counts: Counts, restarts: int = 1) -> tuple[int, ...]:
-        """The m of the next trials; nothing at the end."""
+        """The m of the next trials; empty at the end."""
         ...
 
 
 class Progress:
-    """A search under way: hands out the trials of a round, opens the next when all are in.
+    """A running search: hands out the trials of a round, and starts the next when all are finished.
 
-    `known` are outcomes of an earlier, interrupted sweep: they count as if they came in just now.
-    `given` are outcomes that another search asked for: they are there before the first round.
-    `spent` are trials that gave no outcome: their numbers are not used again.
-    Without a search nothing is asked for.
+    `known`: outcomes of an earlier, interrupted sweep, which count like new ones.
+    `given`: outcomes of another search, known before the first round.
+    `spent`: trials without an outcome, whose numbers are not used again.
+    Without a search no trial is requested.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Progress:
 
     @property
     def counts(self) -> Counts:
-        """Outcomes of all trials that are in."""
+        """Outcomes of all finished trials."""
         return Counts.of([(m, solved) for (m, _), solved in self._outcomes.items()])
 
     @property
@@ -220,9 +220,9 @@ class Progress:
         return cell
 
     def record(self, cell: Cell, solved: bool | None) -> None:
-        """Take in the outcome of a trial that was handed out; None: it gave no evidence."""
+        """Record the outcome of a trial that was handed out; None: it gave no evidence."""
         if cell not in self._open:
-            raise InputError(f"trial {cell}: wanted one that is running, got one that is not")
+            raise InputError(f"trial {cell}: this trial is not running")
         self._open.remove(cell)
         if solved is None:
             self._spent.add(cell)
@@ -254,7 +254,7 @@ class Progress:
 
 
 def numbered(batch: Iterable[int], done: Iterable[Cell]) -> list[Cell]:
-    """Give every m of a batch the smallest trial number at that m that is free."""
+    """Give every m of a batch the smallest free trial number at that m."""
     used, cells = set(done), []
     free: dict[int, int] = {}
     for m in batch:

@@ -1,4 +1,4 @@
-"""The file of a store: opened, created, checked, and told which experiment it now serves."""
+"""The file of a store: opened, created, checked, and updated for its experiment."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -44,9 +44,9 @@ def address(path: Path, mode: str) -> str:
 
 
 def _asks_for_a_log(path: Path) -> bool:
-    """Does the header ask for a write-ahead log that is not there?
+    """Does the header need a write-ahead log that is missing?
 
-    A sweep at work has its log beside the store. Without one, SQLite would make one even for a
+    A running sweep has its log beside the store. Without one, SQLite would create one even for a
     reader, and a damaged header would leave two files behind.
     """
     if path.with_name(f"{path.name}-wal").exists():
@@ -55,7 +55,7 @@ def _asks_for_a_log(path: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Whether the file begins as SQLite's files do."""
+    """Whether the file begins with the header of SQLite."""
     return _beginning(path).startswith(SQLITE)
 
 
@@ -72,11 +72,11 @@ def _beginning(path: Path) -> bytes:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into one line that says what happened to the store."""
+    """Convert SQLite's errors into one line about the state of the store."""
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise StoreError(f"{path}: refused a run it already has ({error})") from error
+        raise StoreError(f"{path}: the store already has this run ({error})") from error
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         # SQLite quotes the damaged schema in its message: bytes of any kind
         text = one_line(str(error), 200)
@@ -97,13 +97,13 @@ def _what_is_left(path: Path) -> str:
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """A file without a table: new, or left by a process that died before it made the first."""
+    """A file without a table: new, or left by a process that died before creating one."""
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     return tables == 0 and connection.execute("PRAGMA page_count").fetchone()[0] <= 1
 
 
 def create(connection: sqlite3.Connection, experiment: Experiment) -> None:
-    """Make the tables of a new store: all of them or none."""
+    """Create all tables of a new store in one transaction."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:
@@ -134,7 +134,7 @@ def check_kind(path: Path, connection: sqlite3.Connection) -> None:
 def check_before_writing(path: Path) -> bool:
     """Check a file before it is opened for writing: SQLite may write to files that are not stores.
 
-    A journal beside it is left by a process that died while it made the store; what it says is
+    A journal beside it is left by a process that died while creating the store; its changes are
     undone when the file is opened, and checked after. Returns whether the whole file was checked,
     which takes seconds with a million runs.
     """
@@ -156,7 +156,7 @@ def check_whole(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def problem_of(connection: sqlite3.Connection) -> str | None:
-    """The first thing that is wrong with a store; later problems are not reported."""
+    """The first problem of a store; later problems are not reported."""
     return _missing(connection) or _damage(connection) or _nonsense(connection)
 
 
@@ -177,7 +177,7 @@ def _missing(connection: sqlite3.Connection) -> str | None:
 
 
 def _damage(connection: sqlite3.Connection) -> str | None:
-    """What SQLite finds wrong with the pages, and with values of the wrong type."""
+    """Damaged pages and values of the wrong type, as SQLite reports them."""
     verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     return None if verdict == "ok" else one_line(str(verdict), 120)
 
@@ -192,10 +192,10 @@ def _nonsense(connection: sqlite3.Connection) -> str | None:
 
 
 def adopt(connection: sqlite3.Connection, old: Experiment, new: Experiment) -> dict[str, int]:
-    """Write down new panels, T and search settings; by panel, the number of its search.
+    """Store new panels, T and search settings; returns, by panel, the number of its search.
 
-    A search whose settings changed gets the next number: the trials of earlier ones are known to
-    it from the start, its own are numbered by itself, so that it can be resumed like any other.
+    A search whose settings changed gets the next number: it knows the trials of earlier searches
+    from the start and numbers its own, so that it can be resumed like any other.
     """
     known: dict[str, set[int]] = {}
     for row in connection.execute("SELECT DISTINCT panel, T FROM trials"):

@@ -1,8 +1,8 @@
 """A store whose file is deleted, moved or replaced while it is written.
 
-SQLite goes on writing into a file that has lost its name, and everything would be gone at the end.
-All that the open store holds is saved beside the old place first, or in the working folder or the
-system's folder for temporary files where that place is gone.
+SQLite continues to write into a file without a name, and all content would be lost at the end. The
+content of the open store is saved beside the old path first, or, if that folder is gone, in the
+working folder or the system's folder for temporary files.
 """
 
 import os
@@ -15,7 +15,7 @@ from capax.sweep.storage.file import StoreError
 
 
 def file_number(path: Path) -> tuple[int, int] | None:
-    """Device and inode, which tell a file from a later one of the same name; None if missing."""
+    """Device and inode, which identify a file among files of the same name; None if missing."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""One writer per store: an advisory lock beside the file, dropped by the system when we die."""
+"""One writer per store: an advisory lock beside the file, released by the system at exit."""
 
 import fcntl
 import os
@@ -28,7 +28,9 @@ class Lock:
                     "wait for it or choose another --store"
                 ) from None
             if self._still_there(handle):
-                with suppress(OSError):  # a full disk: the lock holds, only our name is missing
+                with suppress(
+                    OSError
+                ):  # a full disk: the lock holds, only the process number is missing
                     os.truncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())
                 return handle

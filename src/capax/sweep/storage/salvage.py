@@ -1,9 +1,9 @@
 """Salvage from a damaged store: every row that can still be read, table by table.
 
 A table is a tree of pages in the order of row numbers. Damage in the middle cuts it in two: rows
-are read upwards until the damage, then downwards until it. Row numbers grow in a sound table; where
-they do not, pages point at each other in a circle, and reading stops. Rows are only ever appended,
-so the largest number, or the count of an index that is whole, says how many there were.
+are read upwards until the damage, then downwards until it. Row numbers grow in an intact table; if
+they do not, pages form a circle, and reading stops. Rows are only appended, so the largest number,
+or the count of an intact index, gives the number of rows.
 """
 
 import sqlite3
@@ -23,7 +23,7 @@ _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # messages quote damaged byte
 
 @dataclass(frozen=True)
 class Left:
-    """The rows of a table that can be read; `lost` are known to have been there beside them."""
+    """The readable rows of a table; `lost`: the known number of other rows."""
 
     table: str
     columns: tuple[str, ...]
@@ -34,9 +34,9 @@ class Left:
 
 @dataclass(frozen=True)
 class Remains:
-    """A file that should be a store: what it is, what is wrong with it, what can be read.
+    """A file that should be a store: its kind, its problem, its readable rows.
 
-    `problem` is empty for a sound store of this version.
+    `problem` is empty for an intact store of this version.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class Remains:
 
 
 def examine(path: Path | str) -> Remains:
-    """Read everything once and say what can be read; the file is not written to."""
+    """Read the whole file once and report its readable rows; the file is not changed."""
     file = existing(path, "a store made by `capax sweep`")
     try:
         with closing(_opened(file)) as connection:
@@ -84,7 +84,7 @@ def _problem(connection: sqlite3.Connection, kind: str, schema: int | None) -> s
 
 
 def rows_left(path: Path | str, table: str) -> list[dict[str, Any]]:
-    """The readable rows of one table, by column; none where there is no such table."""
+    """The readable rows of one table, by column; empty without such a table."""
     with closing(_opened(Path(path))) as connection:
         columns = _columns(connection, table)
         numbered = dict(_readable(connection, table, columns))
@@ -94,7 +94,7 @@ def rows_left(path: Path | str, table: str) -> list[dict[str, Any]]:
 def _opened(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(address(path, "ro"), uri=True, timeout=30.0)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    connection.execute("PRAGMA writable_schema = ON")  # a file that was cut is opened all the same
+    connection.execute("PRAGMA writable_schema = ON")  # opens a truncated file too
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
@@ -106,7 +106,7 @@ def _kind(connection: sqlite3.Connection) -> tuple[str, int | None]:
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Plain tables that have row numbers, in the order they were made."""
+    """Plain tables with row numbers, in the order of their creation."""
     found = []
     with suppress(*_UNREADABLE):
         for name, sql in connection.execute(
@@ -145,7 +145,7 @@ def _readable(
     columns: tuple[str, ...],
     problems: list[str] | None = None,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """(row number, values) from both ends; what stopped the reading is added to `problems`."""
+    """(row number, values) from both ends; the reason for a stop is added to `problems`."""
     said = problems if problems is not None else []
     if not columns:
         return

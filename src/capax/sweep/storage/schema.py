@@ -73,7 +73,7 @@ COLUMNS = {
              "path", "reason", "spec", "curves", "session"),
     "parameters": ("run_id", "tensors"),
 }  # fmt: skip
-"""What every store has, by table."""
+"""The columns of every store, by table."""
 
 _LENGTHS = "NOT T BETWEEN 1 AND 2147483647"
 NONSENSE = {
@@ -82,4 +82,4 @@ NONSENSE = {
     "trials": f"{_LENGTHS} OR NOT m BETWEEN 0 AND 2147483647 OR number < 0 OR search < 0",
     "runs": "restart < 0 OR steps < 0 OR solved_step < 0 OR NOT seconds BETWEEN 0 AND 1e12",
 }
-"""Rows that no sweep writes, though their types are right: a condition by table."""
+"""Impossible rows with valid types: a condition by table."""

@@ -1,8 +1,8 @@
 """The store: one SQLite file per sweep, written by one process, safe at every moment.
 
-A finished trial with all its runs is one transaction, so `kill -9` loses at most what was still in
-flight. Write-ahead logging lets others read while the sweep writes. A lock beside the file keeps a
-second sweep out; the operating system drops it when its owner dies, however it dies.
+A finished trial with all its runs is one transaction, so `kill -9` loses at most unfinished trials.
+With write-ahead logging, others can read while the sweep writes. A lock beside the file prevents a
+second sweep; the operating system releases it when its owner ends in any way.
 """
 
 import json
@@ -39,14 +39,14 @@ from capax.sweep.trial import Outcome, Run
 
 
 class Store:
-    """An open store. Use `Store.create_or_resume` to write and `Store.read` to look."""
+    """An open store. Use `Store.create_or_resume` to write and `Store.read` to read."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: Lock | None) -> None:
         self.path = path
         self._connection = connection
         self._lock = lock
         self._session: int | None = None
-        self.device: str | None = None  # what trains, where that is not this process
+        self.device: str | None = None  # of the process that trains, if it is not this one
         self._searches: dict[str, int] = {}
         self._file = file_number(path)
 
@@ -54,9 +54,9 @@ class Store:
     def create_or_resume(cls, path: Path | str, experiment: Experiment) -> "Store":
         """Open `path` for writing, creating it if needed, for this experiment and no other.
 
-        Values of T, search settings and panels may differ from those the store has seen; what is
-        known is kept. Raises `InputError` when another process writes it or it belongs to another
-        spec, `StoreError` when it is damaged.
+        Values of T, search settings and panels may differ from the stored ones; known trials are
+        kept. Raises `InputError` when another process writes it or it belongs to another spec,
+        `StoreError` when it is damaged.
         """
         target = Path(path)
         check_writable(target)
@@ -106,8 +106,8 @@ class Store:
     def close(self) -> None:
         """Close the file and release the lock. The write-ahead log is merged into the file."""
         if self._lock is not None:
-            # Fails while somebody reads (then the log stays, and the next writer folds it in), on a
-            # damaged file and on a closed one: nothing that should keep a store from closing.
+            # Fails while another process reads (the next writer then merges the log), on
+            # a damaged file and on a closed one: the store is closed anyway.
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA busy_timeout = 0")
                 self._connection.execute("PRAGMA journal_mode = DELETE")
@@ -118,7 +118,7 @@ class Store:
     def _check_in_place(self) -> None:
         """Raise `StoreError` if the file was deleted, moved or replaced while we wrote it."""
         if self._lock is not None and file_number(self.path) != self._file:
-            self._file = file_number(self.path)  # said once
+            self._file = file_number(self.path)  # reported once
             raise lost(self.path, self._connection)
 
     def _give_up(self) -> None:
@@ -132,13 +132,13 @@ class Store:
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment this store belongs to: all panels and T it holds, the latest searches."""
+        """The experiment of this store: all its panels and T, with the latest searches."""
         fields = self.plain(self.meta("experiment"), "experiment")
         with inside(f"{self.path}: damaged store, experiment: "):
             return Experiment(**fields)
 
     def plain(self, text: str, what: str) -> dict[str, Any]:
-        """The JSON object in a field of the store. Raises `StoreError` if it is something else."""
+        """The JSON object in a field of the store. Raises `StoreError` for another value."""
         try:
             check_depth(text, what)
             fields = json.loads(text)
@@ -178,7 +178,7 @@ class Store:
         return {(row["m"], row["number"]): bool(row["solved"]) for row in rows}
 
     def counts(self, panel: str, T: int) -> Counts:
-        """The same, counted by m; SQLite counts, so that a million trials take no memory."""
+        """The same, counted by m in SQLite, so that a million trials need no memory."""
         rows = self.select(
             "SELECT m, sum(solved) AS solved, count(*) AS total FROM trials "
             "WHERE panel = ? AND T = ? GROUP BY m ORDER BY m",
@@ -189,7 +189,7 @@ class Store:
         return Counts(*columns)
 
     def known_before(self, panel: str, T: int) -> set[Cell]:
-        """The known trials that an earlier search, with other settings, asked for."""
+        """The known trials of an earlier search with other settings."""
         now = self._searches.get(panel, 0)
         rows = self.select(
             "SELECT m, number FROM trials WHERE panel = ? AND T = ? AND search < ?", panel, T, now
@@ -218,7 +218,7 @@ class Store:
         return row["trials"]
 
     def close_job(self, panel: str, T: int, *, finished: bool = True, note: str = "") -> None:
-        """Remember that the search of a panel at T is finished, or why it could not go on."""
+        """Store that the search of a panel at T is finished, or why it stopped."""
         with explained(self.path), self._connection:
             self._connection.execute(
                 "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?)",
@@ -245,9 +245,9 @@ class Store:
         return rows[0]["tensors"] if rows else None
 
     def add(self, outcome: Outcome) -> None:
-        """Write a finished trial and its runs: all of it or nothing.
+        """Write a finished trial and its runs in one transaction.
 
-        Raises `StoreError` when the disk is full; what was written before stays.
+        Raises `StoreError` when the disk is full; earlier trials stay in the store.
         """
         trial = outcome.trial
         with explained(self.path), self._connection:
@@ -275,7 +275,7 @@ class Store:
                     self._connection.execute(
                         "INSERT INTO parameters VALUES (?, ?)", (run.run_id, run.parameters)
                     )
-        self._session = session  # only now is its row certain to be in the file
+        self._session = session  # from now on its row is in the file
         self._check_in_place()
 
     def _new_session(self) -> int | None:

@@ -1,7 +1,7 @@
 """Does a store belong to an experiment? The kind of its trials decides, not the search for m.
 
-Task, model and protocol of every panel must be those of the store. The values of T, the settings of
-the search, new panels and the words of the claim may change: what is known is kept, and counts.
+Task, model and protocol of every panel must be the same as in the store. The values of T, the
+settings of the search, new panels and the claim may change: known trials are kept, and count.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from capax.sweep.experiments.spec import Experiment, Panel
 
 
 def joined(old: Experiment, new: Experiment, known_T: dict[str, set[int]]) -> Experiment:
-    """What a store holds after `new` was asked of it: also the panels and T of earlier questions.
+    """The experiment of a store after `new` is added: also the panels and T of earlier ones.
 
     `known_T`: by panel, the values of T with finished trials.
     """
@@ -27,7 +27,7 @@ def _with_known(panel: Panel, known: set[int]) -> Panel:
 
 
 def difference(old: Experiment, new: Experiment) -> str | None:
-    """The first thing that makes them two experiments, as `panels.x.training.restarts: 3 became 4`.
+    """The first difference of two experiments, as `panels.x.training.restarts: 3 became 4`.
 
     `None` when results of the one are results of the other.
     """
@@ -46,7 +46,7 @@ def difference(old: Experiment, new: Experiment) -> str | None:
 
 
 def _source(panel: Panel) -> str:
-    """The hash of the user's file; "" in stores of before, which did not keep it."""
+    """The hash of the user's file; "" in older stores, which did not keep it."""
     return panel.source or panel.model.get("source", "")
 
 

@@ -1,6 +1,6 @@
-"""Runs that failed for a reason of their own: an error of the learner, a limit that was passed.
+"""Runs that failed for another reason than training: an error of the learner, an exceeded limit.
 
-They count as failed like the others, so they move thresholds, and reports mention them.
+They count as failed, so they change thresholds, and reports mention them.
 """
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from capax.sweep.storage.store import Store
 
 _LONGEST = 200  # characters of a reason in a line
 
-# A trial may end before any run. A run's own reason is about a learner that is fitted; the engine
-# writes there why it took the path it took.
+# A trial may end before any run. The reason of a run is about a learner that is fitted; the engine
+# stores the reason for its path in the same column.
 _QUERY = """
     WITH ended AS (
         SELECT t.panel, t.T, CASE

@@ -1,4 +1,4 @@
-"""Searches of a store that are not finished, for whoever reads it."""
+"""Unfinished searches of a store, for its readers."""
 
 from dataclasses import dataclass
 

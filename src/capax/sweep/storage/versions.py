@@ -1,4 +1,4 @@
-"""What a run was made with: versions of the packages that can change a number, and the machine."""
+"""The software of a run: versions of the packages that can change a number, and the machine."""
 
 import platform
 from functools import cache
@@ -11,7 +11,7 @@ _PACKAGES = ("capax", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
 def versions(device: str | None = None) -> dict[str, str]:
     """Versions by name, with `python`, `machine` and `device`: the given one, or JAX's if loaded.
 
-    To ask JAX starts it, and that takes a GPU's memory: a sweep whose processes train does not.
+    Asking JAX would start it and take a GPU's memory, so a sweep with separate processes does not.
     """
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for name in _PACKAGES:
@@ -23,7 +23,7 @@ def versions(device: str | None = None) -> dict[str, str]:
 
 
 def device_here() -> str:
-    """The devices of this process, `none` where JAX is not loaded."""
+    """The devices of this process, `none` if JAX is not loaded."""
     import sys
 
     if "jax" not in sys.modules:

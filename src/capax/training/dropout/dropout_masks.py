@@ -1,9 +1,9 @@
-"""Dropout masks as functions of (run, step, example, place): nothing is stored, nothing is shared.
+"""Dropout masks as functions of (run, step, example, place), neither stored nor shared.
 
 A mask bit is a byte of a Philox word below a threshold. The counter holds the place, the key is the
 run's own, so a bit depends neither on the batch, nor on the order, nor on the device, and the
-kernel in `cuda/` makes the same bits where it uses them. One call of Philox serves 16 places,
-those that a lane of a warp holds together in a tile of a product:
+kernel in `cuda/` computes the same bits when it uses them. One call of Philox serves 16 places,
+which a lane of a warp holds together in a tile of a product:
 
     embedding, output   counter (token or place, example, step, kind, quad, block of 64 columns),
                         column j = 64 block + 16 word + 8 (byte / 2) + 2 quad + byte % 2
@@ -32,8 +32,8 @@ _DITHER = 0x9E3779B9
 class Masks(NamedTuple):
     """The masks of one step of one run.
 
-    single: masks of single places of every example, where a kernel has made them: columns of [CLS],
-    of the attention's output and of the MLP's, then the heads' weights on [CLS].
+    single: masks of single places of every example, if a kernel has made them: columns of [CLS], of
+    the attention output and of the MLP output, then the heads' weights on [CLS].
     """
 
     key: UInt32[Array, "2"]
@@ -43,7 +43,7 @@ class Masks(NamedTuple):
     def columns(
         self, kind: int, rate: float, example: Array, places: Int[Array, "n"], d: int
     ) -> Bool[Array, "n d"]:
-        """Which of d columns are kept at each place: tokens, or what is added to the residual."""
+        """Which of d columns are kept at each place: tokens, or additions to the residual."""
         blocks, shape = -(-d // 64), (len(places), -(-d // 64), 4)
         quad, block = _axis(4, shape, 2), _axis(blocks, shape, 1)
         place = jnp.broadcast_to(places.astype(jnp.uint32)[:, None, None], shape)

@@ -1,11 +1,11 @@
 """The logits of a one-layer Transformer in training mode: minGPT's block with dropout.
 
 minGPT drops three times: the token vectors before the block ([CLS] too, so every example has a
-query and a residual stream of its own), the weights of each head after the softmax, and what the
-attention's projection and the MLP add to the residual stream. Kept numbers are scaled by 1/(1 - p).
+query and a residual stream of its own), the weights of each head after the softmax, and the outputs
+of attention and MLP before the residual sum. Kept numbers are scaled by 1/(1 - p).
 
 With dropped weights a head's weights no longer sum to 1: the constant that all values share
-(LayerNorm's bias through W_V, and b_V) is multiplied by the sum A / L / (1 - p) of those kept.
+(LayerNorm's bias through W_V, and b_V) is multiplied by the sum A / L / (1 - p) of kept weights.
 """
 
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def _dropped(
 def _heads(
     params: Collapsed, bits: Array, masks: Masks, dropout: DropoutSpec, sums: Sums
 ) -> tuple[Float[Array, "m d"], Float[Array, "m d"]]:
-    """What the heads read, [m, (k, H)], and the residual stream it is added to."""
+    """The outputs of the heads, [m, (k, H)], and the residual stream before them."""
     (m, T), (k, H, d) = bits.shape, params.W_V.shape
     rate, ln = dropout.embedding, params.ln1 is not None
     x = jnp.broadcast_to(params.cls[None, :], (m, d))
@@ -109,7 +109,7 @@ def _heads(
 def _collapsed_heads(
     params: Collapsed, bits: Array, masks: Masks, rate: float
 ) -> tuple[Float[Array, "m d"], Float[Array, "m d"]]:
-    """The same where no token vector is dropped: values and weights come out of the table."""
+    """The same if no token vector is dropped: values and weights come from the table."""
     (m, T), (k, H, d) = bits.shape, params.W_V.shape
     W = projection(params)
     y_cls = cls_row(params, W)

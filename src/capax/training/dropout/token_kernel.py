@@ -1,7 +1,7 @@
-"""The sums over tokens as kernels: `token_sums` where there is a GPU they are written for.
+"""The sums over tokens as kernels: `token_sums` on a GPU that supports them.
 
 The source is in `cuda/`. XLA runs its PTX in a custom call, as in `capax.training.fused`. Tokens
-and masks are made in registers and never written down; device memory sees the table of (symbol,
+and masks are made in registers and never stored; device memory holds the table of (symbol,
 position) pairs, and a vector per example and head in each direction.
 """
 
@@ -32,7 +32,7 @@ _Arrays = tuple[Array, ...]
 
 
 def not_covered(spec: TransformerSpec, dropout: DropoutSpec) -> str | None:
-    """What the kernels are not written for, in one line; None if they cover these runs."""
+    """Why the kernels do not cover these runs, in one line; None if they do."""
     if (spec.d, spec.heads, spec.alphabet) != (_WIDTH, _HEADS, 2) or not spec.layer_norm:
         return f"only d = {_WIDTH}, {_HEADS} heads, bits and LayerNorm"
     if max(dropout.attention, dropout.embedding, dropout.output) >= _MOST_DROPPED:
@@ -43,7 +43,7 @@ def not_covered(spec: TransformerSpec, dropout: DropoutSpec) -> str | None:
 
 
 def why_not(spec: TransformerSpec, dropout: DropoutSpec, device: jax.Device) -> str | None:
-    """Why the kernels do not serve these runs on this device; None where they do."""
+    """Why the kernels cannot be used for these runs on this device; None if they can."""
     if not has_hopper(device):
         return "no GPU of compute capability 9.0 (H100, H200)"
     return not_covered(spec, dropout) or _trouble(dropout, device)
@@ -51,7 +51,7 @@ def why_not(spec: TransformerSpec, dropout: DropoutSpec, device: jax.Device) -> 
 
 @functools.cache
 def _trouble(dropout: DropoutSpec, device: jax.Device) -> str | None:
-    """Why the kernels do not run on this machine: tried on one token, which has weight 1."""
+    """Why the kernels do not run on this machine; tested on one token, which has weight 1."""
     try:
         with jax.default_device(device):
             table = np.zeros((1, 2, 1, _WIDTH), np.uint32)
@@ -66,7 +66,7 @@ def _trouble(dropout: DropoutSpec, device: jax.Device) -> str | None:
 
 
 def macros_of(dropout: DropoutSpec) -> tuple[str, ...]:
-    """What the source leaves open."""
+    """The macros that the source needs."""
     values: dict[str, str] = {"EPSILON": f"{scaled_epsilon(dropout.embedding)!r}f"}
     for name in ("embedding", "attention", "output"):
         whole, part = thresholds(getattr(dropout, name))
@@ -76,7 +76,7 @@ def macros_of(dropout: DropoutSpec) -> tuple[str, ...]:
 
 @functools.cache
 def ptx(dropout: DropoutSpec) -> str:
-    """PTX of `cuda/` for these rates, compiled once and kept on disk."""
+    """PTX of `cuda/` for these rates, compiled once and stored on disk."""
     folder = resources.files("capax.training.dropout") / "cuda"
     files = {entry.name: entry.read_text() for entry in folder.iterdir()}
     options = ["--gpu-architecture=compute_90", "--std=c++17", *macros_of(dropout)]
@@ -107,7 +107,7 @@ def kernel_sums(used: Shaped[Array, "m"]) -> Callable[..., TokenSums]:
 
 
 def kernel_masks(masks: Masks, m: int, T: int, dropout: DropoutSpec) -> Masks:
-    """These masks, with those of single places of m examples made by a kernel."""
+    """These masks; a kernel makes the masks of single places of m examples."""
     kept = _batched(_single_masks, ptx(dropout), m, T)(_seeds(masks))
     return masks._replace(single=kept > 0)
 
@@ -148,8 +148,8 @@ def packed_table(position: Array, embed: Array) -> UInt32[Array, "2 T d"]:
     """
     d, T = position.shape
     e = embed[:, None, :] + position.T[None]
-    # cut by its bits: XLA takes a number rounded to bfloat16 and back for the number itself, and
-    # the remainder for 0 (seen on 2026-11-17 with JAX 0.11.2 on an H200)
+    # cut by its bits: XLA removes a conversion to bfloat16 and back, so that the remainder would be
+    # 0 (seen on 2026-11-17 with JAX 0.11.2 on an H200)
     top = jax.lax.bitcast_convert_type(e, jnp.uint32) & jnp.uint32(0xFFFF0000)
     first = jax.lax.bitcast_convert_type(top, jnp.float32)
     pieces = jnp.stack([first, e - first], axis=2).astype(jnp.bfloat16)  # [2, T, piece, d]

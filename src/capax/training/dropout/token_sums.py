@@ -1,18 +1,18 @@
 """Sums over the tokens of an example under embedding and attention dropout.
 
-Embedding dropout makes every token of every example a vector of its own, x = keep o (E_b + P_t), so
-the tables of the collapse are gone. What is left (ours): scores need U = W_K q only, one vector per
-head, and pooling comes before W_V. With LayerNorm's factor r and centring C,
+With embedding dropout every token of every example is a different vector, x = keep o (E_b + P_t),
+so the tables of the collapse do not exist. Two savings remain (ours): scores need U = W_K q only,
+one vector per head, and pooling comes before W_V. With LayerNorm's factor r and centring C,
 
     y_t = r_t C x_t,   s_t = U . y_t = r_t (C U) . x_t,   w_t = exp(s_t - mu),
     N = sum_t a_t w_t y_t = C sum_t (a_t w_t r_t) x_t,   A = sum_t a_t w_t,   L = sum_t w_t
 
 for every head, where a is the mask of the attention. LayerNorm cancels the scale 1/(1 - p) of kept
-numbers, if its epsilon is multiplied by (1 - p)^2. U is an example's own, because the query comes
-from its own dropped [CLS]. Per token 2 d H products, nothing of size T^2.
+numbers, if its epsilon is multiplied by (1 - p)^2. Every example has its own U, because the query
+is its own dropped [CLS]. Per token 2 d H products, no array of size T^2.
 
-With attention dropout alone the tables survive: (symbol, position) still fixes score and value, and
-the mask only chooses which weights count in N and A.
+With attention dropout alone the tables exist: (symbol, position) determines score and value, and
+the mask only selects the weights in N and A.
 """
 
 from typing import NamedTuple
@@ -52,9 +52,9 @@ def token_sums(
     dropout: DropoutSpec,
     layer_norm: bool,
 ) -> TokenSums:
-    """The sums, example after example; the backward pass makes masks and tokens again.
+    """The sums, example after example; the backward pass recomputes masks and tokens.
 
-    U is centred where there is LayerNorm. No gradient flows through mu.
+    U is centred in a model with LayerNorm. No gradient flows through mu.
     """
     (d, T), (m, H, _) = position.shape, U.shape
 
@@ -93,7 +93,7 @@ def collapsed_sums(
     rate: float,
     layer_norm: bool,
 ) -> tuple[Float[Array, "m k H"], Float[Array, "m H"], Float[Array, "m H"], Float[Array, "H"]]:
-    """Attention dropout alone: weighted values, kept and whole weights, mu, out of the table."""
+    """Attention dropout alone: weighted values, kept and whole weights, mu, from the table."""
     columns, H, _ = W.shape
     S, mu, _ = table(position, embed, W, g_cls, ln=layer_norm)
     T = bits.shape[1]

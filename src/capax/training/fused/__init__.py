@@ -1,1 +1,1 @@
-"""A training step as one CUDA kernel, where there is a GPU it is written for."""
+"""A training step as one CUDA kernel, on GPUs that support it."""

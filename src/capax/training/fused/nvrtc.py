@@ -1,4 +1,4 @@
-"""CUDA source to PTX by NVRTC, NVIDIA's compiler library; JAX's CUDA packages bring it along."""
+"""CUDA source to PTX by NVRTC, NVIDIA's compiler library, a part of JAX's CUDA packages."""
 
 import ctypes
 import hashlib
@@ -12,7 +12,7 @@ from capax.files import cache_folder, write_atomically
 
 
 class NvrtcError(Exception):
-    """The library is missing, or it refused the source; the message says which."""
+    """The library is missing, or it refused the source; the message gives the reason."""
 
 
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
@@ -43,7 +43,7 @@ def _library() -> ctypes.CDLL:
 
 
 def version() -> tuple[int, int]:
-    """(major, minor) of the library; (0, 0) where there is none."""
+    """(major, minor) of the library; (0, 0) without one."""
     major, minor = ctypes.c_int(), ctypes.c_int()
     try:
         _check(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "version")
@@ -86,13 +86,13 @@ def to_ptx(source: str, headers: dict[str, str], options: list[str]) -> str:
 
 
 def identity(source: str, headers: dict[str, str], options: list[str]) -> str:
-    """A name for what these make."""
+    """A name for the result of these sources and options."""
     text = repr((source, sorted(headers.items()), options))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def kept_ptx(source: str, headers: dict[str, str], options: list[str]) -> str:
-    """`to_ptx`, kept on disk; without a folder to write to, only compilation takes longer."""
+    """`to_ptx`, stored on disk; without a writable folder it is compiled every time."""
     name = f"{identity(source, headers, options)}.ptx"
     with suppress(OSError, InputError):
         return (cache_folder() / "kernels" / name).read_text()

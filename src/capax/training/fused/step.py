@@ -1,7 +1,7 @@
 """A training step as one kernel: gradients and Adam of every model of an ensemble.
 
-Covers what the kernel in `cuda/` is written for; everything else takes the step that XLA compiles.
-Both give the same numbers up to rounding (`tests/training/test_fused.py`).
+Covers the runs that the kernel in `cuda/` supports; other runs use the step that XLA compiles. Both
+give the same numbers up to rounding (`tests/training/test_fused.py`).
 """
 
 import functools
@@ -30,7 +30,7 @@ DRIVER = Path("/dev/nvidiactl")
 
 
 def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int) -> str | None:
-    """What about these runs the kernel is not written for, in one line; None if nothing."""
+    """Why the kernel does not cover these runs, in one line; None if it does."""
     if (spec.d, spec.heads, spec.alphabet) != (WIDTH, HEADS, 2) or spec.mlp_width % 64:
         return f"only d = {WIDTH}, {HEADS} heads, bits and an MLP of a multiple of 64 units"
     if not spec.layer_norm or spec.activation != "gelu":
@@ -47,19 +47,19 @@ def not_covered(spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: in
 
 
 def has_hopper(device: jax.Device) -> bool:
-    """Whether the device is of the kind the kernel is written for."""
+    """Whether the kernel supports this kind of device."""
     return device.platform == "gpu" and device.compute_capability == "9.0"
 
 
 def why_not(
     spec: TransformerSpec, rule: OptimiserSpec, rows: int, width: int, device: jax.Device
 ) -> str | None:
-    """Why the kernel does not serve these runs on this device; None where it does."""
+    """Why the kernel cannot be used for these runs on this device; None if it can."""
     if not has_hopper(device):
         return "no GPU of compute capability 9.0 (H100, H200)"
     reason = not_covered(spec, rule, rows, width)
     if reason is None:
-        with _lock:  # threads that compile ahead all ask; one tries
+        with _lock:  # several threads compile ahead and ask; one of them tests the kernel
             reason = _trouble(spec.model_copy(update={"T": shortest(spec.T)}), rule, device)
     return reason
 
@@ -72,7 +72,7 @@ def _trouble(spec: TransformerSpec, rule: OptimiserSpec, device: jax.Device) -> 
     """
     shapes = jax.eval_shape(lambda: collapse(Transformer.init(spec, key=jax.random.key(0))))
     with jax.default_device(device):
-        # arrays of the host: each shape made on the device would be a program of its own
+        # arrays of the host: each shape made on the device would need a separate program
         zeros = [np.zeros((1, *x.shape), x.dtype) for x in jax.tree.leaves(shapes)]
         leaves = [leaf for leaf in zeros for _ in range(3)]
         words = np.ones((1, 1, -(-spec.T // 32)), np.uint32)

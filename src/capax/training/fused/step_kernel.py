@@ -1,9 +1,9 @@
 """The kernel of the fused step: its source in `cuda/`, its PTX, and its call from JAX.
 
 XLA runs PTX given in a custom call (`__gpu$xla.gpu.ptx`) like a kernel of its own, also inside a
-CUDA graph. Parameters and moments are updated in place: outputs alias inputs. Where positions are
-many they are in pieces, a step is four launches, and a block of threads is a piece of a model: with
-few models and long inputs, a block for each model would leave most of the device idle.
+CUDA graph. Parameters and moments are updated in place: outputs alias inputs. Many positions are
+cut into pieces, a step is four launches, and a block of threads is a piece of a model: with few
+models and long inputs, one block for each model would leave most of the device idle.
 """
 
 import functools
@@ -29,8 +29,8 @@ _SHARED_BYTES = 112 * 1024  # two blocks share the 228 KB of a multiprocessor
 _BLOCK = 64  # examples at a time
 _CHUNK = 64  # positions at a time
 _KEPT = 4096  # floats of a model between the parts of a step
-# Positions of a piece, about; up to two are one block's work. Tensor cores cut off the end of a sum
-# where others round it: errors grow with the number of terms, and pieces are short.
+# Approximate positions of a piece; up to two are the work of one block. Tensor cores truncate sums
+# instead of rounding them: errors grow with the number of terms, so pieces are short.
 PIECE = 2048
 PARTS = (1, 2, 3, 4)  # the first and the third by piece, the others by model
 
@@ -43,8 +43,8 @@ Leaves = list[Float32[Array, "B ..."]]  # parameter, first and second moment of 
 
 
 def pieces(T: int) -> tuple[int, int]:
-    """How many pieces T positions are in, and the positions of each but the last. It depends on
-    nothing else, so that a run does not depend on how many models are trained with it."""
+    """The number of pieces of T positions, and the positions of each piece but the last. It depends
+    on T alone, so that a run does not depend on the number of models trained with it."""
     if T <= 2 * PIECE:
         return 1, T
     each = -(-T // (_CHUNK * -(-T // PIECE))) * _CHUNK
@@ -52,18 +52,18 @@ def pieces(T: int) -> tuple[int, int]:
 
 
 def shortest(T: int) -> int:
-    """The shortest inputs that are trained by the same kernels as those of length T."""
+    """The shortest inputs that are trained by the same kernels as inputs of length T."""
     return 1 if pieces(T)[0] == 1 else 2 * PIECE + 1
 
 
 def ptx(spec: TransformerSpec, rule: OptimiserSpec) -> tuple[str, ...]:
-    """The kernel for models of `spec` under `rule`, or the parts of a step where T is long."""
+    """The kernel for models of `spec` under `rule`, or the parts of a step for long T."""
     parts = (0,) if pieces(spec.T)[0] == 1 else PARTS
     return tuple(_compiled(macros_of(spec, rule, part)) for part in parts)
 
 
 def macros_of(spec: TransformerSpec, rule: OptimiserSpec, part: int = 0) -> tuple[str, ...]:
-    """What the source leaves open; part: of a step, or 0 for all of it."""
+    """The macros that the source needs; part: of a step, or 0 for all of it."""
     macros = {
         "HIDDEN": spec.mlp_width,
         "SCALE": f"{float(attention_scale(spec.head_width, spec.scale))!r}f",
@@ -78,7 +78,7 @@ def macros_of(spec: TransformerSpec, rule: OptimiserSpec, part: int = 0) -> tupl
 
 
 def _compiled(macros: tuple[str, ...]) -> str:
-    """PTX of `cuda/`; compiled once, also when several threads ask, then kept on disk."""
+    """PTX of `cuda/`; compiled once, also for several threads, then stored on disk."""
     with _one_compiles:
         return _compiled_once(macros)
 
@@ -94,14 +94,14 @@ def _compiled_once(macros: tuple[str, ...]) -> str:
 
 
 def whole_source(macros: tuple[str, ...]) -> tuple[str, dict[str, str], list[str]]:
-    """`step.cu`, what it includes by name, and the options of the compiler."""
+    """`step.cu`, its includes by name, and the options of the compiler."""
     folder = resources.files("capax.training.fused") / "cuda"
     files = {entry.name: entry.read_text() for entry in folder.iterdir()}
     return files.pop("step.cu"), files, ["--gpu-architecture=compute_90", "--std=c++17", *macros]
 
 
 def _shipped(name: str) -> str | None:
-    """PTX that travels with the package, of this very source, where the machine can read it.
+    """PTX of exactly this source in the package, if the machine can read it.
 
     It saves the six seconds of NVRTC at the start of a job. `benchmarks/ship_kernel.py` makes it.
     """
@@ -146,7 +146,7 @@ def launch(
 def _kernel(
     source: str, grid: tuple[int, int], leaves: Leaves, scratch: tuple[int, int], goes_on: bool
 ) -> Callable[..., Sequence[Array]]:
-    """The call of one launch; goes_on: scratch comes in as the launch before left it."""
+    """The call of one launch; goes_on: scratch memory continues from the launch before."""
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
     shapes.append(jax.ShapeDtypeStruct(scratch, jnp.float32))
     same = {i: i for i in range(len(leaves))}

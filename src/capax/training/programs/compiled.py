@@ -1,7 +1,7 @@
 """Compiled programs, kept per (program, device, width), and compiled ahead in threads on request.
 
-The functions of a program are compiled side by side, and programs in the order in which they were
-asked for, so that the first can train while the others are still on their way.
+The functions of a program are compiled in parallel, and programs in the order of their requests, so
+that the first can train while the others are still being compiled.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from capax.training.programs.program_compiler import GROUP, ProgramCompiler
 @dataclass(frozen=True)
 class Executables:
     """draw: parameters from keys; write: new runs into slots (width > 1); advance: one chunk for
-    all slots; examine: the whole pool; progress: the measures of hidden progress, if asked for."""
+    all slots; examine: the whole pool; progress: the measures of hidden progress, on request."""
 
     draw: Any
     write: Any

@@ -1,12 +1,12 @@
 """Measures of hidden progress, from the parameters of a run and its first ones.
 
-They are a program of their own: the program that trains is the same with and without them, so that
-nothing in training can depend on them. The first parameters are drawn again from the run's key,
-which takes no memory between two looks.
+They are a separate program: the program that trains is the same with and without them, so that
+training cannot depend on them. The first parameters are drawn again from the run's key, which takes
+no memory between two evaluations.
 
-**Cost.** A look answers 2 n inputs, n and n with one bit flipped, against `chunk` steps of `rows`
-examples, forward and backward (three times the work of an answer). With n = chunk rows / 32 that is
-2 / 96 of the work of training.
+**Cost.** An evaluation computes 2 n outputs, n and n with one bit flipped, against `chunk` steps of
+`rows` examples, forward and backward (three times the work of an output). With n = chunk rows / 32
+that is 2 / 96 of the work of training.
 """
 
 import math
@@ -22,15 +22,15 @@ from capax.training.programs.program import Program, TargetBits, labels
 from capax.training.specs.progress_names import NAMES
 from capax.training.steps.paths import Path
 
-_SHARE = 32  # of the examples of a chunk one in so many is answered, and once more with a flip
+_SHARE = 32  # one output for so many examples of a chunk, and once more with a flipped bit
 _FEWEST, _MOST = 64, 4096
 _ATTENTION = 1 << 20  # attention weights at once
 _ATTENTION_ROWS = 64
-_SQUARINGS = 10  # of a Gram matrix: its largest eigenvalue to 0.2 %, seen from above and below
+_SQUARINGS = 10  # of a Gram matrix: its largest eigenvalue to 0.2 %, from above and below
 
 
 def progress_rows(program: Program) -> int:
-    """Inputs that a look answers (and once more with a bit flipped)."""
+    """Inputs of an evaluation (each once more with a bit flipped)."""
     wanted = max(_FEWEST, min(_MOST, program.chunk * program.rows // _SHARE))
     return min(wanted, program.validation_rows)
 
@@ -42,7 +42,7 @@ def hidden_progress(
     target: TargetBits,
     pool: UInt8[Array, "n T_1"],
 ) -> Float[Array, "k"]:
-    """All measures of `progress_names`, in their order; NaN where one does not apply."""
+    """All measures of `progress_names`, in their order; NaN for one that does not apply."""
     path = program.path
     bits = pool[: progress_rows(program), : path.spec.T]
     p = jnp.float32(0.5) if program.labelled else target.threshold.astype(jnp.float32) / 2.0**32
@@ -57,12 +57,12 @@ def hidden_progress(
 
 def _indicator(target: TargetBits, T: int) -> Float[Array, "T"]:
     """1 on the support, 0 elsewhere."""
-    places = jnp.minimum(target.support, T - 1)  # labels of a file stand in a column of their own
+    places = jnp.minimum(target.support, T - 1)  # labels of a file have a separate column
     return jnp.zeros(T, jnp.float32).at[places].max(target.relevant)
 
 
 def _weights(path: Path, params: Any, key: Array, relevant: Array) -> dict[str, Array]:
-    """How far the parameters have moved, and the embeddings of positions among them."""
+    """The distance that the parameters, and the embeddings of positions, have moved."""
     first = path.init(jax.random.wrap_key_data(key, impl="threefry2x32"))
     moved = jax.tree.map(jnp.subtract, params, first)
     largest = [jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(moved) if leaf.size]
@@ -103,7 +103,7 @@ def stable_rank(D: Float[Array, "T d"]) -> Float[Array, ""]:
 def _answers(
     program: Program, params: Any, target: TargetBits, bits: Array, relevant: Array, p: Array
 ) -> dict[str, Array]:
-    """Sensitivity by one flip per input, and Fourier coefficients, from the same answers."""
+    """Sensitivity by one flip per input, and Fourier coefficients, from the same outputs."""
     n, T = bits.shape
     flipped = np.arange(n) * T // n  # every position as often as the others
     hit = np.arange(T)[None, :] == flipped[:, None]  # [n, T]

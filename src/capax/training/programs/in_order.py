@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class InOrder:
-    """One turn at a time; of the waiting threads the lowest number goes first."""
+    """One turn at a time; among waiting threads the lowest number goes first."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()

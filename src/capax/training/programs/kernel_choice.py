@@ -1,4 +1,4 @@
-"""Which kernel serves the steps of a program: the whole step, the tokens under dropout, or none."""
+"""The kernel for the steps of a program: the whole step, the tokens under dropout, or no kernel."""
 
 import threading
 from contextlib import suppress
@@ -18,7 +18,7 @@ from capax.training.steps.paths import CollapsedPath
 
 
 def may_serve(program: Program, width: int, device: jax.Device) -> bool:
-    """Whether a kernel is written for this program and kind of device; nothing is tried."""
+    """Whether a kernel supports this program and kind of device; it is not tested here."""
     path = program.path
     if not isinstance(path, CollapsedPath) or not has_hopper(device):
         return False
@@ -30,7 +30,7 @@ def may_serve(program: Program, width: int, device: jax.Device) -> bool:
 
 
 def source_compiles(program: Program) -> bool:
-    """Whether NVRTC makes the kernel of a program; it takes seconds, the first time."""
+    """Whether NVRTC compiles the kernel of a program; it takes seconds, the first time."""
     spec = program.path.spec
     assert isinstance(spec, TransformerSpec), "only Transformers have a kernel"
     try:
@@ -42,7 +42,7 @@ def source_compiles(program: Program) -> bool:
 
 
 def trouble(program: Program, width: int, device: jax.Device) -> str | None:
-    """Why the kernel does not run here, tried on one example; None where it does."""
+    """Why the kernel does not run here, tested on one example; None if it does."""
     spec = program.path.spec
     assert isinstance(spec, TransformerSpec), "only Transformers have a kernel"
     if program.dropout.is_used:
@@ -51,7 +51,7 @@ def trouble(program: Program, width: int, device: jax.Device) -> str | None:
 
 
 def is_written_for(trial: TrialSpec, width: int) -> bool:
-    """Whether a kernel may serve `width` trials like this one, on a GPU it is written for."""
+    """Whether a kernel supports `width` trials like this one, on a GPU of the right kind."""
     model = trial.model
     if not isinstance(model, TransformerSpec):
         return False
@@ -63,8 +63,8 @@ def is_written_for(trial: TrialSpec, width: int) -> bool:
 
 
 def compile_in_background(trial: TrialSpec) -> None:
-    """Start NVRTC now, where an NVIDIA driver is and a kernel may serve: it takes seconds, and
-    neither JAX's start nor the drawing of data has to wait for it. `trouble` tells of mistakes."""
+    """Start NVRTC now, if there is an NVIDIA driver and a kernel for this trial: it takes seconds,
+    in parallel with the start of JAX and the drawing of data. `trouble` reports its errors."""
     if is_written_for(trial, MANY) and DRIVER.exists():
         threading.Thread(target=_quietly, args=(trial,), daemon=True).start()
 

@@ -10,7 +10,7 @@ from jax.sharding import SingleDeviceSharding
 
 from capax.training.programs.program import Data, Lane, Program, TargetBits, start
 
-_SENT = 1 << 28  # bytes of zeros that are sent to a device; to compile a program is faster beyond
+_SENT = 1 << 28  # bytes of zeros that are sent to a device; for more, compiling a program is faster
 KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)
 
 

@@ -1,14 +1,14 @@
-"""Memory is planned before it is taken: bytes of a slot, slots that fit, rows per block.
+"""A plan of the memory, made before it is used: bytes of a slot, slots that fit, rows per block.
 
-The counts are of the arrays that live at the same time (float32 = 4 bytes):
+The counts are of the arrays that exist at the same time (float32 = 4 bytes):
 parameters, two moments and gradients 4 x num_parameters; the one-hot design matrix A T x rows
 (as float32, or four times as bfloat16) and the bits; about six tables of A T x (d + H); activations
 of the rows. With several layers the tables have A T x (d + H) columns for each of their A T rows,
 piece by piece, and so have about four arrays of sums for each example; tokens of the first layer
-keep 10 d + 4 mlp_width for the backward pass. Tokens of a layer as it is written keep 6 d + 2 H,
-and H T weights; other architectures say themselves what they keep per example. Gradients in pieces
-need that only for the pieces that are worked on together; a slot has its state, its inputs, what
-each of its pieces gives, and what answers to a few examples need.
+keep 10 d + 4 mlp_width for the backward pass. Tokens of a naive layer keep 6 d + 2 H, and H T
+weights; other architectures state their own numbers per example. Gradients in pieces need that only
+for the pieces that are computed together; a slot has its state, its inputs, the results of its
+pieces, and the memory for the outputs of a few examples.
 """
 
 import math
@@ -27,17 +27,17 @@ from capax.training.steps.gradient_pieces import num_places
 from capax.training.steps.paths import CollapsedPath, ModulePath, Path
 
 _FLOAT = 4
-_USABLE = 0.8  # of what is free: the rest is for the compiler's own buffers
+_USABLE = 0.8  # of the free memory: the rest is for the compiler's own buffers
 _BLOCK_BYTES = 1 << 25  # one-hot rows examined at once,
 _TENSOR_BLOCK_BYTES = 1 << 28  # and on a GPU, where every block reads the tables of all slots anew
-_PIECE_BYTES = 1 << 26  # what examples of a larger piece of a gradient keep for the backward pass
-_INPUT_BYTES = 20  # of a symbol and of what a path prepares of it: at most as three bfloat16 rows
-_ANSWERS = 8  # a slot that answers half a piece without a backward pass needs so much less
+_PIECE_BYTES = 1 << 26  # for the backward pass of a larger piece of a gradient
+_INPUT_BYTES = 20  # of a symbol and its prepared form: at most three bfloat16 rows
+_ANSWERS = 8  # factor by which half a piece without a backward pass needs less
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes of one slot, of what all slots of a device share, and the slots that fit."""
+    """Bytes of one slot, shared bytes of a device, and the slots that fit."""
 
     slot_bytes: int
     shared_bytes: int
@@ -92,19 +92,19 @@ def block_rows(path: Path) -> int:
         width, size = pairs, _TENSOR_BLOCK_BYTES if path.tensor_cores else size
     elif path.name == "naive":
         width = tokens + (spec.layers > 1) * spec.heads * spec.T**2
-    else:  # every token of a layer between looks at every other
+    else:  # every token of a middle layer attends to every other
         width = pairs * (spec.d + spec.heads) + spec.T * (2 * spec.d + spec.mlp_width)
         width += (spec.layers > 2) * (tokens + spec.heads * spec.T**2)
     return max(1, min(1024, size // (width * _FLOAT)))
 
 
 def piece_rows(path: Path) -> int:
-    """The most examples of a larger piece of a gradient, on a CPU."""
+    """The largest number of examples in a larger piece of a gradient, on a CPU."""
     return _PIECE_BYTES // (slot_bytes(path, 1) - slot_bytes(path, 0))
 
 
 def device_memory(device: jax.Device, hardware: Hardware) -> int:
-    """Bytes that may be used on `device` (its share of the RAM where it is a CPU)."""
+    """Bytes that may be used on `device` (its share of the RAM on a CPU)."""
     if hardware.memory_bytes is not None:
         return hardware.memory_bytes
     if device.platform == "cpu":
@@ -114,13 +114,13 @@ def device_memory(device: jax.Device, hardware: Hardware) -> int:
 
 
 def all_memory(device: jax.Device) -> int:
-    """Bytes of an accelerator that this process may use, those in use among them."""
+    """Bytes of an accelerator that this process may use, including bytes in use."""
     return int((device.memory_stats() or {}).get("bytes_limit", 8 << 30))
 
 
 def dropout_bytes(path: Path, rows: int) -> int:
-    """Bytes that a run with dropout needs besides: about 20 arrays of a vector per example and
-    head, and 12 of the tokens of one example."""
+    """Additional bytes of a run with dropout: about 20 arrays with a vector per example and head,
+    and 12 with the tokens of one example."""
     spec = path.spec
     assert isinstance(spec, TransformerSpec), "specs with dropout are Transformers"
     return _FLOAT * spec.d * (20 * rows * spec.heads + 12 * spec.T)
@@ -134,9 +134,9 @@ def plan(
     whole: int | None = None,
     besides: int = 0,
 ) -> MemoryPlan:
-    """How many slots fit on each worker; `InfeasibleError` with the numbers if not even one.
+    """The number of slots on each worker; `InfeasibleError` with the numbers if no slot fits.
 
-    rows: examples whose activations a run keeps at once; whole: all its examples, where slots go
+    rows: examples whose activations a run keeps at once; whole: all its examples, if slots run
     together and their gradients are in pieces of `rows` examples. besides: further bytes per slot.
     """
     spec, one = path.spec, slot_bytes(path, rows) + besides
@@ -145,7 +145,7 @@ def plan(
     if whole is not None:
         shared += num_places(spec.T) * one
         inputs = whole * spec.T * _INPUT_BYTES
-        kept = 4 + -(-whole // rows)  # the state, and what each piece of a gradient gives
+        kept = 4 + -(-whole // rows)  # the state, and the result of each piece of a gradient
         one = kept * num_parameters(spec) * _FLOAT + inputs + one // _ANSWERS
     limit = min(device_memory(device, hardware) for device in hardware.worker_devices())
     fitting = int(_USABLE * limit - shared) // one
@@ -153,7 +153,7 @@ def plan(
         raise InfeasibleError(
             f"memory: one run with T = {spec.T}, m = {rows} needs {_gb(one)} and its validation "
             f"set {_gb(shared)}, but {_gb(int(_USABLE * limit))} of {_gb(limit)} may be used; "
-            f"wanted a smaller T, m, d or validation_size, or fewer workers"
+            f"use a smaller T, m, d or validation_size, or fewer workers"
         )
     return MemoryPlan(one, shared, limit, min(fitting, hardware.max_slots))
 

@@ -1,6 +1,6 @@
 """The compiled program of a shape: K training steps of one run, then its evaluation.
 
-A lane is everything one run needs on the device. `advance` takes a lane K = eval_every steps on and
+A lane is the state of one run on the device. `advance` trains a lane for K = eval_every steps and
 evaluates it; an ensemble is `advance` under `vmap`. Rates, data, m (by a mask), support and target
 are inputs, so that one program serves every run of a shape.
 """
@@ -28,13 +28,13 @@ from capax.training.steps.optimiser import transformation
 from capax.training.steps.paths import CollapsedPath, Path
 
 SUBSET = 512  # validation rows examined at every evaluation; the rest only if these are all right
-_FEW = 64  # rows that all lanes answer together where gradients are in pieces: memory for few
-_MANY = 128  # rows that a lane alone answers at once
+_FEW = 64  # rows computed for all lanes together if gradients are in pieces: memory for few
+_MANY = 128  # rows that a single lane computes at once
 
 
 @dataclass(frozen=True)
 class Program:
-    """What one compilation is for. `rows` = padded m, or the batch size of online training."""
+    """The shape of a compiled program. `rows` = padded m, or the batch size of online training."""
 
     path: Path
     rule: OptimiserSpec
@@ -46,7 +46,7 @@ class Program:
     block_rows: int
     fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
     block: int = 0  # examples per piece of a gradient; 0: all at once
-    larger: tuple[int, ...] = ()  # and per piece of a lane alone that has many
+    larger: tuple[int, ...] = ()  # and per piece of a single lane with many examples
     alone: bool = False  # lanes are computed one after the other, as on a CPU
     labelled: bool = False  # the pool has the labels in a column after the inputs
     dropout: DropoutSpec = NOTHING_DROPPED
@@ -92,7 +92,7 @@ class Lane(NamedTuple):
 
 
 class LaneMeasures(NamedTuple):
-    """What an evaluation tells: `correct` of the first `SUBSET` validation rows."""
+    """The results of an evaluation: `correct` of the first `SUBSET` validation rows."""
 
     loss: Float[Array, ""]
     train_accuracy: Float[Array, ""]
@@ -111,8 +111,8 @@ def advance(
 ) -> tuple[Lane, LaneMeasures]:
     """`chunk` training steps, then an evaluation with the new parameters.
 
-    busy: 1 for a slot with a run in it, 0 for an idle one, which the fused step and gradients in
-    pieces then leave out.
+    busy: 1 for a slot with a run, 0 for an idle one, which the fused step and gradients in pieces
+    leave out.
     """
     make = _dropping if program.dropout.is_used else _fused if program.fused else _plain
     step, fixed = make(program, lane, busy)
@@ -124,7 +124,7 @@ def advance(
 
 
 def _plain(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
-    """A step as XLA compiles it, and the batch where it stays the same."""
+    """A step as XLA compiles it, and the batch if it is constant."""
     optimiser = _optimiser(program, lane)
     data = lane.data
     if program.block and busy is not None:
@@ -153,8 +153,8 @@ def _plain(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]
 
 
 def _dropping(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:
-    """A step with dropout, its tokens in a kernel where `program.fused`; and the batch, prepared
-    for evaluation, where it stays the same."""
+    """A step with dropout, its tokens in a kernel if `program.fused`; and the batch, prepared for
+    evaluation, if it is constant."""
     path, data = program.path, lane.data
     assert isinstance(path, CollapsedPath), "specs with dropout are of one layer"
     full = program.mode == "full_batch"
@@ -202,11 +202,11 @@ def _fused(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]
 def examine(
     program: Program, params: Any, target: TargetBits, pool: UInt8[Array, "n T"], few: bool = False
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
-    """Number of right answers on the pool and mean attention mass, in blocks of rows; few: in
-    small ones, for all lanes are examined together."""
+    """Number of right answers on the pool and mean attention mass, in blocks of rows; few: in small
+    blocks, because all lanes are evaluated together."""
     n, columns = pool.shape
     T, A, support = program.path.spec.T, program.path.spec.alphabet, target.support
-    if program.labelled:  # the one column that labels are read from is no position
+    if program.labelled:  # the column of labels is not a position
         support = jnp.minimum(support, T - 1)
     rows = min(program.block_rows, n, _FEW if few else n)
     num_blocks = -(-n // rows)
@@ -240,8 +240,8 @@ def _measure(program: Program, lane: Lane, batch: Any, pool: Array) -> LaneMeasu
 
 
 def _logits(program: Program, params: Any, inputs: Any, mask: Float[Array, "m"]) -> Array:
-    """Logits of the training set, piece by piece where gradients are; a lane alone answers the
-    pieces with examples in them only, which come first."""
+    """Logits of the training set, in the same pieces as gradients; a single lane computes only the
+    pieces with examples, which come first."""
     if program.block == 0:
         return program.path.logits(params, inputs)
     if program.alone:

@@ -2,7 +2,7 @@
 
 width 1: the program of one lane, unbatched. width W: the same program for W lanes, under `vmap` on
 a GPU, one lane after the other on a CPU: there the compiler may round the elements of a batch
-differently (by where vectors end), and a run must not depend on its slot.
+differently (at the ends of vectors), and a run must not depend on its slot.
 """
 
 import threading
@@ -47,7 +47,7 @@ class ProgramCompiler:
     device: jax.Device
     width: int
     options: dict[str, Any]
-    number: int  # of the program, among all that were asked for
+    number: int  # of the program, among all requested programs
 
     def draw(self) -> Any:
         """Parameters from keys."""
@@ -57,7 +57,7 @@ class ProgramCompiler:
         return self._build("draw", function, key)
 
     def write(self) -> Any:
-        """New runs into slots; one slot needs no program for it."""
+        """New runs into slots; a single slot needs no program for this."""
         if self.width == 1:
             return None
         lane = lane_shape(self.program)
@@ -98,8 +98,7 @@ class ProgramCompiler:
         return self._build("progress", look_at_all, lanes.params, keys, lanes.target, pool)
 
     def advance(self) -> Any:
-        """One chunk; where the kernel may serve it is taken at once, and tried on one example
-        meanwhile."""
+        """One chunk; a kernel that supports it is used at once, and tested in parallel."""
         if self.width > 1 and self._may_be_fused():
             trial: Future[Any] = Future()
             tried = partial(trouble, self.program, self.width, self.device)
@@ -130,7 +129,7 @@ class ProgramCompiler:
         return jax.ShapeDtypeStruct((rows, columns), jnp.uint8)
 
     def _may_be_fused(self) -> bool:
-        """Waits for NVRTC here, before tracing begins: no other program waits for this one then."""
+        """Waits for NVRTC before tracing begins, so that no other program waits for this one."""
         return may_serve(self.program, self.width, self.device) and source_compiles(self.program)
 
     def _each(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:

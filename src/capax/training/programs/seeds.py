@@ -1,7 +1,7 @@
-"""From a run's spec to what enters a slot: padded data, target, rates and keys.
+"""From a run's spec to the data of a slot: padded examples, target, rates and keys.
 
-Bits wait for their slot eight to a byte: at T = 100 000 a training set has 25 million of them, and
-to copy and send them one to a byte took a quarter of the time between two chunks.
+Bits are stored eight to a byte until they enter a slot: at T = 100 000 a training set has 25
+million bits, and copying them one to a byte took a quarter of the time between two chunks.
 """
 
 from concurrent.futures import Future
@@ -26,12 +26,12 @@ Seed = tuple[Lane, np.ndarray]  # a lane without parameters, and its initialisat
 
 
 def training_for(spec: RunSpec) -> Training | None:
-    """The training set of a run; None in online training, which needs none."""
+    """The training set of a run; None in online training."""
     return spec.task.training() if spec.mode == "full_batch" else None
 
 
 def pool_for(task: TaskSpec | FileTask) -> np.ndarray:
-    """The validation inputs; those of a file with their labels in a last column."""
+    """The validation inputs; inputs of a file have their labels in a last column."""
     if isinstance(task, FileTask):
         return task.pool()
     return validation_inputs(task.T, task.probability, task.validation_size, task.alphabet)
@@ -56,7 +56,7 @@ def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed
 
 
 def seed_after(spec: RunSpec, training: "Future[Training | None]", program: Program) -> Seed:
-    """The same once the training set is drawn; its errors are ours."""
+    """The same, after the training set is drawn; its errors are raised here."""
     return seed_for(spec, training.result(), program)
 
 
@@ -82,7 +82,7 @@ def _padded(training: Training | None, program: Program) -> Data:
 
 
 def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> TargetBits:
-    if isinstance(task, FileTask):  # y is the last column of the pool, whatever the others say
+    if isinstance(task, FileTask):  # y is the last column of the pool
         column = np.zeros(s, np.int32)
         column[0] = task.T
         truth = np.tile(np.array([0.0, 1.0], np.float32), 2 ** (s - 1))

@@ -17,7 +17,7 @@ from capax.training.steps.parametrisation import Parametrisation
 from capax.training.steps.paths import CollapsedPath, path_for
 
 _MIN_SUPPORT = 5  # supports are padded to at least this many positions: targets share programs
-_ROWS = {"cpu": 4, "gpu": 8}  # m is padded to a multiple of this (a tensor core wants 16 bytes),
+_ROWS = {"cpu": 4, "gpu": 8}  # m is padded to a multiple of this (a tensor core reads 16 bytes),
 _MORE_ROWS = 16  # and of this when a program must grow for a later trial
 
 
@@ -93,7 +93,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
 
 
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
-    """Slots that fit; `InfeasibleError` with the numbers if not even one does."""
+    """Slots that fit; `InfeasibleError` with the numbers if no slot fits."""
     kept = max((program.block, *program.larger)) or program.rows
     together = program.block > 0 and hardware.platform != "cpu"
     whole = program.rows if together else None
@@ -112,8 +112,8 @@ def compile_ahead(
 ) -> None:
     """Compile the program of `trial` for every worker; call it in a thread while others train.
 
-    width: slots per worker (default: `hardware.slots`, or as many as fit). progress: also that of
-    hidden progress.
+    width: slots per worker (default: `hardware.slots`, or as many as fit). progress: also compile
+    the measures of hidden progress.
     """
     hardware = hardware or Hardware()
     enable_cache(hardware)
@@ -125,7 +125,7 @@ def compile_ahead(
 
 
 def with_rows(program: Program, m: int) -> Program:
-    """The program with room for m examples (unchanged if there is room, or in online training)."""
+    """The program for at least m examples (the same if it is large enough, or online)."""
     if program.mode == "online" or m <= program.rows:
         return program
     multiple = program.block or _MORE_ROWS

@@ -1,6 +1,6 @@
-"""LSTM and GRU: one step, one step back, and both in a row. A GPU's kernel does the same.
+"""LSTM and GRU: one step, one step back, and loops of both. The GPU kernel does the same.
 
-What enters at position t is a row of a table, base_t + bit change_t; the weights h meets are
+The input at position t is a row of a table, base_t + bit change_t; the recurrent part is
 
     u = h W + b,   u in R^(G n), gates in PyTorch's order
 
@@ -8,8 +8,8 @@ LSTM (i, f, g, o): z = a + u, c <- sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoi
 GRU (r, z, n): r, z = sigmoid(a + u), n = tanh(a_n + r u_n), h <- (1 - z) n + z h.
 
 For the backward pass each step keeps its incoming h, its gates after their activation, and one more
-array of n numbers: c of the LSTM, u_n of the GRU. Next to h stand the bit's complement and the bit:
-their product with du is the gradient of the table, as that of h is the gradient of W.
+array of n numbers: c of the LSTM, u_n of the GRU. The complement of the bit and the bit are stored
+after h: their product with du is the gradient of the table, as that of h is the gradient of W.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from capax.attention.products import matmul
 
 
 class Kept(NamedTuple):
-    """What the backward pass needs, for every position."""
+    """The stored numbers for the backward pass, for every position."""
 
     rows: Float[Array, "T m n+2"]  # (h, 1 - bit, bit)
     gates: Float[Array, "T m Gn"]
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 
 
 class CellInputs(NamedTuple):
-    """What enters: a table's rows, and the bit that chooses between two of them."""
+    """The inputs: rows of a table, and the bit that chooses between two of them."""
 
     base: Float[Array, "T Gn"]
     change: Float[Array, "T Gn"]
@@ -111,7 +111,7 @@ def last(cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array) -> Float[A
 def kept(
     cell: RecurrentCell, inputs: CellInputs, W: Array, b: Array
 ) -> tuple[Float[Array, "m n"], Kept]:
-    """The same, with what the backward pass needs."""
+    """The same, with the stored numbers for the backward pass."""
 
     def step(state: tuple[Array, Array], now: CellInputs):
         h, gates, extra = _stepped(cell, now, state, W, b)
@@ -125,7 +125,7 @@ def kept(
 def back(
     cell: RecurrentCell, dh: Float[Array, "m n"], seen: Kept, W: Array
 ) -> tuple[Float[Array, "T m Gn"], Float[Array, "T m n"]]:
-    """du of every position, and da of the last gate (of the others it is their du)."""
+    """du of every position, and da of the last gate (for the other gates it equals du)."""
 
     def step(state: tuple[Array, Array], now: tuple[Kept, Array]):
         (dh, dc), (here, extra_before) = state, now

@@ -1,9 +1,9 @@
 """The loops of recurrent cells on a CPU: a column for every example, an array for every gate.
 
 With examples along the rows of memory, gates are whole slices and every loop over entries is a loop
-of vector instructions; XLA does not make vectors of gates that are cut out of wider rows, nor of a
-sum that is cut afterwards. A step back adds its share of the gradient of W at once, while all of it
-is in the cache. Cells as in `cells`: u = W^T h + b, a = base_t + bit change_t.
+of vector instructions; XLA does not vectorise gates that are cut out of wider rows, or a sum that
+is cut afterwards. A step back adds its share of the gradient of W while it is in the cache.
+Cells as in `cells`: u = W^T h + b, a = base_t + bit change_t.
 """
 
 from collections.abc import Callable, Sequence
@@ -130,12 +130,12 @@ last_column.defvjp(_kept, _back)
 
 
 def _cut(x: Array, n: int, axis: int = 0) -> list[Array]:
-    """Its gates, n entries each."""
+    """The gates, n entries each."""
     return [lax.slice_in_dim(x, k, k + n, axis=axis) for k in range(0, x.shape[axis], n)]
 
 
 def _stacked(gates: Gates) -> Float[Array, "Gn m"]:
-    """One below the other, written in place: a concatenation is not made of vectors."""
+    """Stacked rows, written in place: XLA does not vectorise a concatenation."""
     n, m = gates[0].shape
     whole = jnp.zeros((len(gates) * n, m), gates[0].dtype)
     for k, gate in enumerate(gates):

@@ -1,8 +1,8 @@
 """The last state of a recurrent cell, and its gradient: both loops, then one product.
 
-The loops are those of `cells`, or on a GPU that runs them the kernels. Gradients of the weights and
-of the table are sums over examples of (h, 1 - bit, bit)^T du, position by position; W's is then
-their sum over positions. As one sum over all tokens it would be the work of one multiprocessor.
+The loops are in `cells`; a GPU that supports them runs kernels. Gradients of the weights and of the
+table are sums over examples of (h, 1 - bit, bit)^T du, position by position; the gradient of W is
+their sum over positions. One sum over all tokens would occupy a single multiprocessor.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ def last_state(
 
 
 def _loop(name: str, what: str, W: Array, *arguments: Any) -> Any:
-    """A loop of `cells`; on a GPU the kernel instead, where it runs and numbers are float32."""
+    """A loop of `cells`; on a GPU the kernel instead, if it runs and numbers are float32."""
     cell, own = CELLS[name], W.dtype == jnp.float32
     kernels = own and recurrence_kernel.runs_here(cell, W.shape[0])
     loops = recurrence_kernel if kernels else cells
@@ -52,11 +52,11 @@ def _ahead(
 def _back(name: str, kept: tuple[Kept, Array, Array], dh: Array) -> tuple[Array, ...]:
     (seen, bits, W), n = kept, kept[2].shape[0]
     du, da = _loop(name, "back", W, dh, seen, W)
-    # XLA would make one product of a sum of products again
+    # without this, XLA would merge the sum of products into one product
     products = lax.optimization_barrier(_einsum("tma,tmg->tag", seen.rows, du))
     of_table = products[:, n:]
     db = jnp.sum(of_table, axis=(0, 1))
-    if name == "gru":  # its last gate has a da of its own
+    if name == "gru":  # its last gate has a separate da
         last = _einsum("tmc,tmg->tcg", seen.rows[:, :, n:], da)
         of_table = jnp.concatenate([of_table[:, :, : 2 * n], last], axis=2)
     of_bits = jnp.zeros_like(bits)

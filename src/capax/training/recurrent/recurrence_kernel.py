@@ -35,7 +35,7 @@ def _ptx(cell: str, hidden: int, keep: bool) -> str:
 
 
 def runs_here(cell: RecurrentCell, hidden: int) -> bool:
-    """Whether this machine's GPU runs the kernels for `hidden` units: they are compiled and tried
+    """Whether this machine's GPU runs the kernels for `hidden` units: they are compiled and tested
     on one example, once."""
     if hidden % 8 or hidden > MOST_HIDDEN or not _DRIVER.exists():
         return False

@@ -1,8 +1,8 @@
 """The trials in work and the workers that train them.
 
-On a GPU a slot that would idle trains a later restart of an open trial ahead of time: a chain of
-restarts then takes as long as one of them. A trial still counts its restarts up to the first that
-solves it; those after it leave their slots and are forgotten, so its result is the same.
+On a GPU an idle slot trains a later restart of an open trial ahead of time: a chain of restarts
+then takes as long as one restart. A trial still counts its restarts up to the first solved one;
+later restarts leave their slots and are discarded, so its result is the same.
 """
 
 import itertools
@@ -32,7 +32,7 @@ _numbers = itertools.count()  # calls of `train`, in their order
 
 @dataclass(frozen=True)
 class Tally:
-    """Where a call of `train` stands."""
+    """Counts of a call of `train` so far."""
 
     runs_done: int
     runs_solved: int
@@ -44,13 +44,13 @@ class Tally:
 
 @dataclass
 class _Open:
-    """A trial in work: its training set, how many runs were started, those that are finished."""
+    """An open trial: its training set, the number of started runs, the finished runs."""
 
     spec: TrialSpec
     training: Future
     started: int = 0
     ahead: dict[int, RunResult] = field(default_factory=dict)  # finished before an earlier restart
-    runs: list[RunResult] = field(default_factory=list)  # those that count, without a gap
+    runs: list[RunResult] = field(default_factory=list)  # counted runs, without a gap
 
     @property
     def running(self) -> int:
@@ -59,7 +59,7 @@ class _Open:
 
     @property
     def is_complete(self) -> bool:
-        """Whether a run has solved it, or all have failed."""
+        """Whether a run is solved, or all have failed."""
         solved = bool(self.runs) and self.runs[-1].outcome == "solved"
         return solved or len(self.runs) == self.spec.restarts
 
@@ -107,7 +107,7 @@ class Crew:
         self._done, self._solved, self._trials, self._steps = 0, 0, 0, 0
 
     def has_room(self) -> bool:
-        """Whether a slot is free, or will be soon where there are many: its data is drawn ahead."""
+        """Whether a slot is free, or will be soon if there are many: its data is drawn ahead."""
         return len(self.open_trials) < self._room + self._ahead
 
     def submit(self, trial: TrialSpec) -> None:
@@ -124,7 +124,7 @@ class Crew:
         self._start_run(number)
 
     def use_idle_slots(self) -> None:
-        """Later restarts ahead of time: first of trials with the fewest runs in work."""
+        """Later restarts ahead of time, first of trials with the fewest current runs."""
         if not self.hardware.trains_ahead:
             return
         while self._running < self._room:
@@ -134,9 +134,9 @@ class Crew:
             self._start_run(min(waiting)[1])
 
     def next_event(self, check: Callable[[], None] | None = None) -> TrialResult | None:
-        """Wait for a run to finish: the trial's result, or None if it goes on.
+        """Wait for a run to finish: the trial's result, or None if the trial continues.
 
-        check: called every so often while nothing finishes; what it raises ends the wait.
+        check: called regularly while no run finishes; its errors end the wait.
         """
         self._start()
         event = self._desk.next_event(check)
@@ -168,11 +168,11 @@ class Crew:
         self._trials += 1
 
     def _start_run(self, number: int) -> None:
-        """Let a trial's next run wait for a slot while what enters it is made in the background.
+        """Let a trial's next run wait for a slot while its data is made in the background.
 
         Threads serve a call in order, so a training set is begun before the seed that waits for it.
         """
-        assert self._program is not None  # planned before anything is queued
+        assert self._program is not None  # planned before the first run is queued
         trial = self.open_trials[number]
         run, ahead = trial.spec.run(trial.started), trial.running > 0
         trial.started, self._running = trial.started + 1, self._running + 1
@@ -200,7 +200,7 @@ class Crew:
             thread.join()
 
     def _plan(self, trial: TrialSpec) -> None:
-        """Memory is counted before anything is compiled or drawn."""
+        """The memory is planned before programs are compiled or data is drawn."""
         program = self._program or program_of(trial, self.hardware, self.max_m, self.block)
         wider = with_rows(program, trial.task.m)
         if wider != self._program:
@@ -211,8 +211,8 @@ class Crew:
                 self._ahead = self._drawn_ahead(wider)
 
     def _drawn_ahead(self, program: Program) -> int:
-        """Trials whose data may wait for a slot: drawn while programs are compiled, it is no longer
-        in the way of the threads that serve a device. A CPU has no time to spare."""
+        """Trials whose data may wait for a slot: drawn while programs are compiled, so that the
+        threads of a device do not wait for it later. A CPU has no idle time."""
         if self.hardware.platform == "cpu":
             return 0
         return _AHEAD_BYTES // (program.rows * program.path.spec.T)

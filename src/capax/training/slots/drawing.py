@@ -1,6 +1,6 @@
 """Threads that draw data in the background; the call of `train` that began first is served first.
 
-All calls of `train` share these threads. Were requests served in the order of their arrival, the
+All calls of `train` share these threads. If requests were served in the order of their arrival, the
 first call would fill its slots only when the last one is nearly ready too: the device would wait.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from capax.machine import num_cores
 
-# Much of drawing is Python: many threads do not draw faster, they only keep others waiting longer.
+# Much of drawing is Python: more threads do not draw faster, and delay other threads.
 _THREADS = max(2, min(4, num_cores() // 4))
 _order = itertools.count()
 _change = threading.Condition()
@@ -22,7 +22,7 @@ _threads: list[threading.Thread] = []
 
 
 def in_background(priority: int, work: Callable[[], Any]) -> Future[Any]:
-    """`work()` in a thread: the lowest priority first, in the order of the calls where equal."""
+    """`work()` in a thread: the lowest priority first, equal ones in the order of the calls."""
     future: Future[Any] = Future()
     with _change:
         heapq.heappush(_waiting, (priority, next(_order), future, work))
@@ -45,4 +45,4 @@ def _serve() -> None:
             future.set_result(work())
         except BaseException as error:
             future.set_exception(error)
-        del future, work  # the caller alone holds the drawn data
+        del future, work  # only the caller holds the drawn data

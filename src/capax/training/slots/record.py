@@ -15,21 +15,21 @@ from capax.training.specs.run_results import COLUMNS, Outcome, RunResult
 from capax.training.specs.trial_specs import RunSpec
 from capax.training.steps.paths import Path
 
-# What tells that a run has memorised its sample and found no rule. Chosen on the recorded curves of
-# 3798 runs (T = 10 to 100 000), 1072 of them solved, then replayed on 4853 others of the paper's
-# protocol, 1301 of them solved: it would have ended none before it was solved, and 39 % to 63 % of
-# all steps were taken after it held (`benchmarks/memorised.py`). Not with dropout: of 4288 solved
-# runs of the published protocol 1134 had memorised before they found the rule.
+# The criterion of a run that has memorised its sample and found no rule. Chosen on the recorded
+# curves of 3798 runs (T = 10 to 100 000), 1072 of them solved, then tested on 4853 others of the
+# paper's protocol, 1301 of them solved: it would have ended no run before it was solved, and 39 %
+# to 63 % of all steps came after it held (`benchmarks/memorised.py`). Not with dropout: of 4288
+# solved runs of the published protocol 1134 had memorised before they found the rule.
 MEMORISED_LOSS, NO_RULE = 0.02, 0.85
 
 
 def has_memorised(loss: float, validation: float) -> bool:
-    """Low loss on the training set, and far from right on the validation set."""
+    """Low loss on the training set, and low accuracy on the validation set."""
     return bool(loss < MEMORISED_LOSS and validation < NO_RULE)
 
 
 class Leaving(NamedTuple):
-    """Which runs leave before their last step."""
+    """The rules by which runs leave before their last step."""
 
     solved: bool = True
     memorised: bool = False
@@ -62,7 +62,7 @@ class Record:
     ) -> None:
         """One evaluation; a run is solved by its rule, on the whole validation set.
 
-        progress: measures of hidden progress, all or none.
+        progress: all measures of hidden progress, or None.
         """
         step, rule = self.step + self.spec.eval_every, self.spec.success
         self.rows.append((step, loss, train, validation, validation_rows, mass, *progress))
@@ -86,7 +86,7 @@ class Record:
         return leaving.hopeless is not None and self._is_hopeless(leaving.hopeless)
 
     def _is_hopeless(self, rule: GiveUp) -> bool:
-        """Whether an alarm holds the run for lost; it is asked now and then."""
+        """Whether an alarm predicts that the run fails; it is evaluated at a few steps."""
         limit = self.spec.steps
         if not rule.asks(self.step, self.spec.eval_every, limit):
             return False
@@ -117,7 +117,7 @@ class Record:
         )
 
     def _series(self, path: Path) -> dict[str, np.ndarray]:
-        """The rows by name, without what the model or the task does not have."""
+        """The rows by name, without series that the model or the task does not have."""
         columns = np.array(self.rows, np.float64).T
         evals = dict(zip((*COLUMNS, *NAMES), columns, strict=False))
         for name in ("step", "validation_rows"):

@@ -80,7 +80,7 @@ class Slots:
 
     @property
     def records_progress(self) -> bool:
-        """Whether measures of hidden progress were asked for."""
+        """Whether measures of hidden progress are recorded."""
         return self._run.progress is not None
 
     def progress(self) -> np.ndarray:
@@ -108,12 +108,12 @@ class Slots:
         return np.concatenate(correct), np.concatenate(mass)
 
     def change_rate(self, lr: float) -> None:
-        """Go on with another learning rate in all slots."""
+        """Continue with another learning rate in all slots."""
         rates = jax.device_put(np.full(self._lanes.lr.shape, lr, np.float32), self.device)
         self._lanes = self._lanes._replace(lr=rates)
 
     def model(self, slot: int) -> Any:
-        """The parameters of one slot, as an ordinary Transformer where it is one."""
+        """The parameters of one slot, as an ordinary Transformer if it is one."""
         params = self._lanes.params
         if self.width > 1:
             params = jax.tree.map(lambda x: x[slot], params)

@@ -1,4 +1,4 @@
-"""A worker: one thread, one device, some slots. It takes runs, trains them, hands results back."""
+"""A worker: one thread, one device, some slots. It takes runs, trains them, returns results."""
 
 import functools
 import queue
@@ -33,7 +33,7 @@ _GLANCE = 0.2  # seconds between two calls of `check` while no run finishes
 
 @dataclass(frozen=True)
 class WaitingRun:
-    """A run that waits for a slot, its trial's number, and what will enter the slot being made."""
+    """A run that waits for a slot, the number of its trial, and its data, which is being made."""
 
     trial: int
     spec: RunSpec
@@ -43,7 +43,7 @@ class WaitingRun:
 
 @dataclass(frozen=True)
 class Orders:
-    """What a worker is told once: the program, the pool, and what to keep."""
+    """The fixed settings of a worker: the program, the pool, and the results to keep."""
 
     program: Program
     pool: np.ndarray
@@ -53,7 +53,7 @@ class Orders:
     leaving: Leaving
     examine_from: float  # share right of the first rows that has the whole pool examined
     progress: bool = False  # measures of hidden progress are recorded
-    live: LiveFile | None = None  # where looks at runs in work are written
+    live: LiveFile | None = None  # receives evaluations of current runs
 
 
 class Desk:
@@ -67,7 +67,7 @@ class Desk:
         self._forgotten: set[int] = set()
 
     def next_event(self, check: Callable[[], None] | None = None) -> Event:
-        """The next event, waited for; `check` is called while there is none."""
+        """Wait for the next event; `check` is called meanwhile."""
         if check is None:
             return self.events.get()
         while True:
@@ -78,15 +78,15 @@ class Desk:
                 continue
 
     def put(self, job: WaitingRun, *, ahead: bool = False) -> None:
-        """Let a job wait for a slot. A restart goes first, for others may have to follow it; one
-        that is trained ahead of time, and may turn out not to be needed, goes last."""
+        """Let a job wait for a slot. A restart goes first, because others may have to follow it; a
+        restart ahead of time, which may not be needed, goes last."""
         with self._change:
             first = job.spec.restart and not ahead
             (self._jobs.appendleft if first else self._jobs.append)(job)
             self._change.notify()
 
     def take(self, most: int, wait: bool) -> list[WaitingRun] | None:
-        """Up to `most` jobs: those that can start at once; with `wait` all, ready or not.
+        """Up to `most` jobs that can start at once; with `wait`, also jobs that are not ready.
 
         An idle worker waits until all jobs are ready; a worker that trains never waits.
         None when closed.
@@ -102,13 +102,13 @@ class Desk:
             return taken
 
     def forget(self, trial: int) -> None:
-        """Runs of this trial are not wanted any more: waiting ones go, others leave their slots."""
+        """Discard the runs of this trial: waiting ones are removed, others leave their slots."""
         with self._change:
             self._forgotten.add(trial)
             self._jobs = deque(job for job in self._jobs if job.trial != trial)
 
     def is_wanted(self, job: WaitingRun) -> bool:
-        """Whether somebody still waits for this job."""
+        """Whether this job is still needed."""
         return job.trial not in self._forgotten
 
     def close(self) -> None:
@@ -129,13 +129,13 @@ def work(orders: Orders, device: jax.Device, desk: Desk) -> None:
 
 
 def _out_of_memory(error: BaseException, orders: Orders) -> InfeasibleError | None:
-    """The device has less memory than planned, or others use it too: one line, no traceback."""
+    """The error for a device with less free memory than planned, in one line."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         return None
     T, rows = orders.program.path.spec.T, orders.program.rows
     return InfeasibleError(
         f"memory: {orders.width} runs at once with T = {T}, m = {rows} do not fit on the device; "
-        f"wanted fewer jobs at once, a smaller m, or a device of its own"
+        f"use fewer jobs at once, a smaller m, or a device without other programs"
     )
 
 
@@ -169,7 +169,7 @@ def _with_room(slots: Slots | None, orders: Orders, device: jax.Device, m: int) 
 def _admit(
     jobs: list[WaitingRun], slots: Slots, active: dict[int, tuple[WaitingRun, Record]], desk: Desk
 ) -> None:
-    """Start jobs in free slots; one that can have no training set goes back unsolved."""
+    """Start jobs in free slots; a job without a possible training set is returned unsolved."""
     free = (slot for slot in range(slots.width) if slot not in active)
     seeds = {}
     for job in jobs:
@@ -189,13 +189,13 @@ def _admit(
 
 @functools.lru_cache(maxsize=64)
 def _rows_wrong(accuracy: float) -> int:
-    """Wrong answers among `SUBSET` random rows of a set with at least this accuracy: more have a
-    chance below 1e-12."""
+    """Largest number of wrong answers among `SUBSET` random rows of a set with at least this
+    accuracy, except with a chance below 1e-12."""
     return int(binom.isf(1e-12, SUBSET, 1.0 - accuracy)) if accuracy < 1 else 0
 
 
 def may_succeed_from(spec: RunSpec) -> float:
-    """Share right of the first rows from which on the whole set may meet the success rule."""
+    """The share of right first rows at which the whole set may meet the success rule."""
     return 1.0 - _rows_wrong(spec.success.accuracy) / SUBSET
 
 

@@ -1,1 +1,1 @@
-"""What a run is and what it gives; where runs are trained."""
+"""Specifications of trials and runs, their results, and the hardware."""

@@ -1,7 +1,7 @@
-"""An architecture: a model that is a plain function of the bits, trained in lanes like any other.
+"""An architecture: a model that is a plain function of the bits, trained in lanes.
 
-The Transformer has paths of its own (`paths`); everything else the engine trains is a subclass of
-`Architecture`, whose fields are its spec. It needs a key and bits, nothing else.
+The Transformer has separate paths (`paths`); every other model of the engine is a subclass of
+`Architecture`, whose fields are its spec. It needs only a key and bits.
 """
 
 import math
@@ -44,7 +44,7 @@ class Architecture(Spec):
         raise NotImplementedError
 
     def cpu_logits(self, params: Any, inputs: Any) -> Float[Array, "m"]:
-        """The same logits by the operations that a CPU does fastest, where that is another way."""
+        """The same logits by the operations that are fastest on a CPU, if they differ."""
         return self.logits(params, inputs)
 
     @property
@@ -54,17 +54,17 @@ class Architecture(Spec):
 
     @property
     def cpu_floats(self) -> tuple[int, int]:
-        """What `cpu_logits` keeps for its backward pass: for each example, and in any case."""
+        """Numbers kept for the backward pass of `cpu_logits`: per example, and fixed."""
         return self.floats_per_example, 0
 
     @property
     def floats_per_answer(self) -> int:
-        """Numbers kept at once where an example is only answered: no backward pass."""
+        """Numbers kept at once for the output of an example without a backward pass."""
         return self.floats_per_example // 2
 
 
 @lru_cache(maxsize=256)
 def num_parameters(spec: Architecture) -> int:
-    """Parameters of an architecture, counted on shapes; nothing is drawn."""
+    """Parameters of an architecture, counted on shapes without drawing them."""
     shapes = jax.eval_shape(spec.init, jax.eval_shape(partial(jax.random.key, 0)))
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))

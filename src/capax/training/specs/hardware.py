@@ -1,7 +1,7 @@
-"""Where runs are trained: devices, slots, memory, compilation cache. Nothing here changes a result.
+"""The hardware of runs: devices, slots, memory, compilation cache. It does not change a result.
 
-On a CPU every core is a worker with one slot: a small model stays in the core's cache, and there is
-nothing to gain from batching models. On a GPU every device is a worker with many slots.
+On a CPU every core is a worker with one slot: a small model stays in the core's cache, and batching
+models would not be faster. On a GPU every device is a worker with many slots.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from capax.files import cache_folder
 from capax.machine import num_cores
 from capax.training.specs.xla_options import options_of
 
-MAX_SLOTS = 1024  # a GPU is full long before; more slots only wait for each other
+MAX_SLOTS = 1024  # a GPU is busy with far fewer; more slots only wait for each other
 MANY = 64  # with fewer models than this, one block of threads each leaves most of a GPU idle
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Devices and limits; a field that is None is found out.
+    """Devices and limits; a field that is None is determined automatically.
 
     `devices`: JAX devices (default: all of the default backend); `workers`: CPU threads (default:
     the cores this process may use); `slots`: runs at once on each worker; `memory_bytes`: limit
-    per device; `cache_dir`: compiled programs are kept there (default: the user's cache folder),
-    `use_cache=False` keeps none; `ahead`: slots that would idle train later restarts ahead of time
+    per device; `cache_dir`: the folder of compiled programs (default: the user's cache folder),
+    `use_cache=False` stores no program; `ahead`: idle slots train later restarts ahead of time
     (default: on a GPU, where an idle slot costs nearly as much as a busy one).
     """
 
@@ -64,12 +64,12 @@ class Hardware:
 
     @property
     def max_slots(self) -> int:
-        """Slots of a worker, before memory is looked at."""
+        """Slots of a worker, before the memory is checked."""
         return self.slots or (1 if self.platform == "cpu" else MAX_SLOTS)
 
     @property
     def trains_ahead(self) -> bool:
-        """Whether idle slots train restarts that may turn out not to be needed."""
+        """Whether idle slots train restarts that may not be needed."""
         return self.platform != "cpu" if self.ahead is None else self.ahead
 
     def compiler_options(self) -> dict[str, Any]:
@@ -85,6 +85,6 @@ def enable_cache(hardware: Hardware) -> None:
         folder = hardware.cache_dir or cache_folder() / "compiled"
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, InputError):
-        return  # without a cache only compilation takes longer
+        return  # without a cache every process compiles again
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

@@ -1,10 +1,10 @@
-"""The measures of hidden progress: what a run tells about itself while its loss is still flat.
+"""The measures of hidden progress: changes of a run while its loss is still flat.
 
 Notation: f = tanh(z / 2) for the logit z of the network, so that f lies in [-1, 1] and its mean
 given x is 2 P(y = 1) - 1; inputs have independent bits with P(x_i = 1) = p; S is the support of the
 target; x^(i) is x with bit i flipped; P_t is the embedding of position t and P_t^0 its first value;
 phi_i = (p - x_i) / sqrt(p (1 - p)), which is (-1)^x_i where p = 1/2, and phi_A their product over A
-(the Fourier basis). Means are over the first validation inputs; their labels are not used, but by
+(the Fourier basis). Means are over the first validation inputs; their labels are used only by
 `target_coefficient` and its error.
 """
 
@@ -42,7 +42,7 @@ MEASURES = (
 )
 NAMES = tuple(measure.name for measure in MEASURES)
 KNOWING = frozenset(m.name for m in MEASURES if m.knows_support) | {"attention_mass"}
-"""Series of a run that use the support: no honest user has them."""
+"""Series of a run that use the support, which a user does not know."""
 
 
 def recorded(transformer: bool, known_support: bool) -> tuple[str, ...]:

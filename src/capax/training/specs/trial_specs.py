@@ -1,7 +1,7 @@
-"""What a training run is: task, model, optimiser, protocol. Frozen; its identity is its hash.
+"""The specification of a training run: task, model, optimiser, protocol. Its identity is its hash.
 
 A trial is one task with up to `restarts` runs: same data, new initialisation and new dropout masks.
-Everything that changes a result is a field here; everything that only changes speed is in
+Every setting that changes a result is a field here; settings that only change speed are in
 `hardware`.
 """
 
@@ -56,7 +56,7 @@ class DropoutSpec(Spec):
     """Chances that a number is set to 0 in training (the others are scaled up), as in minGPT.
 
     `attention`: the weights of a head; `embedding`: the token vectors, [CLS] among them, before the
-    block; `output`: what attention and MLP add to the residual stream. Evaluation drops nothing.
+    block; `output`: the outputs of attention and MLP. Evaluation has no dropout.
     """
 
     attention: float = 0.0
@@ -71,7 +71,7 @@ class DropoutSpec(Spec):
 
     @property
     def is_used(self) -> bool:
-        """Whether anything is dropped."""
+        """Whether a chance is above 0."""
         return (self.attention, self.embedding, self.output) != (0.0, 0.0, 0.0)
 
 
@@ -81,7 +81,7 @@ NOTHING_DROPPED = DropoutSpec()
 class SuccessRule(Spec):
     """When a run counts as solved: its validation accuracy exceeds `accuracy`.
 
-    `accuracy` = 1 wants every row right. `when`: at the best evaluation of the run, or at its end.
+    `accuracy` = 1 requires every row to be right. `when`: at the best evaluation, or at the end.
     """
 
     accuracy: float = 1.0

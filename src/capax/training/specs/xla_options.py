@@ -1,8 +1,8 @@
 """Options of XLA's compilers, each beside its reason, the day it was seen and the version.
 
-They only change speed and rounding, or keep clear of a fault. `tests/training/test_xla_options.py`
-fails when a newer JAX is installed than the one an option was last looked at with: then the option
-has to be left out on trial, and its entry brought up to date or removed.
+They only change speed and rounding, or avoid a fault. `tests/training/test_xla_options.py` fails
+when the installed JAX is newer than the last version that an option was checked with: then try
+without the option, and update or remove its entry.
 """
 
 import functools
@@ -12,13 +12,13 @@ import jax
 
 
 class XlaOption(NamedTuple):
-    """An option, and what it is for; `needed`: a compiler that does not know it is an error."""
+    """An option and its reason; `needed`: a compiler without this option is an error."""
 
     name: str
     value: Any
     reason: str
     seen: str  # the day
-    jax: str  # the newest version it was looked at with
+    jax: str  # the newest version it was checked with
     needed: bool = False
 
 

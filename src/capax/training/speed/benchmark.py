@@ -1,7 +1,7 @@
 """Time per training step and model: ours against the naive model and PyTorch, in one run.
 
-Only ratios taken in one run on one machine mean something, so everything is timed here together,
-with the ceilings of the machine, on the same work: the default model, m examples, full batches.
+Only ratios from one run on one machine are meaningful, so all contestants are timed together, with
+the ceilings of the machine, on the same work: the default model, m examples, full batches.
 """
 
 import importlib.util
@@ -35,7 +35,7 @@ Seconds = dict[str, float]  # per step and model, by contestant
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds per step and model at one T; None where a rival was not timed."""
+    """Milliseconds per step and model at one T; None for a rival that was not timed."""
 
     naive_jax_ms: float | None
     torch_full_ms: float | None
@@ -88,7 +88,7 @@ def _filled(slots: Slots, trial: TrialSpec, program: Program) -> Slots:
 
 
 def naive_seconds(trial: TrialSpec, hardware: Hardware, budget: float) -> float:
-    """Seconds per step of the model as it is written, in JAX, with all threads JAX takes."""
+    """Seconds per step of the naive model in JAX, with all threads of JAX."""
     path, rule = NaivePath(_spec(trial), "timed as a rival"), OptimiserSpec()
     rates = (rule.lr, rule.weight_decay, 1.0)
     optimiser = transformation(rule, *rates)
@@ -152,7 +152,7 @@ def has_torch() -> bool:
 def time_all(
     T: int, m: int, hardware: Hardware, budget: float, say: Say, known: Seconds
 ) -> Seconds:
-    """Seconds of every contestant at one T: the shorter of those `known` and those found now.
+    """Seconds of every contestant at one T: the shorter of the `known` and the new times.
 
     A rival with steps longer than the budget is not timed again: a step is its own average.
     """
@@ -195,7 +195,7 @@ def benchmark(
     budget: float = 3.0,
     say: Say = lambda _: None,
 ) -> dict[str, Any]:
-    """Everything in one run; the keys are those of `capax bench --json`.
+    """All measurements in one run; the keys are the keys of `capax bench --json`.
 
     budget: seconds per measurement (the shortest time of several tries counts).
     """

@@ -6,8 +6,8 @@ The collapsed step of one model (d = H k, n the MLP width, A symbols) does, forw
     2 x 2 m A T (d + H)            design matrix times table, and back (no gradient of the design)
     3 x 2 m (d^2 + 2 d n)          W_O and the MLP
 
-operations in matrix products (what is executed: the product P W' has T rows, not A T), and moves
-the optimiser's state (parameters, gradients, two moments: read and written) once.
+operations in matrix products (as executed: the product P W' has T rows, not A T), and moves the
+optimiser's state (parameters, gradients, two moments: read and written) once.
 """
 
 import threading
@@ -34,7 +34,7 @@ class Ceilings:
     bytes_per_second: float
 
     def or_higher(self, other: "Ceilings") -> "Ceilings":
-        """The higher of each: what was measured while the machine was less disturbed."""
+        """The higher of each, measured while the machine was less busy."""
         return Ceilings(
             max(self.flops_per_second, other.flops_per_second),
             max(self.bytes_per_second, other.bytes_per_second),
@@ -91,7 +91,7 @@ def _all_busy(
     function: Callable[[jax.Array], jax.Array], x: jax.Array, hardware: Hardware, budget: float
 ) -> float:
     devices = hardware.worker_devices()
-    # on a GPU the fastest product there is, found by trial
+    # on a GPU the fastest product, found by timing
     options = hardware.compiler_options() if hardware.platform == "cpu" else {}
     inputs = [jax.device_put(x, device) for device in devices]
     compiled = {

@@ -16,7 +16,7 @@ RATES = {"lr": 1e-3, "weight_decay": 1e-4}
 class OneLayer(nn.Module):
     """A straightforward one-layer classifier; `only_cls` computes the query of [CLS] alone.
 
-    dropout: of embedding, attention and output, where minGPT has it.
+    dropout: of embedding, attention and output, as in minGPT.
     """
 
     def __init__(

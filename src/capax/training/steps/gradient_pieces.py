@@ -1,16 +1,15 @@
-"""Gradients as sums over pieces of the examples: a lane costs what its own m costs.
+"""Gradients as sums over pieces of the examples: the cost of a lane depends on its own m.
 
-One program then serves a search over a wide range of m, and no more than a piece of the activations
-is ever kept. Where many lanes go together (`vmap`), a loop that runs until the largest m is done
-would make all other lanes compute nothing in the meantime. Instead, a few places work on one piece
-each, of any lane, and all pieces are divided among them.
+One program then serves a search over a wide range of m, and activations of one piece only are kept.
+If many lanes run together (`vmap`), a loop up to the largest m would leave all other lanes idle.
+Instead, a few places compute one piece each, of any lane, and all pieces are divided among them.
 
-All pieces stand in a row, lane by lane, and every round takes the next ones, as many as there are
-places. A lane may have several in one round, so what a piece gives is kept until the end, and each
-lane then adds its own pieces in order: the same sum, to the last bit, whatever the other lanes are.
+All pieces form a list, lane by lane, and every round takes the next ones, one for each place. A
+lane may have several in one round, so the result of a piece is kept until the end, and each lane
+then adds its own pieces in order: the same sum, to the last bit, for all other lanes.
 
-A lane alone (a core of a CPU) takes larger pieces while many examples are left: what a piece costs
-whatever its size (tables of all tokens, the sum of gradients, small products) is paid less often.
+A single lane (a core of a CPU) takes larger pieces while many examples are left: the fixed cost of
+a piece (tables of all tokens, the sum of gradients, small products) then occurs less often.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,7 @@ _PLACES, _PLACES_LONG, _LONG = 96, 48, 100  # up to T = 100, and beyond it
 _LARGER = (
     4,
 )  # blocks of a larger piece: each size is a gradient more to compile, and ten gain nothing
-_FULL = 0.6  # of a larger piece: with more of it left it costs less than the blocks it replaces
+_FULL = 0.6  # of a larger piece: if it is fuller than this, it costs less than its blocks
 
 
 def num_places(T: int) -> int:
@@ -44,9 +43,9 @@ def num_places(T: int) -> int:
 
 
 def larger_pieces(block: int, rows: int, most: int) -> tuple[int, ...]:
-    """Sizes above `block` for a lane alone, largest first, each of at most `most` examples.
+    """Sizes above `block` for a single lane, largest first, each of at most `most` examples.
 
-    Each fits into the rows twice: a loop that can only run once, XLA runs always.
+    Each fits into the rows twice: XLA always runs a loop that can only run once.
     """
     return tuple(n * block for n in _LARGER if n * block <= min(most, rows // 2))
 
@@ -123,14 +122,14 @@ def _alone(
 
 
 def _pieces(total: Array, block: int) -> Array:
-    """How many pieces so many examples are."""
+    """The number of pieces of so many examples."""
     return jnp.ceil(total / block).astype(jnp.int32)
 
 
 def whose(
     needed: Int[Array, "lanes"], at: Int[Array, "places"]
 ) -> tuple[Int[Array, "places"], Int[Array, "places"]]:
-    """The lane of each place in the row, and which of the lane's pieces; past the end no lane."""
+    """The lane of each entry of the list, and the number of its piece; no lane past the end."""
     ends = jnp.cumsum(needed, dtype=jnp.int32)
     lanes = jnp.searchsorted(ends, at, side="right").astype(jnp.int32)
     return lanes, at - (ends - needed).at[lanes].get(mode="clip")
@@ -139,7 +138,7 @@ def whose(
 def summed(
     kept: Float[Array, "row ..."], needed: Int[Array, "lanes"], most: int
 ) -> Float[Array, "lanes ..."]:
-    """Each lane's own of what a row of pieces gave, added one by one; at most `most` of them."""
+    """The results of each lane's own pieces, added one by one; at most `most` pieces."""
     begins = jnp.cumsum(needed, dtype=jnp.int32) - needed
     like = (-1, *(1,) * (kept.ndim - 1))
     total = jnp.zeros((len(needed), *kept.shape[1:]), kept.dtype)
@@ -150,7 +149,7 @@ def summed(
 
 
 def _divided(sums: Any, total: Array) -> Any:
-    """Means from sums; an idle lane has no examples and stays where it is."""
+    """Means from sums; an idle lane has no examples and does not change."""
     number = jnp.maximum(total, 1.0)
 
     def mean(x: Array) -> Array:

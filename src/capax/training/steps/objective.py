@@ -1,4 +1,4 @@
-"""What is minimised and what is counted, over the examples that the mask keeps."""
+"""The loss and the accuracy, over the examples that the mask keeps."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float

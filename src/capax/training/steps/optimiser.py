@@ -18,7 +18,7 @@ Rate = Float[Array, ""] | float
 
 
 def rule_of(spec: OptimiserSpec) -> OptimiserSpec:
-    """The part of the spec that a program is compiled for: all but the rates."""
+    """The part of the spec that is compiled into a program: all fields but the rates."""
     return spec.model_copy(update={"lr": 1.0, "weight_decay": 0.0})
 
 
@@ -52,7 +52,7 @@ def _clipped(norm: float) -> optax.GradientTransformation:
 
 
 _LINEAR = ("W_Q", "W_K", "W_V", "W_O", "W_in", "W_out", "w", "w_0")
-"""Weights of linear maps by their name, the read-out's among them; minGPT decays these alone."""
+"""Weights of linear maps by their name, including the read-out; minGPT decays these alone."""
 
 
 def _decayed(weight_decay: Rate, which: str) -> optax.GradientTransformation:

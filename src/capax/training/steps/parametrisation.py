@@ -1,9 +1,9 @@
-"""What is trained where the paper's network has two vectors and ours one.
+"""The trained parameters if the paper's network has two vectors and ours one.
 
 minGPT reads two logits off [CLS], one output embedding per label, and adds a position to the token
 embedding of [CLS]. The function is the same with one vector each, w = w_1 - w_0 and
 cls = token + position, but Adam moves a sum of two parameters twice as far, so a run with two is
-another run. Trained are both; everything else sees the one network they make.
+another run. Both are trained; all other code uses the one network that they define.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class WithSecondRows(eqx.Module):
 
 @dataclass(frozen=True)
 class Parametrisation:
-    """Which second rows there are, and whether the read-out has a bias."""
+    """Which second rows exist, and whether the read-out has a bias."""
 
     two_logits: bool = False
     head_bias: bool = True
@@ -34,7 +34,7 @@ class Parametrisation:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the parameters are those of the network itself."""
+        """Whether the parameters are the network itself."""
         return self == ONE_ROW_EACH
 
     def extend(
@@ -56,7 +56,7 @@ class Parametrisation:
         )
 
     def merged(self, params: Collapsed | WithSecondRows) -> Collapsed:
-        """The one network that the parameters make; differentiable."""
+        """The one network of these parameters; differentiable."""
         if isinstance(params, Collapsed):
             return params
         network = params.network

@@ -1,4 +1,4 @@
-"""Ways to logits: exact rewritings where they apply, the naive Transformer, other architectures.
+"""Ways to logits: exact rewritings if they apply, the naive Transformer, other architectures.
 
 A path prepares the inputs of a training set once, gives differentiable logits, and examines a pool
 of inputs: logits and the share of the attention on the support, block by block of rows.
@@ -178,7 +178,7 @@ class NaivePath:
 
 
 def _arrays(spec: TransformerSpec, key: Array) -> Any:
-    """The arrays of a freshly drawn model; what is not an array is kept in the path."""
+    """The arrays of a freshly drawn model; other fields are kept in the path."""
     return eqx.filter(Transformer.init(spec, key=key), eqx.is_inexact_array)
 
 
@@ -196,7 +196,7 @@ def _mass(weights: Float[Array, "m H n"], support: Support, relevant: Array) -> 
 
 @dataclass(frozen=True)
 class ModulePath:
-    """Any other architecture, as it is written. It has no attention to speak of: mass 0."""
+    """Any other architecture, as it is written. Without attention the mass is 0."""
 
     spec: Architecture
     on_cpu: bool = False
@@ -222,7 +222,7 @@ class ModulePath:
 
     @property
     def kept_floats(self) -> tuple[int, int]:
-        """Numbers kept for the backward pass: for each example, and in any case."""
+        """Numbers kept for the backward pass: per example, and a fixed number."""
         return self.spec.cpu_floats if self.on_cpu else (self.spec.floats_per_example, 0)
 
     def examiner(self, params: Any):
@@ -252,9 +252,9 @@ def path_for(
     platform: str,
     trained: Parametrisation = ONE_ROW_EACH,
 ) -> Path:
-    """A rewriting that covers `spec`, the naive model (with the reason) where there is none.
+    """A rewriting that covers `spec`, or the naive model (with the reason).
 
-    trained: what is trained of a one-layer network, the only one with a choice.
+    trained: the trained parameters of a one-layer network; other networks have no choice.
     """
     if isinstance(spec, Architecture):
         return ModulePath(spec, on_cpu=platform == "cpu")

@@ -1,4 +1,4 @@
-"""Under `vmap`, functions that have all lanes of an ensemble in one go."""
+"""Functions that take all lanes of an ensemble in one call under `vmap`."""
 
 from collections.abc import Callable
 from typing import Any
