@@ -1,6 +1,6 @@
 """Analysis of a finished sweep: thresholds, laws compared, tables, attention.
 
-Nothing here trains; everything is computed from a store, so that every number traces to its runs.
+This package trains no model; all numbers are computed from a store and trace to its runs.
 """
 
 from capax.analysis.floor import Floor as Floor

@@ -1,7 +1,7 @@
-"""Does success fall where it should rise? Tested, because the success curve assumes that it rises.
+"""Tests for success that falls with m or T: the success curve assumes that it rises.
 
 With a fixed number of steps a learner may do worse with more examples, or level off lower as T
-grows. Both are tested, and said.
+grows. Both are tested and reported.
 
     with m   The largest difference, in standard errors, between the success rate of a block of
              neighbouring m and that of a later block. Its distribution when success never falls is
@@ -10,8 +10,8 @@ grows. Both are tested, and said.
              rise with T, by χ² of one degree less than there are T (which is on the safe side); the
              other parameters of each curve are integrated out.
 
-Where success falls with m, the curve is fitted up to the peak: m* is the smallest m that reaches
-the target, and what comes after the peak says nothing about it.
+If success falls with m, the curve is fitted up to the peak: m* is the smallest m that reaches the
+target, and larger m give no information about it.
 """
 
 import itertools

@@ -2,30 +2,30 @@
 
 A floor belongs to a protocol: a family of supports, a number of guesses, a rate of flipped labels,
 an accuracy. Under a uniform prior the posterior is uniform on the version space V_m, so a learner
-that may offer K rules and is told whether one is right (restarts judged on validation data are such
-offers) succeeds with probability at most
+that may offer K rules and learns whether one is right (as restarts with validation data do)
+succeeds with probability at most
 
     c(m) = E[min(1, K / |V_m|)],        with flipped labels E[mass of the K likeliest rules],
 
 and the floor is the smallest m with c(m) >= target. c never falls with m. The floor lies between
 the counting bound (K 2^m >= target · N, N placements) and the union bound, where the target is
 reached for certain. c is simulated for every m of that range on a few samples, then around the
-crossing on more, until no m around it is in doubt or the draws are spent. `low` and `high` are the
+crossing on more, until no m around it is in doubt or all draws are used. `low` and `high` are the
 smallest and the largest m that the simulation leaves possible (95%).
 
-An accuracy below 1 asks for less than the rule, and then c is no bound, but for one case. A rule h
+An accuracy below 1 does not require the rule, and then c is not a bound, except in one case. A rule h
 with error at most e for two placements makes them differ on at most 2 e of the inputs. Where any
 two placements differ on more than that, h is good for one of them at most, and c bounds the chance
 of every learner as before. Errors are shares of n validation inputs, so all pairs must differ on
-more than 2 e of these: by Hoeffding's inequality and a union bound they do, but for a chance of
-N² exp(-2 n (q - 2e)²) / 2, q the smallest difference of two placements. Elsewhere there is none.
+more than 2 e of these: by Hoeffding's inequality and a union bound they do, except with a chance of
+N² exp(-2 n (q - 2e)²) / 2, q the smallest difference of two placements. Otherwise there is no floor.
 
-There is also none where the support is fixed or in the formula (a learner may know it), and none
-where the simulation cannot go. Bounds such as Fano's lie below the floor and never stand for it.
+There is also no floor if the support is fixed or in the formula (a learner may know it), or if the
+simulation is too large. Bounds such as Fano's lie below the floor and never replace it.
 
-Where ambiguous samples are redrawn, no floor exists beyond "one rule left": every sample that is
-shown singles out the rule. The number is then what the best learner needs on samples as they come:
-a reference, not a floor.
+If ambiguous samples are redrawn, no floor exists beyond "one rule left": every sample identifies
+the rule. The number is then the m of the best learner on samples that are not redrawn: a reference,
+not a floor.
 """
 
 import math
@@ -48,17 +48,17 @@ from capax.identity import key_words
 
 _PILOT = 48  # samples on which c(m) is simulated for every m of the range
 _AROUND = 3  # values of m on either side of the crossing that are simulated further
-_IN_DOUBT = 2.5  # standard errors within which c(m) is not yet told from the target
+_IN_DOUBT = 2.5  # standard errors within which c(m) is not yet distinguished from the target
 _Z = 1.96
 _NEGLIGIBLE = math.log(1e-6)
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a trial allows: `guesses` K, ambiguous samples redrawn or not, flipped labels, supports.
+    """The rules of a trial: `guesses` K, redrawn ambiguous samples, flipped labels, supports.
 
     A trial passes at `accuracy`, a share of `validation_size` inputs. `supports` is "random",
-    "contiguous", or "fixed" where a learner may know the positions.
+    "contiguous", or "fixed" if a learner may know the positions.
     """
 
     guesses: int = 1
@@ -78,7 +78,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Floor:
-    """m of the best learner; `is_floor` says whether no learner can do better under the protocol.
+    """m of the best learner; `is_floor`: no learner can do better under the protocol.
 
     `low` and `high`: the m that the simulation leaves possible (95%). `chance` is c(m), `below` is
     c(m - 1), each with its standard error; `draws` samples were simulated.
@@ -107,7 +107,7 @@ def floor(
 ) -> Floor | None:
     """Smallest m at which the best learner succeeds with probability `target`.
 
-    `None` where the protocol has no floor, or where it cannot be simulated.
+    `None` if the protocol has no floor, or if it cannot be simulated.
     """
     protocol = protocol or Protocol()
     f = parse(function).relevant()
@@ -129,7 +129,7 @@ def _chances_around(
     noise: float,
     supports: Literal["random", "contiguous"],
 ) -> tuple[Float[ndarray, "draws sizes"], int] | None:
-    """Samples of c(m) around the floor, and the first m; `None` where it cannot be simulated."""
+    """Samples of c(m) around the floor, and the first m; `None` if it cannot be simulated."""
     f = parse(function).relevant()
     try:
         high = union_sample_size(f, T, 1 - target, p, noise=noise)
@@ -142,7 +142,7 @@ def _chances_around(
 
 
 def must_identify(f: SparseFunction, T: int, p: float, protocol: Protocol) -> bool:
-    """Does passing at the accuracy take the rule itself? For certain, up to a chance of 1e-6."""
+    """Does passing at this accuracy require the rule itself? Up to a chance of 1e-6."""
     if protocol.accuracy == 1:
         return True
     try:
@@ -157,7 +157,7 @@ def must_identify(f: SparseFunction, T: int, p: float, protocol: Protocol) -> bo
 def fewest_examples(
     function: str, T: int, p: float, target: float = 0.8, *, protocol: Protocol
 ) -> int:
-    """A bound below the floor that takes no simulation: where a search for a threshold may begin.
+    """A bound below the floor without simulation: the start of a search for a threshold.
 
     Fano's bound; for contiguous supports the counting bound.
     """
@@ -170,7 +170,7 @@ def fewest_examples(
 
 
 def describe(protocol: Protocol) -> str:
-    """The name of the curve: whose number it is, and under which protocol."""
+    """The name of the curve, with its protocol."""
     guesses = "1 guess" if protocol.guesses == 1 else f"{protocol.guesses} guesses"
     noise = f", labels flipped with {protocol.noise:g}" if protocol.noise else ""
     supports = ", contiguous supports" if protocol.supports == "contiguous" else ""
@@ -180,7 +180,7 @@ def describe(protocol: Protocol) -> str:
 def _simulated(
     function: str, T: int, p: float, first: int, last: int, draws: int, batch: int, **rules: Any
 ) -> Float[ndarray, "draws sizes"]:
-    """Samples of c(m) for m = first .. last; every batch has a key of its own."""
+    """Samples of c(m) for m = first .. last; every batch has its own key."""
     key = key_words([function, T, p, batch, sorted(rules.items())], "floor")
     return chances(parse(function), T, p, first=first, last=last, draws=draws, key=key, **rules)
 
@@ -210,13 +210,13 @@ def _around_crossing(
 
 
 def _crossing(found: Float[ndarray, "draws sizes"], target: float) -> int:
-    """Index of the first m whose mean chance reaches the target; the last one if none does."""
+    """Index of the first m whose mean chance reaches the target, or else the last index."""
     reached = found.mean(axis=0) >= target
     return int(reached.argmax()) if reached.any() else found.shape[1] - 1
 
 
 def _errors(found: Float[ndarray, "draws sizes"]) -> Float[ndarray, " sizes"]:
-    """Standard errors of the means; with all samples alike, one unlike sample more."""
+    """Standard errors of the means; if all samples are equal, with one different sample added."""
     return np.maximum(found.std(axis=0), 1 / math.sqrt(len(found))) / math.sqrt(len(found))
 
 

@@ -2,8 +2,8 @@
 
 On the log scale the difference of two estimates has the variance s1² + s2², with
 s = log(high/low)/(2 z); they differ when it exceeds the normal quantile at level 5% shared among
-all comparisons (Bonferroni). A side that is open counts only where it leaves the other interval on
-the wrong side.
+all comparisons (Bonferroni). An open side counts only if it leaves the other interval on the wrong
+side.
 """
 
 import math
@@ -15,10 +15,10 @@ _Z = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Interval:
-    """m* with its 95% interval; `None` where it is open.
+    """m* with its 95% interval; `None` on an open side.
 
-    log_width: log(high / low) before the ends were moved to m that were tried, where they were: two
-    estimates on the same m err alike between them.
+    log_width: log(high / low) before the ends were moved to tried m, if they were: two estimates on
+    the same m have the same error between them.
     """
 
     m: float | None

@@ -5,15 +5,15 @@
     linear     m* = a + b T
     power      m* = a + b (T^c - 1)/c        (c -> 0 is the log law, c = 1 the linear one)
 
-Every T has a success curve of its own; a law says only where these curves cross the target. With
+Every T has its own success curve; a law only gives the points where they cross the target. With
 ℓ_T(θ) the log likelihood of the trials at T when the crossing lies at log m = θ (steepness, shape
 and plateau of the curve integrated out, `capax.analysis.positions`),
 
     ℓ(law) = max over its parameters of  sum_T ℓ_T( log m*(T) ).
 
-No threshold is estimated on the way, so none is thrown away: a T where every trial failed says that
-m* lies higher, and how surely. Beside the laws stands the fit with every θ_T free (or at infinity,
-where the plateau misses the target). Goodness of fit of a law with k parameters at n values of T:
+No threshold is estimated in between, so no T is lost: a T where every trial failed shows that m*
+lies higher, and how certainly. The laws are compared with the fit in which every θ_T is free (or
+infinite, if the plateau is below the target). Goodness of fit of a law with k parameters at n T:
 
     D = 2 (ℓ(free) - ℓ(law)),  compared with χ² of n - k degrees of freedom;
 
@@ -25,8 +25,8 @@ ruled out at their stated levels, with plateaus that are flat and with plateaus 
 
 A law is searched by its values A and B at the smallest and the largest T, in between
 A + (B - A) w with w the rising part scaled to [0, 1]: a grid over (log A, log B) that zooms in on
-what the likelihood does not rule out. Where every trial failed, m* may lie any distance above all m
-tried: ℓ_T is constant there, but A and B are not, so the grid goes on until the T in between lie
+points that the likelihood does not rule out. If every trial failed, m* may lie any distance above
+all m tried: ℓ_T is constant there, but A and B are not, so the grid continues until the T in between lie
 above all m tried as well (B up to the largest θ divided by the smallest w). 95% intervals and bands
 are read off the points with 2 (ℓ(law) - ℓ) <= 3.84 `INFLATION`; the ends of the exponent's interval
 lie between two exponents, where the best deviance of each crosses that value.
@@ -51,7 +51,7 @@ FORMULAS = {
 _EXPONENTS = (-1.0, 2.0)
 INFLATION = 1.7
 _CRITICAL = INFLATION * float(chi2.isf(0.05, 1))
-_KEPT = 12.0  # a zoom keeps what lies this far in 2ℓ below the best
+_KEPT = 12.0  # a zoom keeps points this far in 2ℓ below the best
 _CELLS, _CELLS_BEYOND = 24, 8
 _ZOOMS = 4
 _FINE = 37  # exponents of the last look at the power law
@@ -59,7 +59,7 @@ _FINE = 37  # exponents of the last look at the power law
 
 @dataclass(frozen=True)
 class Parameter:
-    """A fitted parameter and its 95% interval; `None` where the side is open."""
+    """A fitted parameter and its 95% interval; `None` on an open side."""
 
     name: str
     value: float
@@ -71,7 +71,7 @@ class Parameter:
 class Fit:
     """One law fitted to all trials. `p_fit`: goodness of fit, `p_power`: against the power law.
 
-    Both are `None` where no degree of freedom is left.
+    Both are `None` if no degree of freedom is left.
     """
 
     law: str
@@ -198,10 +198,9 @@ class _FittedGrid:
 
 
 def _search_exponents(positions: tuple[Position, ...]) -> _FittedGrid:
-    """The power law: first all exponents from -1 to 2, then those that are left, finely.
+    """The power law: first all exponents from -1 to 2, then a fine grid of the remaining ones.
 
-    0 and 1 are among them: whether the interval holds log and linear growth is not left to the
-    points beside them.
+    0 and 1 are always included, so that log and linear growth are tested exactly.
     """
     coarse = np.linspace(*_EXPONENTS, 25)
     found = _search("power", positions, coarse)
@@ -264,12 +263,12 @@ def _on_grid(
 
 
 def _beyond(shares: Float[ndarray, "n e"]) -> float:
-    """How far log A or log B may lie above all θ: then the nearest T does too."""
+    """The largest useful distance of log A or log B above all θ."""
     return float(-np.log(np.min(shares[shares > 1e-12], initial=1.0)))
 
 
 def _values(low: float, high: float, beyond: float) -> Float[ndarray, " n"]:
-    """Where a law may begin or end: the range of all θ, and coarsely what lies beyond."""
+    """Possible values at the ends of a law: the range of all θ, and a coarse grid beyond."""
     within = np.linspace(low, high, _CELLS + 1)
     if beyond <= 0:
         return within

@@ -1,16 +1,16 @@
-"""What the trials at each T say about the place θ_T where success reaches the target.
+"""The likelihood of the position θ_T at which success reaches the target, from the trials at T.
 
 Every T has its own curve (θ_T, F_T, σ_T, λ_T). The curves of one learner are about equally steep,
 
     log σ_T ~ N(s, 0.35²)
 
-but for one T in ten, which follows the wide prior of a lone curve instead. The common s is the one
-under which all trials together are most likely. Twenty trials alone do not say how steep their
-curve is; a hundred at five T do.
+except for one T in ten, which follows the wide prior of a single curve instead. The common s is the
+one under which all trials together are most likely. Twenty trials do not determine the steepness of
+their curve; a hundred at five T do.
 
-Nothing is assumed of the plateaus 1 - λ_T, which may fall with T. A plateau just above the target
-puts the threshold far to the right of the rise, and a mean over all plateaus would hide that: with
-plateaus that fall from 1 to 0.81 it bends every law (simulated). So ℓ_T(θ), the log likelihood of
+The plateaus 1 - λ_T are free and may fall with T. A plateau just above the target moves the
+threshold far to the right of the rise, and a mean over all plateaus would hide that: with plateaus
+that fall from 1 to 0.81 it biases every law (simulated). So ℓ_T(θ), the log likelihood of
 the trials at T given θ_T = θ, is integrated over σ and maximised over the plateau and the shape.
 """
 
@@ -33,7 +33,7 @@ _STEEPNESS = np.geomspace(0.04, 0.8, 11)
 
 @dataclass(frozen=True)
 class Position:
-    """ℓ_T on a grid of θ for one T, and the best log likelihood when nothing is assumed of θ."""
+    """ℓ_T on a grid of θ for one T, and the best log likelihood with a free θ."""
 
     T: int
     theta: Float[ndarray, " n"]
@@ -62,7 +62,7 @@ def positions(curves: Sequence[tuple[int, Counts]], target: float = TARGET) -> t
 
 
 def _most_likely(tables: Sequence[tuple[int, CurveGrid, Float[ndarray, "n k"]]]) -> float:
-    """The s under which all trials together are most likely, all else integrated out.
+    """The s under which all trials together are most likely, the rest integrated out.
 
     The prior is bounded from below (some T are unlike the rest): no sum can vanish.
     """

@@ -1,17 +1,17 @@
 """How does the threshold grow with T? Four laws, weighed and tested on all trials at once.
 
-The power law m* = a + b (T^c - 1)/c holds log growth (c = 0) and linear growth (c = 1) inside it,
-and a constant (b = 0). One level, 5 %, decides everything that is said: a law is ruled out when the
-power law fits better than chance allows, which for log and linear growth means that the 95%
-interval of c leaves them out. Of constant, log and linear,
+The power law m* = a + b (T^c - 1)/c contains log growth (c = 0), linear growth (c = 1) and a
+constant (b = 0). One level, 5 %, is used for all conclusions: a law is ruled out when the power law
+fits better than chance allows, which for log and linear growth means that the 95% interval of c
+does not contain them. Of constant, log and linear,
 
     one is left         settled; by name if the interval of c ends within 0.4 of its own
     none is left        a power of T
     several are left    not settled
 
-Where even the best of all laws does not fit (level 1 %), none of these laws fits.
+If even the best of all laws does not fit (level 1 %), none of these laws fits.
 
-A constant lies inside every other law, so it can never be the only one left. It is settled when it
+A constant is a case of every other law, so it can never be the only one left. It is settled when it
 is not ruled out and the log law changes by less than a quarter over the range of T (95%).
 """
 
@@ -28,7 +28,7 @@ from capax.html import html_table
 
 NAMED = ("constant", "log", "linear")
 LEVEL = 0.05
-"""A law is ruled out when the power law that holds it fits better at this level."""
+"""A law is ruled out when the power law that contains it fits better at this level."""
 REFUTED = 0.01
 """None of these laws fits when the goodness of fit of every one of them is below this."""
 LEAST_LENGTHS = 3
@@ -37,11 +37,11 @@ _NEAR = 0.4
 
 @dataclass(frozen=True)
 class Scaling:
-    """All laws in the order of their weight, and what to say about them.
+    """All laws in the order of their weight, and the conclusion.
 
     `status` is "settled", "not settled" or "none fits". `left` is the one law of constant, log and
-    linear (or else the power) that a settled comparison leaves; `law` is the same, but `None` where
-    the free exponent is not close enough to call the growth by its name.
+    linear (or else the power) that a settled comparison leaves; `law` is the same, but `None` if
+    the free exponent is not close enough to name the growth.
 
     Examples:
         >>> import capax, tempfile, pathlib
@@ -77,7 +77,7 @@ class Scaling:
 
     @property
     def best(self) -> Fit:
-        """The law to draw first: the one that is left, or that of the largest weight."""
+        """The law to draw first: the remaining one, or the one with the largest weight."""
         return self.fit(self.left) if self.left else self.fits[0]
 
     def fit(self, law: str) -> Fit:
@@ -111,14 +111,14 @@ def _against(power: Fit, fit: Fit) -> float | None:
 
 
 def ruled_out(fit: Fit) -> bool:
-    """Beaten by the power law that holds it. The power law itself is never ruled out by itself."""
+    """Whether the power law fits significantly better. The power law itself is never ruled out."""
     return fit.p_power is not None and fit.p_power < LEVEL
 
 
 def standing(fits: dict[str, Fit]) -> list[str]:
     """The laws among constant, log and linear that are not ruled out.
 
-    A constant lies inside log and linear growth: where both are ruled out, so is the constant.
+    A constant is a case of log and linear growth: if both are ruled out, so is the constant.
     """
     left = [law for law in NAMED if not ruled_out(fits[law])]
     return [] if left == ["constant"] else left
@@ -130,7 +130,7 @@ def none_fits(fits: dict[str, Fit]) -> bool:
 
 
 def judge(fits: dict[str, Fit], range_of_T: tuple[int, int]) -> tuple[str, str | None, bool]:
-    """Status, the law that is left, and whether the growth may be called by its name."""
+    """Status, the remaining law, and whether the growth may be named after it."""
     if none_fits(fits):
         return "none fits", None, False
     left = standing(fits)
@@ -158,7 +158,7 @@ def _steady(log: Fit, range_of_T: tuple[int, int]) -> bool:
 
 
 def verdict(fits: dict[str, Fit], status: str, left: str | None, *, by_name: bool) -> str:
-    """The comparison in plain words: one conclusion, and the interval of c that it rests on."""
+    """The comparison in plain words: one conclusion, and its interval of c."""
     if status == "none fits":
         best = max(fit.p_fit or 0.0 for fit in fits.values())
         return f"None of these laws fits the trials ({_p(best)} for the best of them)."

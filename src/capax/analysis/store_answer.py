@@ -1,4 +1,4 @@
-"""The thresholds m*(T) of a store, and the law behind them, in one call."""
+"""The thresholds m*(T) of a store, and their law, in one call."""
 
 from pathlib import Path
 

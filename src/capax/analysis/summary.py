@@ -17,8 +17,8 @@ from capax.sweep.storage.store import Store
 class Answer:
     """The answer of a sweep: thresholds, laws (`None` with fewer than three T), a verdict in words.
 
-    `unreached` are the T at which no m tried reaches the target; `plateau_fall` says that success
-    levels off lower as T grows.
+    `unreached`: the T at which no m tried reaches the target; `plateau_fall`: success levels off
+    lower as T grows.
     """
 
     thresholds: tuple[Threshold, ...]
@@ -45,11 +45,11 @@ def _interval(found: Threshold) -> str:
 
 
 def answer(found: tuple[Threshold, ...]) -> Answer:
-    """Compare the laws on all trials of the thresholds, and say what came out.
+    """Compare the laws on all trials of the thresholds, and state the result.
 
-    A T whose curve levels off below the target has no m*: no law holds there. It is named, and the
-    laws are compared at the other T. All trials count, also where a fall of success with m is only
-    suspected: leaving trials out after a lucky m would bend the laws.
+    A T whose curve levels off below the target has no m*, and no law includes it. It is named, and
+    the laws are compared at the other T. All trials count, also if a fall of success with m is only
+    suspected: leaving out trials after a lucky m would bias the laws.
     """
     levelled = tuple(t.T for t in found if t.status.startswith("does not reach"))
     rest = tuple(t for t in found if t.T not in levelled)

@@ -1,9 +1,9 @@
-"""Thresholds of a sweep: m*(T) with its interval, beside what the best learner would need.
+"""Thresholds of a sweep: m*(T) with its interval, beside the m of the best learner.
 
-An interval comes from a smooth model of the success curve, and a smooth model believes to know
-where between two m that were tried the curve crosses 80 %. It does not: a curve that rises at once
-crosses anywhere between them. All that is known there is that success does not fall, so the ends of
-an interval are moved outwards to the m that were tried (`to_tried`).
+An interval comes from a smooth model of the success curve, which also gives a crossing of 80 %
+between two tried m. But a curve with a sudden rise may cross anywhere between them: the trials only
+show that success does not fall. So the ends of an interval are moved outwards to tried m
+(`to_tried`).
 """
 
 import math
@@ -26,17 +26,17 @@ _LEAST_VALUES = 4
 
 @dataclass(frozen=True)
 class Threshold:
-    """m*(T): `low` and `high` bound it with 95% confidence, `None` where the data leave it open;
-    `low - 1` and `high` are m that were tried.
+    """m*(T): `low` and `high` bound it with 95% confidence, `None` on an open side; `low - 1` and
+    `high` are tried m.
 
-    `m_star` is `None` where no trial speaks for a number; `status` says what is known then:
+    `m_star` is `None` if the trials do not support a number; `status` is then the conclusion:
     "closed", "<= 16", "> 993", "open", or "does not reach 80 % for any m tried". `peak` is the m
     from which success falls, if it does. `plateau` is the estimated success rate with plenty of
-    examples. `isotonic` is m* without a model of the curve; `floor` what the best possible learner
-    needs (`None` for learners without a task); `counts` the outcomes behind it all, `rising` those
-    that count for m*: up to the peak also where a fall is only suspected; `log_width` what the
-    model of the curve says of log(high / low), before its ends were moved; `reference` is the name
-    of the reference whose trials these are, empty for those of the store itself.
+    examples. `isotonic` is m* without a model of the curve; `floor` the m of the best possible
+    learner (`None` for learners without a task); `counts` all outcomes, `rising` the outcomes that
+    count for m*: up to the peak also if a fall is only suspected; `log_width` is log(high / low) of
+    the model, before its ends were moved; `reference` is the name of the reference with these
+    trials, empty for trials of the store itself.
 
     Examples:
         >>> import capax, tempfile, pathlib
@@ -66,13 +66,13 @@ class Threshold:
 
     @property
     def ratio(self) -> float | None:
-        """m* over the best learner's; only where m* is bounded on both sides."""
+        """m* over the best learner's; only if m* is bounded on both sides."""
         if self.m_star is None or self.status != "closed" or not (self.floor and self.floor.m):
             return None
         return self.m_star / self.floor.m
 
     def _repr_html_(self) -> str:
-        """m*(T) in a notebook, with its interval and what stands behind it."""
+        """m*(T) in a notebook, with its interval and its trials."""
         ends = [("open" if end is None else str(end)) for end in (self.low, self.high)]
         rows = (
             ("T", self.T),
@@ -102,7 +102,7 @@ def stated(found: Estimate, target: float = TARGET) -> str:
 
 
 def to_tried(found: Estimate, tried: tuple[int, ...]) -> Estimate:
-    """The interval with its ends moved outwards: above one m that was tried, up to another one."""
+    """The interval with its ends moved outwards: above one tried m, up to another one."""
     low, high = found.low, found.high
     if low is not None:
         low = max((m for m in tried if m < low), default=low - 1) + 1
@@ -146,11 +146,11 @@ def threshold_panel(experiment: Experiment, name: str | None = None) -> Panel:
             return panel
     known = ", ".join(panel.name for panel in experiment.panels)
     wanted = "one that searches over m" if name is None else f"{name!r}"
-    raise InputError(f"panel: wanted {wanted}, got the panels {known}")
+    raise InputError(f"panel: wanted {wanted}; the panels are {known}")
 
 
 def searches_for_threshold(panel: Panel) -> bool:
-    """Does the panel ask for m*? Not with fresh samples, kept models, or a few values of m."""
+    """Does the panel search for m*? Not with fresh samples, kept models, or a few values of m."""
     if panel.training.get("mode") == "online" or panel.keep_parameters:
         return False
     search = panel.search
@@ -162,7 +162,7 @@ def thresholds(
 ) -> tuple[Threshold, ...]:
     """m*(T) at every T of a panel that has finished trials, in the order of T.
 
-    `floors`: also what the best learner needs, which takes a simulation.
+    `floors`: also the m of the best learner, which takes a simulation.
     Raises `InputError` when the store holds no such panel or no finished trial of it.
     """
     chosen = threshold_panel(store.experiment, panel)
@@ -180,23 +180,23 @@ def thresholds(
                 )
             )
     if not found:
-        raise InputError(f"{store.path}: wanted finished trials of {chosen.name}, got none yet")
+        raise InputError(f"{store.path}: no finished trials of {chosen.name} yet")
     return tuple(found)
 
 
 def panel_target(panel: Panel) -> float:
-    """The success probability that a panel asks for."""
+    """The success probability of a panel's threshold."""
     return panel.search.target if isinstance(panel.search, AdaptiveSearch) else TARGET
 
 
 def panel_task(panel: Panel, T: int, m: int = 1) -> TaskSpec | None:
-    """The task of a panel at (T, m); `None` where no rule is known: simulated, or from a file."""
+    """The task of a panel at (T, m); `None` without a known rule: simulated, or from a file."""
     unknown = panel.family == "simulated" or "data" in panel.task
     return None if unknown else TaskSpec(**panel.task, T=T, m=m)
 
 
 def panel_protocol(panel: Panel, task: TaskSpec) -> Protocol:
-    """How a trial of the panel is judged, as far as a floor must know."""
+    """The protocol of the panel's trials, for the floor."""
     return Protocol(
         guesses=panel.restarts,
         rejection=task.reject_ambiguous,

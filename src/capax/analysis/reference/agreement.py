@@ -1,11 +1,11 @@
 """Do new thresholds agree with a reference, and with the points that the paper published?
 
-A reference is compared only where it is the same experiment: task, model and protocol, field by
-field, defaults written out. At a T that both have measured, the two intervals are compared; at
-another T inside the reference's range, the interval with the band of the reference's law.
+A reference is compared only if it is the same experiment: task, model and protocol, field by field,
+with defaults. At a T that both have measured, the two intervals are compared; at another T inside
+the reference's range, the interval with the band of the reference's law.
 
-The published points are compared where the question is the paper's: a one-layer Transformer on
-balanced 3-bit ANDs, whatever its training. A difference then says what the training changes.
+The published points are compared if the task is the paper's: a one-layer Transformer on balanced
+3-bit ANDs, with any training. A difference then shows the effect of the training.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -43,7 +43,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class ReferenceAgreement:
-    """Thresholds beside a reference (`None` where no reference fits) and the published points."""
+    """Thresholds beside a reference (`None` if no reference fits) and the published points."""
 
     reference: Reference | None
     answer: Answer | None
@@ -67,7 +67,7 @@ class ReferenceAgreement:
 def agreement_with(
     panel: Panel, said: Answer, *, folder: Path | None = None, but_not: Path | None = None
 ) -> ReferenceAgreement | None:
-    """Compare with the reference that covers most of our T; `None` where nothing compares. Of two
+    """Compare with the reference that covers most of our T; `None` without a comparison. Of two
     that cover as many, the one with longer inputs.
 
     but_not: the store that the thresholds come from, which may be a reference itself.
@@ -93,7 +93,7 @@ def from_reference(
 ) -> tuple[Threshold, ...]:
     """Thresholds of the reference that a panel names, at T that have no trials here.
 
-    Raises `InputError` where it is not the same experiment.
+    Raises `InputError` if it is not the same experiment.
     """
     if not panel.reference:
         return ()
@@ -139,7 +139,7 @@ def _compared(said: Answer, other: Answer, lengths: list[int]) -> tuple[Compared
 
 
 def at(said: Answer, T: int) -> Interval | None:
-    """m*(T) as measured, or by the law inside the measured range; `None` where nothing is known."""
+    """m*(T) as measured, or by the law inside the measured range; otherwise `None`."""
     for t in said.thresholds:
         if t.T == T:
             return None if t.low is None and t.high is None else _interval(t)
@@ -158,7 +158,7 @@ def _interval(t: Any) -> Interval:
 
 
 def _published(panel: Panel, said: Answer) -> PublishedAgreement | None:
-    """The paper's points, where the question is the paper's: balanced 3-bit AND, one layer."""
+    """The paper's points, if the task is the paper's: balanced 3-bit AND, one layer."""
     asked = panel.family == "transformer" and panel.task.get("function", "and3") == "and3"
     asked = asked and panel.task.get("support", "random") == "random" and "data" not in panel.task
     asked = asked and panel.task.get("p", "balanced") == "balanced" and not panel.task.get("noise")

@@ -1,5 +1,5 @@
-"""How the trials of a panel are trained: as plain data, to tell whether two panels are the same
-experiment, and in words, for the reader of a figure."""
+"""The training of a panel's trials: as plain data, to compare two panels, and in words, for the
+reader of a figure."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _NOT_IDENTITY = {"task": ("T", "m", "seed", "max_tries"), "model": ("T",)}
 
 
 def protocol(panel: Panel) -> dict[str, Any] | None:
-    """Task, model and protocol with defaults written out; `None` if the settings do not hold up."""
+    """Task, model and protocol with defaults; `None` if the settings are not valid."""
     spec = _trial_fields(panel)
     if spec is None:
         return None
@@ -24,7 +24,7 @@ def protocol(panel: Panel) -> dict[str, Any] | None:
 
 
 def protocol_words(panel: Panel) -> str:
-    """One sentence on optimiser, regularisers and success rule; empty where no steps are taken."""
+    """One sentence on optimiser, regularisers and success rule; empty without training steps."""
     spec = _trial_fields(panel)
     if spec is None or "optimiser" not in spec:
         return ""

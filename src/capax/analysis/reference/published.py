@@ -1,6 +1,6 @@
 """The numbers that the paper published, and how ours compare with them.
 
-The points of Figures 2, 3 and 4 were read off the vector graphics of the paper and travel with the
+The points of Figures 2, 3 and 4 were read from the vector graphics of the paper and are part of the
 package (`capax reference show published`). A point of Figure 2 and its bar are the mean and the
 standard deviation of an estimator of the authors: of 100 resamples of the trials, the smallest m of
 the grid at which at least 80 % are solved. It differs from an m* read off a fitted curve by -1.5 to
@@ -13,10 +13,10 @@ the grid at which at least 80 % are solved. It differs from an m* read off a fit
 
 At T = 100 the published point is the smallest m tried: the threshold may lie below, and a smaller
 one of ours is no difference. Agreement is stated point by point and by the sum of squares of all
-differences (chi-square, one degree of freedom for each T) or by their mean, where all lean to one
-side (normal): twice the smaller of the two p-values, never from one number. Solved replicates are
+differences (chi-square, one degree of freedom for each T) or by their mean, if all are on one side
+(normal): twice the smaller of the two p-values, never from one number. Solved replicates are
 compared with 24 of 40 by Fisher's exact test, times by the rank test of Mann and Whitney, in which
-a run that never gets there comes last.
+a run that never reaches the level comes last.
 """
 
 import json
@@ -69,7 +69,7 @@ class PublishedPoint:
 
 @dataclass(frozen=True)
 class Published:
-    """Everything that was read off the paper's figures, and how."""
+    """All numbers that were read from the paper's figures, and the method."""
 
     paper: str
     provenance: str
@@ -82,7 +82,7 @@ class Published:
 
 @lru_cache(maxsize=1)
 def published() -> Published:
-    """The published points, from the file that travels with the package."""
+    """The published points, from the file of the package."""
     data = json.loads((FOLDER / f"{NAME}.json").read_text(encoding="utf-8"))
     points = tuple(PublishedPoint(**row) for row in data.pop("figure2"))
     return Published(figure2=points, **data)
@@ -102,8 +102,8 @@ def resampled_threshold(
 ) -> Resampled | None:
     """Mean and deviation of the smallest m tried with a share of at least `target`, resampled.
 
-    Every resample draws the trials of each m anew, with replacement. `None` where some m has too
-    few trials, or where half of the resamples or more reach the target at no m.
+    Every resample draws the trials of each m anew, with replacement. `None` if some m has too few
+    trials, or if half of the resamples or more reach the target at no m.
     """
     require(resamples >= 2, "resamples", "at least 2", resamples)
     if not counts.m or min(counts.total) < _LEAST_TRIALS:
@@ -123,8 +123,8 @@ def resampled_threshold(
 class BesidePublished:
     """One T: the published point, our resampled estimate and our interval beside it.
 
-    `deviations`: difference of the two resampled estimates over its deviation (`None` where ours
-    is missing); `agrees`: our 95% interval against the published point.
+    `deviations`: difference of the two resampled estimates over its deviation (`None` if ours is
+    missing); `agrees`: our 95% interval against the published point.
     """
 
     T: int
@@ -140,7 +140,7 @@ class PublishedAgreement:
     """All T that the paper measured too, with one p-value for all of them together.
 
     `chi_square`: sum of the squared deviations; `lean`: their sum over the root of their number,
-    negative where our thresholds are the smaller ones.
+    negative if our thresholds are smaller.
     """
 
     rows: tuple[BesidePublished, ...]
@@ -174,7 +174,7 @@ class PublishedAgreement:
 
 
 def beside_published(found: Sequence[Threshold]) -> PublishedAgreement | None:
-    """Our thresholds beside the published ones; `None` where no T is in common."""
+    """Our thresholds beside the published ones; `None` without a common T."""
     known = {point.T: point for point in published().figure2}
     pairs = [(t, known[t.T]) for t in found if t.T in known and not _unknown(t)]
     if not pairs:
@@ -215,8 +215,8 @@ def _row(t: Threshold, point: PublishedPoint, comparisons: int) -> BesidePublish
 
 
 def _deviations(ours: Resampled, point: PublishedPoint) -> float:
-    """The difference in units of its deviation; 0 where the published point is only an upper end
-    and ours does not exceed it."""
+    """The difference in units of its deviation; 0 if the published point is only an upper end and
+    ours does not exceed it."""
     difference = ours.m_star - point.m_star
     if point.at_most:
         difference = max(0.0, difference)
@@ -225,7 +225,7 @@ def _deviations(ours: Resampled, point: PublishedPoint) -> float:
 
 
 def _as_interval(point: PublishedPoint) -> Interval:
-    """Two deviations to either side; below open where the smallest m tried sufficed."""
+    """Two deviations to either side; open below if the smallest m tried was enough."""
     spread = 1.96 * max(point.deviation, _ROUNDING)
     return Interval(point.m_star, None if point.at_most else point.m_star - spread,
                     point.m_star + spread)  # fmt: skip
@@ -264,7 +264,7 @@ def beside_published_replicates(solved: int, total: int, m: int = 50) -> Tested:
 def beside_published_times(steps: Sequence[float | int | None], T: int) -> Tested:
     """Figure 4: iterations until the loss crosses 0.35 against the published ten, by rank test.
 
-    steps: one for each seed, `None` for a seed that never gets there: later than all others.
+    steps: one for each seed, `None` for a seed that never reaches it: later than all others.
     """
     known: Mapping[str, list[int]] = published().figure4["steps"]
     if str(T) not in known:
@@ -297,7 +297,7 @@ def published_laws(*, with_smallest: bool = False) -> dict[str, float]:
 
     g is log, linear or a square root. Bars count as deviations, of at least 4. The point at
     T = 100, where m* is at or below the smallest m tried, is left out unless `with_smallest`.
-    log and linear fit alike: the published range does not tell them apart.
+    log and linear fit equally well: the published range does not distinguish them.
     """
     points = [q for q in published().figure2 if with_smallest or not q.at_most]
     T, m = (np.array([getattr(q, name) for q in points], dtype=float) for name in ("T", "m_star"))

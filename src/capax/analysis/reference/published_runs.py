@@ -2,9 +2,9 @@
 
 Figure 3 has 40 replicates of AND of 3 bits at T = 300, m = 50 and 200: how many are solved.
 Figure 4 has ten seeds of parity of 3 bits at T = 10 and 15: when each loss falls below 0.35.
-A panel of a store is compared where its task, T and m are these. Its protocol may be
-another: the name of the panel tells the settings apart. Every p-value is that of one comparison
-alone: of twenty true settings one has p < 0.05 by chance.
+A panel of a store is compared if it has this task, T and m. Its protocol may differ: the name of
+the panel identifies the settings. Every p-value is for one comparison alone: of twenty true
+settings one has p < 0.05 by chance.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from capax.sweep.storage.store import Store
 def beside_published_runs(store: Store) -> tuple[tuple[str, Tested], ...]:
     """Every comparison that a store allows, with the name of its panel.
 
-    Raises `InputError` for a store with nothing to compare.
+    Raises `InputError` for a store without such runs.
     """
     found = [
         (panel.name, tested)
@@ -35,8 +35,8 @@ def beside_published_runs(store: Store) -> tuple[tuple[str, Tested], ...]:
     ]
     if not found:
         raise InputError(
-            f"{store.path}: wanted runs of Figure 3 (and3, T = 300, m = 50 or 200) or Figure 4 "
-            "(parity3, fresh samples, T = 10 or 15), got none"
+            f"{store.path}: no runs of Figure 3 (and3, T = 300, m = 50 or 200) or Figure 4 "
+            "(parity3, fresh samples, T = 10 or 15)"
         )
     return tuple(found)
 
@@ -64,7 +64,7 @@ def _times(store: Store, panel: Panel) -> list[Tested]:
 
 
 def _crossings(store: Store, panel: str, T: int) -> list[float | None]:
-    """When the loss of each seed falls below the published level; restarts are not counted."""
+    """The step at which each seed's loss falls below the published level, without restarts."""
     rows: list[Any] = store.select(
         "SELECT r.run_id, r.curves FROM runs r JOIN trials t USING (trial_id) "
         "WHERE t.panel = ? AND t.T = ? AND r.restart = 0 ORDER BY t.m, t.number",
@@ -75,4 +75,4 @@ def _crossings(store: Store, panel: str, T: int) -> list[float | None]:
     level = published().figure4["loss"]
     return [
         crossing_step(np.array(c["step"]), np.array(c["loss"]), level) for c in curves if c
-    ]  # a reference of many runs keeps the curves of a few
+    ]  # a reference with many runs keeps the curves of a few

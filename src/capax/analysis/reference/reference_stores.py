@@ -1,9 +1,9 @@
-"""Reference results that travel with the package: small stores.
+"""Reference results in the package: small stores.
 
 A reference is a store in which every trial kept its T, m, seed and outcome. Runs are kept
-for panels that are drawn as curves, with the parameters of one run, and left out elsewhere. It
-opens like any store, so thresholds, laws and figures come from the same functions. It adds the
-command that makes it again, and the machine it ran on.
+for panels that are drawn as curves, with the parameters of one run, and left out for others. It
+opens like any store, so thresholds, laws and figures come from the same functions. It also has the
+command that repeats it, and its machine.
 """
 
 import json
@@ -56,7 +56,7 @@ class Reference:
 def references(folder: Path | None = None) -> tuple[Reference, ...]:
     """All references in a folder, in the order of their names.
 
-    By default those of the package and the user's own; of two with one name the package's.
+    By default the references of the package and of the user; of two with one name the package's.
     """
     paths: dict[str, Path] = {}
     for where in (FOLDER, OWN_FOLDER) if folder is None else (folder,):
@@ -76,7 +76,7 @@ def reference(name: str, folder: Path | None = None) -> Reference:
 def add_reference(
     store: Path, name: str, *, command: str | None = None, folder: Path = OWN_FOLDER
 ) -> Reference:
-    """Distil a finished store into the reference `name`; replaces one of that name, whole or not.
+    """Make the reference `name` from a finished store; replaces one of that name atomically.
 
     Raises `InputError` for a name with other characters, a name of the package, or a store with
     an unfinished T.
@@ -84,12 +84,12 @@ def add_reference(
     plain = name and all(c.isalnum() or c in "-_" for c in name)
     require(plain, "name", "letters, digits, - and _", name)
     taken = name == "published" or (folder == OWN_FOLDER and (FOLDER / f"{name}.sqlite").is_file())
-    require(not taken, "name", "a name that no reference of the package has", name)
+    require(not taken, "name", "a name that is not used in the package", name)
     with Store.read(store) as opened:
         left = opened.unfinished()
         experiment = opened.experiment
     if left:
-        raise InputError(f"{store}: wanted a finished store, got {left[0].panel}, {left[0]}")
+        raise InputError(f"{store}: not finished: {left[0].panel}, {left[0]}")
     command = command or f"capax sweep {experiment.name} --scale {experiment.scale}"
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}.sqlite"
@@ -141,10 +141,10 @@ _OF_A_RUN = ("task", "steps", "eval_every", "mode", "batch_size", "restart")
 
 
 def _thin(connection: sqlite3.Connection) -> None:
-    """Keep few looks of few runs where progress was recorded: hundreds of runs are megabytes."""
+    """Keep few evaluations of few runs with recorded progress: hundreds of runs are megabytes."""
     query = """SELECT r.run_id, r.curves, r.spec, t.number + r.restart AS place
         FROM runs r JOIN trials t USING (trial_id)
-        WHERE instr(r.curves, '"weight_movement"')"""  # NaN is no JSON to SQLite
+        WHERE instr(r.curves, '"weight_movement"')"""  # SQLite does not accept NaN as JSON
     rows = connection.execute(query).fetchall()
     whole = len(rows) <= _FEW
     for run_id, text, spec, place in rows:
@@ -153,7 +153,9 @@ def _thin(connection: sqlite3.Connection) -> None:
         kept = {name: values[::-1][:: max(1, every)][::-1] for name, values in series.items()}
         rounded = {name: [float(f"{v:.4g}") for v in values] if name != "step" else values
                    for name, values in kept.items()}  # fmt: skip
-        if place >= _CURVES and not whole:  # the model and its rates are those of the first runs
+        if (
+            place >= _CURVES and not whole
+        ):  # the model and its rates are the same as in the first runs
             spec = json.dumps({k: v for k, v in json.loads(spec).items() if k in _OF_A_RUN})
         update = "UPDATE runs SET curves = ?, spec = ? WHERE run_id = ?"
         connection.execute(update, (json.dumps(rounded), spec, run_id))
@@ -163,7 +165,7 @@ _SHORT_ID = f"substr(trial_id, 1, {_ID_LENGTH})"
 _LEFT_OUT = (
     """DELETE FROM runs WHERE trial_id NOT IN (
         SELECT trial_id FROM trials WHERE panel IN (SELECT value FROM json_each(?)))""",
-    # of every panel that is kept: the first solved run, or the first
+    # for every kept panel: the first solved run, or the first run
     """DELETE FROM parameters WHERE run_id NOT IN (
         SELECT run_id FROM (
             SELECT r.run_id, row_number() OVER (PARTITION BY t.panel ORDER BY

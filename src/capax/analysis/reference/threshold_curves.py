@@ -1,7 +1,7 @@
 """Curves: every panel of every store that searches for a threshold, each under its own name.
 
-What `capax thresholds`, `capax figure 2` and `capax report` show of several stores and panels is
-this list, so a curve has the same name, the same numbers and the same verdict in all of them.
+`capax thresholds`, `capax figure 2` and `capax report` show this list for several stores and
+panels, so a curve has the same name, the same numbers and the same verdict in all of them.
 """
 
 from collections.abc import Sequence
@@ -19,30 +19,30 @@ from capax.sweep.storage.store import Store, Unfinished
 
 
 def about_floor(found: tuple[Threshold, ...]) -> str:
-    """The ratio of the thresholds to those of the best learner, and whether these are a floor."""
+    """The ratio of the thresholds to the best learner's, and whether these are a floor."""
     ratio, first = floor_ratio(found), found[0].floor
     if ratio is None or first is None:
         return ""
     if first.is_floor:
         return f"m* is {ratio:.1f} times the floor under every learner ({first.label})."
     return (
-        f"m* is {ratio:.1f} times the number of the {first.label}; ambiguous samples were "
-        "redrawn in these trials, and then no floor exists."
+        f"m* is {ratio:.1f} times the number of the {first.label}. Ambiguous samples were "
+        "redrawn in these trials, so this is not a floor."
     )
 
 
 def about_reference(found: tuple[Threshold, ...]) -> str:
-    """At which T the trials are those of a reference."""
+    """The T whose trials come from a reference."""
     lengths = [str(t.T) for t in found if t.reference]
     if not lengths:
         return ""
     name = next(t.reference for t in found if t.reference)
-    return f"The trials at T = {', '.join(lengths)} are those of the reference {name}."
+    return f"The trials at T = {', '.join(lengths)} come from the reference {name}."
 
 
 @dataclass(frozen=True)
 class ThresholdCurve:
-    """One m*(T): what was found, what is unfinished, and whether it agrees with a reference."""
+    """One m*(T): its thresholds, unfinished T, and its agreement with a reference."""
 
     name: str
     store: str
@@ -55,7 +55,7 @@ class ThresholdCurve:
 
     @property
     def protocol(self) -> str:
-        """How its trials were trained, in a sentence."""
+        """The training of its trials, in a sentence."""
         return protocol_words(self.panel)
 
     @property
@@ -105,9 +105,9 @@ def threshold_curves(
     names: Sequence[str] | None = None,
     references: Path | None = None,
 ) -> tuple[ThresholdCurve, ...]:
-    """All curves of the stores, or those of the panels called `panel`; none twice.
+    """All curves of the stores, or of the panels called `panel`, each once.
 
-    Raises `InputError` when there is none, naming the panels that exist.
+    Raises `InputError` without such a curve, naming the existing panels.
     """
     stems = list(names) if names is not None else told_apart([s.path.stem for s in stores])
     found: list[ThresholdCurve] = []
@@ -150,11 +150,11 @@ def _none_found(stores: Sequence[Store], panel: str | None) -> str:
     names = ", ".join(str(store.path) for store in stores)
     if panel is not None and panel not in known:
         return f"panel: wanted one of {', '.join(known)}, got {panel!r}"
-    return f"{names}: wanted finished trials of a search over m, got none yet"
+    return f"{names}: no finished trials of a search over m yet"
 
 
 def told_apart(stems: Sequence[str]) -> list[str]:
-    """Names of files, those that occur twice with a number."""
+    """Names of files, with a number if a name occurs twice."""
     return [
         stem if stems[:i].count(stem) == 0 else f"{stem}-{stems[:i].count(stem) + 1}"
         for i, stem in enumerate(stems)

@@ -1,4 +1,4 @@
-"""The formulas of the models that a store kept, and those that failed runs learnt instead."""
+"""The formulas of the models in a store, and the formulas of failed runs."""
 
 import tempfile
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _KEPT = (
     "JOIN trials USING (trial_id)"
 )
 MOST_FAILED = 40
-"""A model takes one to five seconds: a report reads this many of a store's failed ones."""
+"""Failed runs that a report decompiles: each takes one to five seconds."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,17 @@ class FailedRun:
 
 @dataclass(frozen=True)
 class FailedRuns:
-    """Failed runs whose models were kept: those that were read, and how many there are."""
+    """Failed runs with kept models: the decompiled ones, and the number of all."""
 
     runs: tuple[FailedRun, ...]
     kept: int
 
     def tally(self) -> list[tuple[Kind, int, str]]:
-        """(kind, how many, an example), most frequent first."""
+        """(kind, number, an example), most frequent first."""
         return tally([run.anatomy for run in self.runs])
 
     def fitting(self, kind: Kind) -> int:
-        """How many runs of a kind give their training labels by their formula."""
+        """The number of runs of a kind whose formula gives all training labels."""
         return sum(r.anatomy.kind == kind and bool(r.anatomy.fits_training) for r in self.runs)
 
 
@@ -61,7 +61,7 @@ def failed_runs(store: Store, most: int = MOST_FAILED) -> FailedRuns:
 
 
 def _with_a_rule(store: Store, rows: list[Row]) -> list[Row]:
-    """Runs with a known rule: not simulated ones, nor those on examples of a file."""
+    """Runs with a known rule: neither simulated nor on examples of a file."""
     tasks = (_spec(store, row).get("task") for row in rows)
     known = (isinstance(task, dict) and "content" not in task for task in tasks)
     return [row for row, has_rule in zip(rows, known, strict=True) if has_rule]

@@ -13,8 +13,8 @@ from capax.sweep.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-# CROSS JOIN keeps the order of the tables: trials come in the order of their index, and no sort has
-# to hold all runs at once. A session has the same versions in all its runs: they are put in later.
+# CROSS JOIN keeps the order of the tables: trials come in the order of their index, without a sort
+# of all runs. A session has the same versions in all its runs: they are added later.
 _RUNS = """
     SELECT r.run_id, r.trial_id, t.panel, t.T, t.m, t.number AS trial, r.restart,
     t.solved AS trial_solved, r.outcome, r.solved_step, r.steps, r.seconds, r.path, r.reason,
@@ -28,7 +28,7 @@ _ALL, _NONE = 2**31 - 1, RunColumns(())
 
 
 def runs_frame(store: Store) -> "pd.DataFrame":
-    """One row per run: where it belongs, how it ended, its spec and versions (JSON)."""
+    """One row per run: its trial, its outcome, its spec and versions (JSON)."""
     import pandas as pd
 
     blocks = [*_blocks(store, _ALL)]
@@ -45,7 +45,7 @@ Block = dict[str, Sequence[Any]]
 
 
 def _blocks(store: Store, size: int, further: RunColumns = _NONE) -> Iterator[Block]:
-    """The columns of a table of runs, `size` of them at a time; further ones are text."""
+    """The columns of a table of runs, `size` runs at a time; further columns are text."""
     versions = _versions(store)
     for block in store.blocks(_RUNS, size):
         found: Block = dict(block)
@@ -67,7 +67,7 @@ def _typed(block: Block) -> "pd.DataFrame":
 
 
 def trials_frame(store: Store) -> "pd.DataFrame":
-    """One row per trial: panel, T, m, number, solved, and how many runs it took."""
+    """One row per trial: panel, T, m, number, solved, and the number of its runs."""
     import pandas as pd
 
     query = """
@@ -110,7 +110,7 @@ def export(
     Every axis of the experiment has a column. columns: further columns by run id, such as the
     formulas of kept models. settings: one column for each setting of a run.
 
-    Raises `InputError` for another ending, before anything is read.
+    Raises `InputError` for another ending, before the store is read.
     """
     target = checked_destination(path)
     further = RunColumns.of(store, columns, settings=settings)
@@ -136,7 +136,7 @@ def _runs_csv(blocks: Iterator[Block], file: IO[bytes]) -> None:
 
 
 def _csv_cells(column: Sequence[Any]) -> Sequence[str]:
-    """Values as `csv` writes them; a text that comes often is looked at once."""
+    """Values as `csv` writes them; a frequent text is converted once."""
     kinds = {*map(type, column)}
     if str not in kinds:
         whole = type(None) not in kinds
@@ -151,7 +151,7 @@ def _csv_cells(column: Sequence[Any]) -> Sequence[str]:
 
 
 def _csv_cell(value: str | None) -> str:
-    """In quotes only where it must be."""
+    """A value, in quotes only if necessary."""
     text = value or ""
     return '"' + text.replace('"', '""') + '"' if _needs_quotes(text) else text
 

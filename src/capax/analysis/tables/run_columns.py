@@ -1,9 +1,9 @@
-"""Columns of a table of runs beyond those of the store: axes, settings, and what callers add.
+"""Further columns of a table of runs: axes, settings, and columns of callers.
 
-A panel of an experiment with axes is called `threshold/heads=4/wide`, or `heads=4/wide` where it is
-the only one. Each `field=value` is a column of its own; the names behind the first part are the
-column `variant`. Settings are the entries of a run's specification, `model.d` or `optimiser.lr`,
-one column for each.
+A panel of an experiment with axes is called `threshold/heads=4/wide`, or `heads=4/wide` if it is
+the only one. Each `field=value` is a column; the names after the first part are the column
+`variant`. Settings are the entries of a run's specification, `model.d` or `optimiser.lr`, one
+column for each.
 """
 
 import json
@@ -20,7 +20,7 @@ _KNOWN = ("task.T", "task.m", "T", "m", "restart")
 
 @dataclass(frozen=True)
 class RunColumns:
-    """Names of the further columns; `added`: those of callers, by run id."""
+    """Names of the further columns; `added`: columns of callers, by run id."""
 
     axes: tuple[str, ...]
     settings: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class RunColumns:
         return (*self.axes, *self.settings, *more)
 
     def values(self, panel: str, spec: str, run_id: str) -> list[Any]:
-        """The further cells of a run, empty where it has no such entry."""
+        """The further cells of a run; empty without such an entry."""
         found: dict[str, Any] = dict(axes_of(panel)) if self.axes else {}
         if self.settings:
             found.update(_flat(spec))

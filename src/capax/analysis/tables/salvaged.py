@@ -1,4 +1,4 @@
-"""The runs of a damaged store, or of another version's, as far as they can be read."""
+"""The readable runs of a damaged store, or of a store of another version."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +13,17 @@ _LEFT_OUT = ("curves", "session")
 
 
 def salvaged_frame(remains: Remains) -> "pd.DataFrame":
-    """One row per run that can be read, with its trial and versions where they can be read too.
+    """One row per readable run, with its trial and versions if they are readable too.
 
-    Raises `InputError` where the file has no table of runs.
+    Raises `InputError` if the file has no table of runs.
     """
     import pandas as pd
 
     known = {left.table for left in remains.tables}
     if not remains.is_store or "runs" not in known:
-        raise InputError(f"{remains.path}: wanted a Capax store with runs, got {remains.kind}")
+        raise InputError(
+            f"{remains.path}: no table of runs (wanted a Capax store, got {remains.kind})"
+        )
     frame = _table(remains.path, "runs")
     trials = _table(remains.path, "trials").rename(
         columns={"number": "trial", "solved": "trial_solved", "reason": "trial_reason"}
@@ -41,7 +43,7 @@ def salvaged_frame(remains: Remains) -> "pd.DataFrame":
 
 
 def runs_lost(remains: Remains) -> int:
-    """Runs that are known to have been in the file and cannot be read."""
+    """The known number of unreadable runs."""
     return sum(left.lost for left in remains.tables if left.table == "runs")
 
 

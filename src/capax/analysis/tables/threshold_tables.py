@@ -16,8 +16,8 @@ COLUMNS = (
 def threshold_rows(curves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of curves given as plain data (`ThresholdCurve.to_json`).
 
-    `floor` is what the best learner needs; `floor_is_reference` where the trials redraw ambiguous
-    samples, so that it is no floor under them.
+    `floor` is the m of the best learner; `floor_is_reference`: the trials redraw ambiguous samples,
+    so that it is not a floor for them.
     """
     rows = []
     for curve in curves:
@@ -34,7 +34,7 @@ def threshold_rows(curves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def as_csv(curves: Sequence[dict[str, Any]]) -> str:
-    """Comma-separated, with a head; an empty cell where nothing is known."""
+    """Comma-separated, with a head; unknown values are empty cells."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
