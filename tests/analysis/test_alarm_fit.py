@@ -148,11 +148,11 @@ def test_watch_shows_runs_in_work_and_what_was_said_about_one(store, tmp_path):
     (row,) = found["runs"]
     assert row["step"] == 3 * EVERY and 0 <= row["chance"] <= 1 and found["finished"] == 4
     assert found["alarm"] == "blind" and found["about"]["runs"]
-    assert "No run is in work." in typed("watch", str(store)).stdout
+    assert "No run is in training." in typed("watch", str(store)).stdout
     picture = tmp_path / "run.png"
     shown = typed("watch", str(store), "--run", "1ru", "--knows-support", "--plot", str(picture))
     assert "half by step" in shown.stdout and picture.stat().st_size > 1000
-    for wrong, words in ((("--run", "zzz"), "wanted a run whose id begins with 'zzz', got none"),
+    for wrong, words in ((("--run", "zzz"), "no run with an id that begins with 'zzz'"),
                          (("--plot", "x.png"), "run: wanted a run to draw")):  # fmt: skip
         failed = typed("watch", str(store), *wrong)
         assert failed.returncode == 2 and words in failed.stderr
@@ -165,4 +165,4 @@ def test_a_run_without_steps_cannot_be_watched(tmp_path):
         opened.add(Outcome(Trial(experiment.panels[0].name, 5, 64, 0, "t", None), True, (made,)))
     failed = typed("watch", tmp_path / "fits.sqlite", "--run", "fit")
     assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr.strip().endswith("wanted a run that is trained in steps, got 'fit'")
+    assert failed.stderr.strip().endswith("the run 'fit' was not trained in steps")

@@ -197,7 +197,7 @@ def test_runs_beside_the_published_runs_by_their_command(tmp_path):
     store = tmp_path / "other.sqlite"
     typed("sweep", tmp_path / "other.toml", "--store", store)
     refused = typed("reference", "compare", store)
-    assert refused.returncode == 2 and "wanted runs of Figure 3" in refused.stderr
+    assert refused.returncode == 2 and "no runs of Figure 3" in refused.stderr
 
 
 @pytest.mark.parametrize(("function", "mode"), [("parity3", "full_batch"), ("and3", "online")])
@@ -209,7 +209,7 @@ def test_other_runs_are_not_those_of_figure_4(tmp_path, function, mode):
     run = Run("r", 0, "solved", 1, 1, 0.1, {}, {"step": [1.0], "loss": [0.1]})
     with Store.create_or_resume(tmp_path / "s.sqlite", plan) as store:
         store.add(Outcome(Trial("p", 10, 64, 0, "t", None), True, (run,)))
-        with pytest.raises(InputError, match="wanted runs of Figure 3"):
+        with pytest.raises(InputError, match="no runs of Figure 3"):
             beside_published_runs(store)
 
 

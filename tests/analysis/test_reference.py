@@ -84,12 +84,12 @@ def test_a_reference_keeps_every_outcome_and_no_run(folder, tmp_path):
 
 def test_what_is_refused(folder, tmp_path):
     half = invented(tmp_path / "half.sqlite", seed=1, finished=False, lengths=(50,))
-    with pytest.raises(InputError, match=r"wanted a finished store, got threshold, T = 50"):
+    with pytest.raises(InputError, match=r"not finished: threshold, T = 50"):
         add_reference(half, "half", folder=tmp_path)
     with pytest.raises(InputError, match="name: wanted letters"):
         add_reference(half, "../half", folder=tmp_path)
     for name, where in (("published", {"folder": tmp_path}), ("paper", {})):
-        with pytest.raises(InputError, match="a name that no reference of the package has"):
+        with pytest.raises(InputError, match="a name that is not used in the package"):
             add_reference(half, name, **where)
     with pytest.raises(InputError, match="did you mean 'paper'"):
         reference("papr", folder)
@@ -133,7 +133,7 @@ def test_other_T_come_from_the_reference_that_a_panel_names(folder, tmp_path):
     with Store.read(folder / "paper.sqlite") as store:
         theirs = {t.T: t for t in thresholds(store)}
     assert all(t.counts == theirs[t.T].counts for t in found if t.reference)
-    assert "The trials at T = 50, 200, 400, 800 are those of the reference paper." in said.verdict
+    assert "The trials at T = 50, 200, 400, 800 come from the reference paper." in said.verdict
     assert [row.T for row in said.agreement.rows] == [100]  # not with itself
     data = curve_scaling(said)
     assert [rates.T for rates in data.rates] == [10, 100]

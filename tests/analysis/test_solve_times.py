@@ -284,7 +284,7 @@ def test_times_of_a_store(store, tmp_path):
             opened.close_job(left["panel"], T)
     said = typed("times", store, "--over", "m").stdout
     assert "has not ended" not in said
-    assert "No law: wanted solved runs at two values of m." in said
+    assert "No law: solved runs at two values of m are needed." in said
     assert said.count(" *") == 2 and "no smaller sample was as fast" in said
 
 

@@ -75,14 +75,14 @@ def test_the_summary_has_the_promised_keys(store):
 def test_the_right_panel_is_chosen(store):
     assert threshold_panel(store.experiment).name == "threshold"
     assert threshold_panel(store.experiment, "curves").name == "curves"
-    with pytest.raises(InputError, match="panel: wanted 'x', got the panels curves, threshold"):
+    with pytest.raises(InputError, match="panel: wanted 'x'; the panels are curves, threshold"):
         threshold_panel(store.experiment, "x")
 
 
 def test_stores_without_an_answer(tmp_path):
     experiment = build_experiment(FIELDS)
     with Store.create_or_resume(tmp_path / "s.sqlite", experiment) as empty:
-        with pytest.raises(InputError, match="wanted finished trials of threshold, got none"):
+        with pytest.raises(InputError, match="no finished trials of threshold yet"):
             thresholds(empty)
         assert len(runs_frame(empty)) == len(trials_frame(empty)) == len(curves_frame(empty)) == 0
 

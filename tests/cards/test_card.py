@@ -82,7 +82,7 @@ def test_a_card_that_had_no_time_says_so_in_every_cell(tmp_path):
     assert made.returncode == 1
     assert made.stdout.count("unfinished, no trial yet") == 6
     assert "transformer" in made.stdout
-    assert "6 of 6 cells without an answer; the same command goes on" in made.stderr
+    assert "6 of 6 cells without an answer; the same command continues" in made.stderr
     assert "card: 0 of at most 192 trials" in made.stderr  # what is ahead, before it begins
 
 
@@ -99,7 +99,7 @@ def test_a_card_that_had_no_time_says_so_in_every_cell(tmp_path):
         (("tree", "--html", "no/such/folder/card.html"), "does not exist"),
         (("tree", "--noise", "0.7"), "noise"),
         (("tree", "--target", "xor2,mixed", "--T", "2,5"), "T: wanted at least 3 for mixed parity"),
-        (("--reference",), "store: wanted together with --reference"),
+        (("--reference",), "--reference: give a store"),
     ],
 )
 def test_mistakes_end_in_one_line(arguments, said, tmp_path, monkeypatch):

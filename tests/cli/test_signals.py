@@ -134,7 +134,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(capfd):
         heard = Signals(arguments)
         heard.number = signal.SIGINT
         assert heard.say() == 130
-        words = "; the same command goes on where it stopped" if advice else ""
+        words = "; the same command continues where it stopped" if advice else ""
         assert capfd.readouterr().err == f"error: interrupted{words}\n"
 
 

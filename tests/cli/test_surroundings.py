@@ -180,7 +180,7 @@ def refused(result, name):
     last = result.stderr.strip().splitlines()[-1]
     assert result.returncode == 2, (name, result.stderr)
     assert last.startswith("error: ") and name in last
-    assert "Traceback" not in result.stderr and "mistake in Capax" not in last
+    assert "Traceback" not in result.stderr and "error in Capax" not in last
 
 
 def test_a_full_disk_leaves_the_old_file_and_a_read_only_folder_is_seen_first(made):

@@ -222,7 +222,10 @@ def test_weights_go_into_the_module_that_the_user_names(tmp_path):
     np.testing.assert_array_equal(_flat_numbers(again)(X), _flat_numbers(model)(X))
     torch.save(model.state_dict(), tmp_path / "net.pt")
     alone = typed("decompile", tmp_path / "net.pt")
-    assert alone.returncode == 2 and "not its code; name what builds the module" in alone.stderr
+    assert (
+        alone.returncode == 2
+        and "not its code; name the function or class that builds it" in alone.stderr
+    )
     words = ("--module", f"{tmp_path}/mine.py:build", "-T", T, "--json")
     told = json.loads(typed("decompile", tmp_path / "net.pt", *words).stdout)
     assert told["model"] == "Encoder" and told["all_inputs"]["status"] != "open"

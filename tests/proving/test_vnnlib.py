@@ -174,11 +174,11 @@ def test_the_command_writes_a_folder_of_the_competition(tmp_path):
 def test_mistakes_are_told_in_one_line(tmp_path):
     path = save_compiled(tmp_path / "and.safetensors", capax.compile("x0 & x2", 4))
     for arguments, told in [
-        ((path, "--vnnlib", tmp_path), "a new or an empty folder"),
-        ((path,), "--out: wanted"),
-        ((path, "--vnnlib", tmp_path / "s", "--out", "x.csv"), "--vnnlib: wanted alone"),
+        ((path, "--vnnlib", tmp_path), "the folder is not empty"),
+        ((path,), "--out: give"),
+        ((path, "--vnnlib", tmp_path / "s", "--out", "x.csv"), "--vnnlib: cannot be combined"),
         ((path, "--vnnlib", tmp_path / "s", "--function", "x9"), "x9"),
-        ((path, "--out", "x.csv", "--function", "x1"), "--function: wanted together"),
+        ((path, "--out", "x.csv", "--function", "x1"), "--function: needs --vnnlib"),
     ]:
         result = typed("export", *arguments)
         assert result.returncode == 2 and told in result.stderr, result.stderr

@@ -224,5 +224,5 @@ def test_runs_are_saved_from_a_store_and_from_nothing_else(store, tmp_path):
     assert set(frame["trial_id"]) == {trial[0] for trial in rows(store, "trials")}
     other = tmp_path / "other.sqlite"
     changed(other, "CREATE TABLE runs (run_id TEXT)")
-    with pytest.raises(InputError, match=r"other.sqlite: wanted a Capax store with runs"):
+    with pytest.raises(InputError, match=r"other.sqlite: no table of runs"):
         salvaged_frame(examine(other))

@@ -13,12 +13,12 @@ reached for certain. c is simulated for every m of that range on a few samples, 
 crossing on more, until no m around it is in doubt or all draws are used. `low` and `high` are the
 smallest and the largest m that the simulation leaves possible (95%).
 
-An accuracy below 1 does not require the rule, and then c is not a bound, except in one case. A rule h
+An accuracy below 1 does not require the rule, and c is then a bound in one case only. A rule h
 with error at most e for two placements makes them differ on at most 2 e of the inputs. Where any
 two placements differ on more than that, h is good for one of them at most, and c bounds the chance
 of every learner as before. Errors are shares of n validation inputs, so all pairs must differ on
 more than 2 e of these: by Hoeffding's inequality and a union bound they do, except with a chance of
-N² exp(-2 n (q - 2e)²) / 2, q the smallest difference of two placements. Otherwise there is no floor.
+N² exp(-2 n (q - 2e)²) / 2, q the smallest difference of two placements. Else there is no floor.
 
 There is also no floor if the support is fixed or in the formula (a learner may know it), or if the
 simulation is too large. Bounds such as Fano's lie below the floor and never replace it.

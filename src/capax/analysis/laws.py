@@ -26,8 +26,8 @@ ruled out at their stated levels, with plateaus that are flat and with plateaus 
 A law is searched by its values A and B at the smallest and the largest T, in between
 A + (B - A) w with w the rising part scaled to [0, 1]: a grid over (log A, log B) that zooms in on
 points that the likelihood does not rule out. If every trial failed, m* may lie any distance above
-all m tried: ℓ_T is constant there, but A and B are not, so the grid continues until the T in between lie
-above all m tried as well (B up to the largest θ divided by the smallest w). 95% intervals and bands
+all m tried: ℓ_T is constant there, but A and B are not, so the grid goes on until the T in between
+lie above all m tried as well (B up to the largest θ over the smallest w). 95% intervals and bands
 are read off the points with 2 (ℓ(law) - ℓ) <= 3.84 `INFLATION`; the ends of the exponent's interval
 lie between two exponents, where the best deviance of each crosses that value.
 """

@@ -1,9 +1,9 @@
 """How every command starts and ends: standard streams, signals, exit codes.
 
-Exit codes: 0 done; 1 the answer is no (a refuted certificate, a broken machine, a
-reader that went away); 2 a mistake of the user or a refusal of the system, in one line; 130
-interrupted (143 terminated, 129 hung up); 70 a mistake of ours, in one line (`--debug` shows
-where). This file imports nothing heavy, so that Ctrl-C is handled from the start.
+Exit codes: 0 done; 1 the answer is no (a refuted certificate, a broken machine, a closed pipe); 2
+an error in the input or a refusal of the system, in one line; 130 interrupted (143 terminated, 129
+hung up); 70 an error in Capax, in one line (`--debug` shows the place). This file has no slow
+imports, so that Ctrl-C is handled from the start.
 """
 
 import io
@@ -23,7 +23,7 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     signals, code = Signals(sys.argv[1:]), INTERNAL
     try:
-        open_streams()  # first: whatever else is opened must not get the number of a closed one
+        open_streams()  # first: no other file may get the number of a closed stream
         signals.catch()
         try:
             code = _ended(signals)
@@ -41,7 +41,7 @@ def _ended(signals: Signals) -> int:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     except BrokenPipeError:
-        return 1  # the reader of our output went away, as in `capax theorems | head`
+        return 1  # the reader of our output has ended, as in `capax theorems | head`
     except OSError as error:
         return _say(f"standard output: {_environment(error)}", 2)
     except SystemExit as ending:
@@ -57,14 +57,16 @@ def run_command(signals: Signals | None = None) -> int:
         from capax.cli.main import command_line
 
         with warnings.catch_warnings():
-            if not debug:  # an overflow is said by the number that comes of it, not by a code line
+            if (
+                not debug
+            ):  # an overflow shows in the result; the warning would only show a line of code
                 warnings.simplefilter("ignore")
             return command_line()
     except BrokenPipeError:
         raise
     except Exception as error:
         if signals is not None and signals.number:
-            raise KeyboardInterrupt from error  # it broke because it was interrupted
+            raise KeyboardInterrupt from error  # the error comes from the interruption
         if debug:
             import traceback
 
@@ -83,14 +85,14 @@ def _reason(error: Exception) -> tuple[str, int]:
         return f"JAX_PLATFORMS: wanted a platform of this machine, such as cpu, got {asked!r}", 2
     text = " ".join(str(error).split())[:120]
     return (
-        f"this is a mistake in Capax, not yours ({type(error).__name__}: {text}); please report "
+        f"an error in Capax, not in your input ({type(error).__name__}: {text}); please report "
         "it with the command and its files (the same command with --debug shows where)",
         INTERNAL,
     )
 
 
 def _in_start_of_jax(error: Exception) -> bool:
-    """Whether JAX looked for its devices when it failed: it says so in different ways."""
+    """Whether JAX failed while it searched for devices; its messages differ."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -98,7 +100,7 @@ def _in_start_of_jax(error: Exception) -> bool:
 
 
 def _environment(error: OSError) -> str:
-    """The reason of the system: disk full, no permission, a name too long."""
+    """The reason given by the system: disk full, no permission, a name too long."""
     reason = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {reason}" if error.filename else reason
 
@@ -114,10 +116,10 @@ def _say(message: str, code: int) -> int:
 
 
 def open_streams() -> None:
-    """Open the standard streams so that they accept everything we print.
+    """Open the standard streams so that they accept all output.
 
-    A closed one (`capax ... >&-`) would give its number to the next file that is opened, and then
-    messages would be written into that file. An ASCII one would refuse every other letter.
+    A closed stream (`capax ... >&-`) would give its number to the next file that is opened, and
+    messages would be written into that file. An ASCII stream would refuse other letters.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -134,9 +136,9 @@ def open_streams() -> None:
 def _leave(code: int) -> NoReturn:
     """End now, without waiting for threads that still compile or print.
 
-    Functions registered with atexit run; what libraries say there, Ray of its lost cluster, is no
-    result and goes to standard error. A broken standard output has already been reported; the
-    interpreter would report it again at its own end.
+    Functions registered with atexit run; their output, such as Ray's about a lost cluster, goes to
+    standard error. A broken standard output has already been reported; the interpreter would report
+    it again at its end.
     """
     import atexit
 

@@ -1,4 +1,4 @@
-"""The command line: assembles the commands, turns user mistakes into one line and exit code 2."""
+"""The command line: assembles the commands; errors in the input give one line and exit code 2."""
 
 import importlib
 from typing import Annotated
@@ -41,8 +41,8 @@ COMMANDS = (
     "publishing.cite",
 )
 
-# Typer carries its own copy of Click in some versions and imports Click in others; its public
-# BadParameter tells which one is in use. UsageError is the base of every misuse of the options.
+# Some versions of Typer contain a copy of Click, others import Click; the module of Typer's public
+# BadParameter shows which. UsageError is the base of all errors in options.
 UsageError = typer.BadParameter.__mro__[1]
 ClickException = typer.BadParameter.__mro__[2]
 
@@ -76,7 +76,7 @@ def _capax(
         bool, typer.Option("--debug", help="Show the traceback of an internal error.")
     ] = False,
 ) -> None:
-    del version, debug  # --debug is read before anything else, wherever it stands
+    del version, debug  # --debug is read first, at any place
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -86,7 +86,7 @@ for _name in COMMANDS:
 
 
 def command_line() -> int:
-    """Run the command line; user mistakes become `error: ...` on stderr and exit code 2."""
+    """Run the command line; errors in the input become `error: ...` on stderr and exit code 2."""
     try:
         return int(app(standalone_mode=False) or 0)
     except CapaxError as error:

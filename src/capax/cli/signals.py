@@ -1,11 +1,11 @@
 """Ctrl-C, `kill` and a closed terminal: clean up, print one line, never exit with code 0.
 
 The first signal raises KeyboardInterrupt in the main thread, so that every `finally` runs. Not in
-an import, which many extensions do not survive (they print it, turn it into another error, crash),
-but right after it. Python may lose this exception (in a finaliser, to somebody who catches
-everything) and may come to raise it late (in compiled code). So nothing depends on it: the signal
-is remembered and decides the exit code, a lost one is sent again, nothing else is said, and a
-process that still lives GRACE seconds later is ended. Files and stores are safe against that.
+an import, which many extensions do not support (they print it, raise another error, crash), but
+right after it. Python may lose this exception (in a finaliser, in code that catches all errors) and
+may raise it late (in compiled code). So the exit does not depend on it: the signal is stored and
+decides the exit code, a lost one is sent again, no other message is printed, and a process that
+still runs GRACE seconds later is ended. Files and stores are safe in this case.
 """
 
 import os
@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 GRACE = 10.0  # seconds to clean up in
-ECHO = 1.0  # seconds in which a second signal is the first one's echo: a wrapper passed it on too
+ECHO = 1.0  # seconds in which a second signal counts as a copy of the first, from a wrapper
 WORDS = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "terminated",
@@ -28,16 +28,16 @@ WORDS = {
 
 
 RESUMED = ("sweep", "card", "reproduce")
-"""Commands that keep every finished trial: started again, they go on where they stopped."""
+"""Commands that keep every finished trial: started again, they continue where they stopped."""
 
 
 class Signals:
-    """The signals that arrived. `number` is the first one, 0 while there is none."""
+    """The signals that arrived. `number` is the first one, 0 before it."""
 
     def __init__(self, arguments: Sequence[str] = ()) -> None:
         self.number = 0
         command = next((word for word in arguments if not word.startswith("-")), "")
-        again = "; the same command goes on where it stopped"
+        again = "; the same command continues where it stopped"
         self._advice = again if command in RESUMED else ""
         self._since = 0.0
         self._due = self._closing = self._said = False  # due: to be raised when it is sent again
@@ -52,7 +52,7 @@ class Signals:
         self._watch()
 
     def close(self) -> None:
-        """Everything is cleaned up: from now on a signal ends the process at once."""
+        """After the clean-up: from now on a signal ends the process at once."""
         self._closing = True
 
     def say(self) -> int:

@@ -1,1 +1,1 @@
-"""Commands that draw data, run experiments and read what they kept."""
+"""Commands that draw data, run experiments and read stores."""

@@ -1,4 +1,4 @@
-"""`capax card`: what a learner prefers, measured, beside the reference learners."""
+"""`capax card`: the inductive bias of a learner, measured, beside the reference learners."""
 
 import shlex
 import sys
@@ -45,10 +45,10 @@ def card(
 ) -> None:
     """How many examples does a learner need, and how does that grow with T?
 
-    Per learner: m* with its interval at 100, 99 and 95 % accuracy, the ratio to what the best
-    possible learner needs, the law of growth, the share of trials that passed, the learning rate
-    that was chosen, the cost. Intervals and laws are those of the rate shown. Exit code 1 where a
-    cell has no answer yet: `--minutes` was too short, or every trial failed with an error.
+    Per learner: m* with its interval at 100, 99 and 95 % accuracy, the ratio to the m of the best
+    possible learner, the law of growth, the share of trials that passed, the chosen learning rate,
+    the cost. Intervals and laws belong to the rate shown. Exit code 1 if a cell has no answer yet:
+    `--minutes` was too short, or every trial failed with an error.
 
     Example: `capax card transformer mlp lasso --T 20,50,100 --html card.html --plot card.png`
 
@@ -93,7 +93,7 @@ def _measured(
 ) -> "Card":
     from capax.learners.names import entry_of
 
-    entries = [entry_of(name) for name in names]  # an unknown one is told before heavy imports
+    entries = [entry_of(name) for name in names]  # an unknown name is reported before slow imports
     from capax.cards.card import card as measure
 
     limit = None if any(e.in_lanes for e in entries) or not entries else protocol["time_limit"]
@@ -132,7 +132,7 @@ def _train_reference(
         status = run_card(REFERENCE, entries, opened, at_once=jobs, minutes=minutes, report=told)
         (row,) = opened.select("SELECT count(*) AS trials FROM trials")
     whole = status.finished_jobs == status.jobs
-    state = "complete" if whole else "the time is over, the same command goes on"
+    state = "complete" if whole else "the time is over; the same command continues"
     line = f"{path}: {counted(row['trials'], 'trial')}; {state}"
     payload = {"store": path, "trials": row["trials"], "complete": whole}
     emit(payload, as_json, lambda console: console.print(line))
@@ -141,7 +141,7 @@ def _train_reference(
 def _distilled(
     learners: "list[str] | tuple[str, ...]", stores: "list[Path] | tuple[Path, ...]"
 ) -> "Card":
-    """From stores of the reference set to the file that travels with the package."""
+    """From stores of the reference set to the file of the package."""
     from capax.cards.answers.card_rows import Card
     from capax.cards.answers.read_card import read_card
     from capax.cards.answers.reference_card import FILE, write_reference
@@ -168,13 +168,13 @@ def _entries(learners: "list[str] | tuple[str, ...]") -> tuple[Any, ...]:
 
 def _only(stores: list[Path] | None) -> Path | None:
     if stores is not None and len(stores) > 1:
-        raise InputError(f"store: wanted one, got {len(stores)}; --distil takes several")
+        raise InputError(f"store: {len(stores)} stores given; only --distil takes several")
     return stores[0] if stores else None
 
 
 def _wanted(store: Path | None) -> Path:
     if store is None:
-        raise InputError("store: wanted together with --reference, got none")
+        raise InputError("--reference: give a store as well (--store FILE)")
     return store
 
 
@@ -201,12 +201,12 @@ def _command() -> str:
 
 
 def _end(made: "Card") -> None:
-    """Exit code 1 where a cell of the card has no answer, after a line that says so."""
+    """Exit code 1 if a cell of the card has no answer, after a message."""
     if not made.unanswered:
         return
     cells = [row for row in (*made.rows, *made.times) if row.learner in made.measured]
     left = f"{len(made.unanswered)} of {counted(len(cells), 'cell')} without an answer"
-    note(f"{left}; the same command goes on where this one stopped")
+    note(f"{left}; the same command continues where this one stopped")
     raise typer.Exit(1)
 
 

@@ -12,27 +12,27 @@ from capax.errors import counted
 if TYPE_CHECKING:
     from capax.sweep.running.job import Status
 
-_PATIENCE = 20.0  # seconds before a card says what is known so far
+_PATIENCE = 20.0  # seconds before a card prints results so far
 _PAUSE = 60.0  # seconds between two such reports
-_LINES = 4  # of which it says so many at once
-_DAY = 86400.0  # seconds; a limit beyond it is none
-_SLOW = 5.0  # seconds until the first trial from which on a card says how long it may take
+_LINES = 4  # printed at once
+_DAY = 86400.0  # seconds; a larger limit is not printed
+_SLOW = 5.0  # if the first trial takes longer, a card prints an estimate of its time
 
 
 @contextmanager
 def card_progress(
     title: str, minutes: float | None, limit: float | None = None
 ) -> Iterator[Report]:
-    """Where the card stands, how long it may take, and first answers while they sharpen.
+    """The progress of the card, its expected time, and first results.
 
-    minutes: the time budget. limit: seconds per trial, where every learner has such a limit.
+    minutes: the time budget. limit: seconds per trial, if every learner has such a limit.
     """
     with watching() as watch:
         yield _Sharpening(watch.sweep(title), minutes, limit)
 
 
 class _Sharpening:
-    """Passes a card's status on; speaks where answers take long."""
+    """Passes a card's status on; prints first results if answers take long."""
 
     def __init__(self, report: Report, minutes: float | None, limit: float | None) -> None:
         self._report, self._minutes, self._limit = report, minutes, limit
@@ -60,7 +60,7 @@ class _Sharpening:
 
 
 def before(status: "Status", limit: float | None, minutes: float | None) -> str:
-    """How much there is to do, and how long that takes at most, before the first trial."""
+    """The number of cells and trials, and the longest time, before the first trial."""
     from capax.machine import num_cores
     from capax.progress import clock
 
@@ -73,9 +73,9 @@ def before(status: "Status", limit: float | None, minutes: float | None) -> str:
 
 
 def estimate(status: "Status", known: int, seconds: float, minutes: float | None) -> str:
-    """How long a card takes at most, from the time until its first trials came in.
+    """The longest time of a card, estimated from the time of its first trials.
 
-    known: trials of earlier commands. As many trials as are finished or in work now take `seconds`.
+    known: trials of earlier commands. All finished and current trials together take `seconds`.
     """
     from capax.progress import clock
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from capax.terminal import Terminal
 
 
-UNFINISHED = "unfinished"  # as in `capax.cards.answers.card_rows`, which is not loaded for it
+UNFINISHED = "unfinished"  # as in `capax.cards.answers.card_rows`, without its import
 _HEAD = ("x floor", "solved", "rate", "s/fit")
 
 
@@ -71,7 +71,7 @@ def _show_times(console: "Terminal", made: "Card") -> None:
 
 
 def _lines_below(made: "Card") -> "Iterator[tuple[str, str]]":
-    """What stands below: remarks, troubles, mixed parity, sizes."""
+    """The lines below the tables: remarks, errors, mixed parity, sizes."""
     for remark in made.remarks:
         yield one_line(remark, 400), ""
     for one in made.troubles:
@@ -91,12 +91,12 @@ def _lines_below(made: "Card") -> "Iterator[tuple[str, str]]":
 
 
 def _marked(made: "Card", name: str) -> str:
-    """The name; with a star where it was measured now, beside others that travel with Capax."""
+    """The name; with a star if it was measured now, beside learners of the package."""
     return f"* {name}" if name in made.measured and len(made.names) > len(made.measured) else name
 
 
 def _law(made: "Card", name: str, target: str) -> str:
-    """The law at the highest accuracy, with its fit and what is ruled out."""
+    """The law at the highest accuracy, with its fit and the laws that are ruled out."""
     own = [w for w in made.laws if (w.learner, w.target) == (name, target)]
     if not own:
         return "law not settled"
@@ -107,7 +107,7 @@ def _law(made: "Card", name: str, target: str) -> str:
 
 
 def _cells(made: "Card", name: str, target: str, T: int, levels: list[float]) -> list[str]:
-    """One line of a learner; none where nothing was measured."""
+    """One line of a learner; None without measurements."""
     rows = [made.row(name, target, T, level) for level in levels]
     first = next((row for row in rows if row is not None), None)
     if first is None:

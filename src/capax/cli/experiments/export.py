@@ -16,7 +16,7 @@ def export(
     source: Annotated[Path, typer.Argument(help="Store of `capax sweep`, or a weights file.")],
     out: Annotated[Path | None, typer.Option(help="File to write: .csv or .parquet.")] = None,
     formulas: Annotated[
-        bool, typer.Option("--formulas", help="Add what each kept model computes (decompiled).")
+        bool, typer.Option("--formulas", help="Add the formula of each kept model (decompiled).")
     ] = False,
     settings: Annotated[
         bool, typer.Option("--settings", help="Add one column for each setting of a run.")
@@ -29,12 +29,12 @@ def export(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write one row per run: where it belongs, how it ended, its full spec and versions.
+    """Write one row per run: its trial, its outcome, its full spec and versions.
 
     Every axis of the experiment is a column; with --settings every setting of a run is one.
 
     With --formulas, kept models are decompiled: their formula, and how it relates to the target.
-    Of a damaged store, or one of another version, the runs that can be read are saved: exit code 1.
+    From a damaged store, or a store of another version, the readable runs are saved: exit code 1.
 
     With --vnnlib the source is a network: compiled, or trained with --function. The folder gets an
     ONNX file, a VNN-LIB property for each pattern of the relevant bits, and the known answers.
@@ -44,23 +44,23 @@ def export(
     """
     if vnnlib is not None:
         if out is not None or formulas or settings:
-            raise InputError("--vnnlib: wanted alone; the other options are for stores")
+            raise InputError("--vnnlib: cannot be combined with --out, --formulas or --settings")
         _for_verifiers(source, vnnlib, function, as_json)
     elif out is None:
-        raise InputError("--out: wanted a .csv or .parquet file (or --vnnlib for a network)")
+        raise InputError("--out: give a .csv or .parquet file (or --vnnlib for a network)")
     elif function is not None:
-        raise InputError("--function: wanted together with --vnnlib")
+        raise InputError("--function: needs --vnnlib as well")
     else:
         _runs(source, out, formulas, settings, as_json)
 
 
 def _for_verifiers(source: Path, folder: Path, function: str | None, as_json: bool) -> None:
-    """The network of a weights file as ONNX, its properties, and what is known of each."""
+    """The network of a weights file as ONNX, its properties, and their known answers."""
     from capax.reading import existing
 
     existing(source, "a weights file")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: wanted a new or an empty folder")
+        raise InputError(f"{folder}: the folder is not empty; give a new one")
     from capax.boolean import parse
     from capax.proving.vnnlib import length, network_and_function, verification
 
@@ -68,7 +68,7 @@ def _for_verifiers(source: Path, folder: Path, function: str | None, as_json: bo
     if function is not None:
         f = parse(function, length(model))
     if f is None:
-        raise InputError('--function: wanted for a trained network, such as "x1 & x4"')
+        raise InputError('--function: a trained network needs its formula, such as "x1 & x4"')
     found = verification(model, f, source.stem)
     found.write(folder)
     count = {a: sum(i.answer == a for i in found.instances) for a in ("unsat", "sat", "unknown")}
@@ -101,7 +101,7 @@ def _runs(store: Path, out: Path, formulas: bool, settings: bool, as_json: bool)
 
 
 def _saved(store: Path, out: Path, error: "StoreError", as_json: bool) -> None:
-    """Save what can be read; where that is nothing, `error` stands."""
+    """Save the readable runs; without any, raise `error`."""
     from capax.analysis.tables.frames import checked_destination, write_frame
     from capax.analysis.tables.salvaged import runs_lost, salvaged_frame
     from capax.sweep.storage.salvage import examine

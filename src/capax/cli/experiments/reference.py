@@ -1,4 +1,4 @@
-"""`capax reference`: the results that come with the package, and how they were made."""
+"""`capax reference`: the results in the package, and how they were made."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -21,10 +21,10 @@ app = typer.Typer(rich_markup_mode="markdown", invoke_without_command=True)
 
 @app.callback()
 def listed(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """List the reference results: what was run, on what, and the command that makes it again.
+    """List the reference results: experiment, machine, and the command that repeats it.
 
-    `capax reproduce`, `capax figure 2` and `capax report` lay your thresholds over them where task,
-    model and protocol are the same. `published` are the points of the paper's own figures,
+    `capax reproduce`, `capax figure 2` and `capax report` compare your thresholds with them if
+    task, model and protocol are the same. `published` are the points of the paper's own figures,
     `learners` the card of the reference learners.
 
     Example: `capax reference`
@@ -44,12 +44,12 @@ def show(
     name: Annotated[str, typer.Argument(help="Name of a reference, `published` or `learners`.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """What a reference says: its thresholds with intervals, or the points that the paper published.
+    """Show a reference: its thresholds with intervals, or the points that the paper published.
 
-    A reference without thresholds holds learning curves: `capax figure` draws them.
+    A reference without thresholds has learning curves: `capax figure` draws them.
 
-    `published` are the points of Figures 2, 3 and 4, read off the figures of the paper. `learners`
-    is the card of the reference learners, which `capax card` lays beside yours.
+    `published` are the points of Figures 2, 3 and 4, read from the figures of the paper. `learners`
+    is the card of the reference learners, which `capax card` shows beside yours.
 
     Example: `capax reference show published --json`
 
@@ -115,9 +115,9 @@ def add(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Distil a store into a reference: every trial with its seed and outcome.
+    """Make a reference from a store: every trial with its seed and outcome.
 
-    Runs are kept where a panel is drawn as curves (`whole_curves`, `mode = "online"`), and the
+    Runs are kept for panels that are drawn as curves (`whole_curves`, `mode = "online"`), and the
     parameters of one run of such a panel.
 
     Example: `capax reference add out/figure2-paper.sqlite --name mine`

@@ -31,12 +31,12 @@ FreshSeed = Annotated[
     int | None,
     typer.Option(min=0, help="Repeat the experiment with fresh data; the file's by default."),
 ]
-AtOnce = Annotated[int, typer.Option(min=1, help="Values of T in work at once (here only).")]
+AtOnce = Annotated[int, typer.Option(min=1, help="Values of T at once (not with --on ray).")]
 InProcesses = Annotated[
     bool,
     typer.Option(
         "--processes",
-        help="Every T in a process of its own: with --jobs 7 seven of them share a GPU.",
+        help="Every T in a separate process: with --jobs 7, seven processes share a GPU.",
     ),
 ]
 
@@ -53,11 +53,11 @@ def sweep(
     processes: InProcesses = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train what an experiment asks for, and keep every run in one SQLite file.
+    """Train the trials of an experiment, and keep every run in one SQLite file.
 
-    Killed or interrupted, the same command goes on where it stopped: no run is lost but those in
-    flight, none is repeated. Search settings and values of T may change in between; what is known
-    is kept. Shipped experiments: ablation, figure2, figure3, figure4, smoke.
+    Killed or interrupted, the same command continues where it stopped: only unfinished trials are
+    lost, and no finished trial is repeated. Search settings and values of T may change in between;
+    finished trials are kept. Shipped experiments: ablation, figure2, figure3, figure4, smoke.
 
     Example: `capax sweep figure2 --scale quick --store out/figure2.sqlite`
     """
@@ -135,7 +135,7 @@ def _show(console: "Terminal", summary: dict[str, Any]) -> None:
 
 
 class _Counting:
-    """Passes a sweep's status on; remembers how many trials were there at the start."""
+    """Passes a sweep's status on; keeps the number of trials at the start."""
 
     def __init__(self, report: Report) -> None:
         self._report = report

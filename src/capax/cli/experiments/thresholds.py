@@ -1,4 +1,4 @@
-"""`capax thresholds`: m*(T) of a store with intervals, and the law behind it."""
+"""`capax thresholds`: m*(T) of a store with intervals, and its law."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,10 +25,10 @@ def thresholds(
 ) -> None:
     """The smallest m with success probability 0.8 at every T, with 95% intervals, and how it grows.
 
-    m* is a number only where the trials speak for one. The interval says "> 993" or "<= 16" where
-    they bound one side, and that success "does not reach 80 % for any m tried" where it does not.
-    The column of the best learner names the protocol it stands for. Several stores and panels are
-    several named curves in one table. Without a store: the results that come with the package.
+    m* is a number only if the trials support one. The interval is "> 993" or "<= 16" if they bound
+    one side, and "does not reach 80 % for any m tried" if success stays below. The column of the
+    best learner names its protocol. Several stores and panels are several named curves in one
+    table. Without a store: the results in the package.
 
     Example: `capax thresholds out/figure2.sqlite out/heads.sqlite`
     """
@@ -72,7 +72,7 @@ def _show(console: "Terminal", payload: dict[str, Any]) -> None:
     floors = [row["floor"] for curve in curves for row in curve["thresholds"] if row["floor"]]
     if floors and not all(floor["is_floor"] for floor in floors):
         console.print(
-            "No floor: ambiguous samples were redrawn, so every sample shown singles out the rule."
+            "No floor: ambiguous samples were redrawn, so every sample identifies the rule."
         )
     for curve in curves:
         if several:
@@ -84,7 +84,7 @@ def _show(console: "Terminal", payload: dict[str, Any]) -> None:
 
 
 def _render_curves(curves: list[dict[str, Any]], console: "Terminal") -> None:
-    """One row per curve and T; the column of the best learner where there is one."""
+    """One row per curve and T; with a column of the best learner if it is known."""
     labels = {row["floor"]["label"] for c in curves for row in c["thresholds"] if row["floor"]}
     beside = (labels.pop() if len(labels) == 1 else "best learner", "m* / that") if labels else ()
     several = ("curve",) if len(curves) > 1 else ()
@@ -103,7 +103,7 @@ def _render_curves(curves: list[dict[str, Any]], console: "Terminal") -> None:
 
 
 def interval_words(row: dict[str, Any]) -> str:
-    """`53 - 63`, or what the trials say instead: `> 993`, `<= 16`, ..."""
+    """`53 - 63`, or the status of an open interval: `> 993`, `<= 16`, ..."""
     return f"{row['low']} - {row['high']}" if row["status"] == "closed" else row["status"]
 
 

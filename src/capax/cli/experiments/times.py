@@ -22,11 +22,11 @@ def times(
 ) -> None:
     """Steps to solve: median with a 95% interval for each T, s and m, and the law of its growth.
 
-    Runs that were stopped unsolved count: their time is longer than their steps. An interval that
-    they leave open says so. Only the first run of a trial counts, not its restarts. Laws are of the
-    runs that get there, with the share that never does; T^s is what statistical queries need.
-    Of a sweep that has not ended the slowest runs are missing, which the command says.
-    `--over m` follows the sample size instead of T, and marks the frontier with a star: no smaller
+    Runs that were stopped unsolved count: their time is longer than their steps. They may leave an
+    interval open. Only the first run of a trial counts, not its restarts. Laws describe solved
+    runs, with the share of runs that are never solved; T^s is the number of statistical queries.
+    In an unfinished sweep the slowest runs are missing, and the command prints a warning.
+    `--over m` uses the sample size instead of T, and marks the frontier with a star: no smaller
     sample was as fast.
 
     Example: `capax times parity.sqlite --plot times.png`
@@ -85,7 +85,7 @@ def _show(console: "Terminal", payload: dict[str, Any]) -> None:
     for law in payload["laws"]:
         console.print(law_words(law, bool(several)))
     if not payload["laws"]:
-        console.print(f"No law: wanted solved runs at two values of {payload['over']}.")
+        console.print(f"No law: solved runs at two values of {payload['over']} are needed.")
     if any(row["frontier"] for row in rows):
         console.print("* on the frontier: no smaller sample was as fast")
     if payload["unfinished"]:
@@ -100,12 +100,12 @@ def _show(console: "Terminal", payload: dict[str, Any]) -> None:
 
 
 def median_words(row: dict[str, Any]) -> str:
-    """`310`, or `> 5000` where fewer than half of the runs were solved."""
+    """`310`, or `> 5000` if fewer than half of the runs were solved."""
     return f"> {row['limit']}" if row["median"] is None else str(row["median"])
 
 
 def interval_words(row: dict[str, Any]) -> str:
-    """`310 - 450`, or `> 310` where too few runs were solved to close it."""
+    """`310 - 450`, or `> 310` if too few runs were solved to close it."""
     return f"> {row['low']}" if row["high"] is None else f"{row['low']} - {row['high']}"
 
 

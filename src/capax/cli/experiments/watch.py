@@ -1,4 +1,4 @@
-"""`capax watch`: runs in work, and what an alarm says about them: wait or stop?"""
+"""`capax watch`: current runs, and their predicted chance of being solved: wait or stop?"""
 
 import time
 from pathlib import Path
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def watch(
     path: Annotated[
         Path,
-        typer.Argument(help="Store of a sweep at work or finished, or a file of `train --live`."),
+        typer.Argument(help="Store of a running or finished sweep, or a file of `train --live`."),
     ],
     run: Annotated[
         str | None,
-        typer.Option(help="A run, by the beginning of its id: what was said, look by look."),
+        typer.Option(help="A run, by the beginning of its id: all its evaluations."),
     ] = None,
     knows_support: Annotated[
         bool,
@@ -34,11 +34,11 @@ def watch(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Runs in work: loss, hidden progress, the chance that they are solved within their steps.
+    """Current runs: loss, hidden progress, the chance that they are solved within their steps.
 
-    The alarm reads what runs record while they train (`progress` of an experiment file), no label,
-    and without --knows-support nothing that depends on the secret positions. It was fitted to
-    parities; for other tasks or learners fit it to your own finished runs with --fitted-on.
+    The alarm reads the measures that runs record (`progress` of an experiment file): no labels, and
+    without --knows-support no measure that uses the relevant positions. It was fitted to parities;
+    for other tasks or learners fit it to your own finished runs with --fitted-on.
 
     Example: `capax watch out/parity-quick.sqlite`
     """
@@ -57,7 +57,7 @@ def watch(
 
 
 def _draw(alarm: "Alarm", one: dict[str, Any], plot: Path) -> None:
-    """Loss, progress, and the chance that the alarm gave at every look."""
+    """Loss, progress, and the predicted chance at every evaluation."""
     import numpy as np
 
     from capax.figures.experiments.progress_of_a_run import draw_progress
@@ -85,7 +85,7 @@ def _fitted(store: Path, kind: Any) -> "Alarm":
 
 
 def _runs(path: Path, run: str | None) -> tuple[list[dict[str, Any]], int | None]:
-    """Runs in work (or the named one, also a finished one), and how many trials are finished."""
+    """Current runs (or the named one, also a finished one), and the number of finished trials."""
     from capax.errors import InputError
     from capax.reading import existing, existing_store
     from capax.sweep.storage.file import is_database
@@ -107,7 +107,7 @@ def _runs(path: Path, run: str | None) -> tuple[list[dict[str, Any]], int | None
     if run is not None:
         found = [one for one in found if one["run_id"].startswith(run)][:1]
         if not found:
-            raise InputError(f"{path}: wanted a run whose id begins with {run!r}, got none")
+            raise InputError(f"{path}: no run with an id that begins with {run!r}")
     return found, finished
 
 
@@ -126,7 +126,7 @@ def _stored(path: Path, run: str | None) -> tuple[int, list[dict[str, Any]]]:
             spec = store.plain(row["spec"], "spec")
             curves = store.series(row["curves"], "curves")
             if not isinstance(spec.get("task"), dict) or "steps" not in spec:
-                raise InputError(f"{path}: wanted a run that is trained in steps, got {run!r}")
+                raise InputError(f"{path}: the run {run!r} was not trained in steps")
             found.append({"run_id": row["run_id"], "T": spec["task"]["T"], "limit": spec["steps"],
                           "function": spec["task"].get("function"), "curves": curves,
                           "solved_step": row["solved_step"]})  # fmt: skip
@@ -134,7 +134,7 @@ def _stored(path: Path, run: str | None) -> tuple[int, list[dict[str, Any]]]:
 
 
 def _said(alarm: "Alarm", one: dict[str, Any], each_look: bool) -> list[dict[str, Any]]:
-    """A row for the last look of a run, or for about twenty of its looks."""
+    """A row for the last evaluation of a run, or for about twenty of its evaluations."""
     from capax.training.alarm.features import has_series
 
     curves, n = one["curves"], len(one["curves"].get("step", ()))
@@ -158,7 +158,9 @@ def _said(alarm: "Alarm", one: dict[str, Any], each_look: bool) -> list[dict[str
 def _show(console: "Terminal", payload: dict[str, Any], each_look: bool) -> None:
     rows = payload["runs"]
     if not rows:
-        console.print("No run is in work." if not each_look else "Nothing was recorded.")
+        console.print(
+            "No run is in training." if not each_look else "The run recorded no progress."
+        )
     else:
         cells = [
             (row["run_id"][:8], row["T"], row["function"] or "-",
@@ -174,7 +176,7 @@ def _show(console: "Terminal", payload: dict[str, Any], each_look: bool) -> None
     late = max((row.get("seconds_ago", 0) for row in rows), default=0)
     if late > 600:
         console.print(
-            f"The last look was written {late / 60:.0f} minutes ago: is it still at work?"
+            f"The last evaluation is {late / 60:.0f} minutes old: is the training still running?"
         )
 
 

@@ -29,7 +29,7 @@ PartOfGpu = Annotated[
 
 
 def ready_for(on: Where, address: str | None) -> None:
-    """Raise `InputError` for an address without --on ray; make room for what Ray will say."""
+    """Raise `InputError` for an address without --on ray; separate Ray's output from results."""
     if address is not None and on is not Where.ray:
         raise InputError("--address: needs --on ray as well")
     if on is Where.ray:
@@ -37,11 +37,11 @@ def ready_for(on: Where, address: str | None) -> None:
 
 
 def results_alone() -> None:
-    """From now on standard output is for what Python prints; other writers get standard error.
+    """From now on standard output is for Python's output; other writers get standard error.
 
-    Below Python, threads of Ray tell of dead nodes whenever they hear of them.
+    Threads of Ray outside Python report dead nodes at any time.
     """
-    with suppress(OSError, ValueError):  # another standard output than the process's is left alone
+    with suppress(OSError, ValueError):  # a redirected standard output is not changed
         if sys.stdout.fileno() == 1:
             sys.stdout.flush()
             kept = os.dup(1)

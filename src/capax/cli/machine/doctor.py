@@ -1,4 +1,4 @@
-"""`capax doctor`: does everything that Capax needs work on this machine?"""
+"""`capax doctor`: tests of all parts that Capax needs on this machine."""
 
 import importlib
 import os
@@ -41,18 +41,16 @@ EXTRAS = {
 
 
 def doctor(
-    store: Annotated[
-        Path | None, typer.Argument(help="A store: say what of it can be read.")
-    ] = None,
+    store: Annotated[Path | None, typer.Argument(help="A store: show its readable rows.")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Look at this machine: Python, JAX, devices, memory, cache folder, optional extras.
+    """Test this machine: Python, JAX, devices, memory, cache folder, optional extras.
 
-    Each part is used, not only found: JAX multiplies two matrices on every device, the cache
-    folder is written to, the extras are imported. Exit code 1 if something that Capax needs fails.
+    Each part is used: JAX multiplies two matrices on every device, a file is written to the cache
+    folder, the extras are imported. Exit code 1 if a required part fails.
 
-    With a STORE, look at this file instead: is it a store, is it whole, and if not, which rows of
-    which table can still be read (`capax export` saves them). Nothing is written to it.
+    With a STORE, examine this file instead: is it a store, is it intact, and if not, which rows of
+    which table are readable (`capax export` saves them). The file is not changed.
 
     Example: `capax doctor --json`
     """
@@ -89,7 +87,7 @@ def _render_store(remains: "Remains", console: Terminal) -> None:
 
 
 def examine() -> dict[str, Any]:
-    """Everything `capax doctor` reports, as plain data."""
+    """The report of `capax doctor` as plain data."""
     packages = {name: _version(name) for name in REQUIRED}
     devices = _devices()
     cache = _cache_folder()
@@ -190,7 +188,7 @@ def _render(report: dict[str, Any], console: Terminal) -> None:
     for name, extra in report["extras"].items():
         found = extra["version"] or f"not installed: pip install 'capax[{name}]'"
         rows.append((f"extra: {name}", f"{found}  ({extra['for']})"))
-    verdict = "everything works" if report["ok"] else "something that Capax needs is broken"
+    verdict = "everything works" if report["ok"] else "a part that Capax needs is broken"
     console.table([*rows, ("Verdict", verdict)], title=f"capax {report['capax']}")
 
 

@@ -79,7 +79,7 @@ def _draw(found: "Audit", picture: Path) -> None:
 
 
 def _with_progress(work: Any) -> Any:
-    """Run `work(progress)` with a line on stderr that says how far it is, on a terminal only."""
+    """Run `work(progress)` with a line of progress on stderr, on a terminal only."""
     console = stderr()
     if not console.is_terminal:
         return work(None)

@@ -29,23 +29,21 @@ SortColumn = Annotated[
 ]
 TopRows = Annotated[int | None, typer.Option(help="Print this many rows (default: all).")]
 Family = Annotated[
-    str | None, typer.Option(help="Family, where there is no config.json: llama, bert, ...")
+    str | None, typer.Option(help="Family, if there is no config.json: llama, bert, ...")
 ]
-NumHeads = Annotated[int | None, typer.Option(help="Heads, where the file does not say.")]
+NumHeads = Annotated[int | None, typer.Option(help="Heads, if they are not in the file.")]
 NumKeyValueHeads = Annotated[
-    int | None, typer.Option(help="Key-value heads, where the file does not say.")
+    int | None, typer.Option(help="Key-value heads, if they are not in the file.")
 ]
-HeadWidth = Annotated[
-    int | None, typer.Option(help="Width of a head, where the file does not say.")
-]
+HeadWidth = Annotated[int | None, typer.Option(help="Width of a head, if it is not in the file.")]
 Scale = Annotated[
-    float | None, typer.Option(help="Factor of the scores, where the file does not say.")
+    float | None, typer.Option(help="Factor of the scores, if it is not in the file.")
 ]
 NormPlace = Annotated[
     str | None, typer.Option(help="torch.nn files: norms `first`, `last`, or `none` to fold.")
 ]
 LongestContext = Annotated[
-    int | None, typer.Option(min=1, help="Longest context, where the file does not say.")
+    int | None, typer.Option(min=1, help="Longest context, if it is not in the file.")
 ]
 InitialSize = Annotated[
     float | None, typer.Option(help="Size of normal initial weights, for the comparison.")

@@ -23,7 +23,7 @@ WITH_TEXT = {
 def render(
     found: "Audit", rows: list[dict[str, Any]], comparisons: list[dict[str, Any]], console: Terminal
 ) -> None:
-    """Print facts, heads, what the text showed, comparisons and how to read them."""
+    """Print facts, heads, results on the text, comparisons and how to read them."""
     _render_facts(found, console)
     _render_rows(rows, console)
     if len(rows) < len(found.rows):
@@ -112,4 +112,4 @@ def _render_comparison(comparison: dict[str, Any], console: Terminal) -> None:
     ]  # fmt: skip
     head = ["median over heads", "here", "there", "larger here"]
     console.table(rows, head=head, align="lrrr")
-    console.print("larger here near 50 %: this quantity does not tell the two apart", style="dim")
+    console.print("larger here near 50 %: this quantity does not distinguish the two", style="dim")

@@ -94,7 +94,7 @@ def compile_command(
         else:
             show_average(formula, T, alphabet, eps, written, asked, json)
         return
-    parse(formula, alphabet=alphabet)  # a mistake in it is told before the heavy imports
+    parse(formula, alphabet=alphabet)  # an error in it is reported before slow imports
     require(method in ("ours", "paper"), "method", "ours or paper", method)
     if method == "paper":
         require(alphabet == 2, "--alphabet", "2 (bits) with --method paper", alphabet)
@@ -121,14 +121,14 @@ def compile_command(
 
 
 def _chosen(family: str, encoding: str, method: str) -> dict[str, Any]:
-    """Options that differ from their defaults; None for the others."""
+    """Options that differ from their defaults; None for other options."""
     given = {"--family": (family, "auto"), "--encoding": (encoding, "deterministic"),
              "--method": (method, "ours")}  # fmt: skip
     return {name: value if value != usual else None for name, (value, usual) in given.items()}
 
 
 def _prove(weights: Path | None, proof: Path | None) -> None:
-    """Write the proof of a weights file, where both are asked for."""
+    """Write the proof of a weights file, if both are requested."""
     if weights is not None and proof is not None:
         from capax.proving.proof_files import prove
 
@@ -136,7 +136,7 @@ def _prove(weights: Path | None, proof: Path | None) -> None:
 
 
 def _check_outputs(out: Path | None, lens: Path | None, plot: Path | None) -> None:
-    """Raise `InputError` before any work for a file that cannot be written or is not ours."""
+    """Raise `InputError` at the start for a file that cannot be written or is of another kind."""
     from capax.compiler.weights_file import check_destination
     from capax.errors import InputError
 

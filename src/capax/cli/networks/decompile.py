@@ -1,4 +1,4 @@
-"""`capax decompile`: which formula does a trained network compute, and how true is it?"""
+"""`capax decompile`: which formula does a trained network compute, and is it proved?"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,12 +85,12 @@ def decompile_command(
     seed: QuestionSeed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Read the formula off a trained network: which bits, which function, proved or refuted.
+    """Find the formula of a trained network: its bits, its function, proved or refuted.
 
-    One-layer models, PyTorch's among them, are proved on all 2^T inputs, or a counterexample is
-    searched for; others are asked, about all inputs where T is at most 22. With training data every
-    route gives a bound on the network's error at its share of delta; data that does not state its
-    task needs --p.
+    One-layer models, also of PyTorch, are proved on all 2^T inputs, or a counterexample is
+    searched for; other models are evaluated, on all inputs if T is at most 22. With training data
+    every route gives a bound on the network's error at its share of delta; data without a task
+    needs --p.
 
     Example: `capax decompile model.safetensors --data train.npz`
 
@@ -120,7 +120,7 @@ def decompile_command(
 
 
 def _loaded(path: Path, run: str | None, builder: str | None, T: int | None) -> tuple[Any, Any]:
-    """The module, and the specification it was trained by where the file or the store has one."""
+    """The module, and its training specification if the file or the store has one."""
     from capax.audit.reading.opening import TORCH
 
     if builder is not None or path.suffix in TORCH:
@@ -146,7 +146,7 @@ def _from_torch(path: Path, builder: str | None, T: int | None) -> Any:
         first = ", ".join(one_line(name, 60) for name in list(tensors)[:2])
         raise InputError(
             f"{path.name}: has the weights of a PyTorch module ({first}, ...), not its code; "
-            "name what builds the module: --module file.py:name -T 20"
+            "name the function or class that builds it: --module file.py:name -T 20"
         )
     return module_with(builder, {name: found.load() for name, found in tensors.items()}, T)
 
@@ -167,7 +167,7 @@ def _from_store(path: Path, run: str | None) -> tuple[Any, Any]:
 
 
 def _task(spec: Any) -> "TaskSpec | None":
-    """The task of a full-batch run, whose examples can be drawn again; None for any other spec."""
+    """The task of a full-batch run, whose examples can be drawn again; None for other specs."""
     task = spec.get("task") if isinstance(spec, dict) else None
     if not isinstance(task, dict) or "content" in task:
         return None
@@ -186,16 +186,21 @@ def _evidence(
     prior: Path | None,
     prior_size: int,
 ) -> "Evidence | None":
-    """The examples of the files, or else those of the task that the model was trained on."""
+    """The examples of the files, or else of the task that the model was trained on."""
     from dataclasses import replace
 
     from capax.capacity.certificates.evidence import looks_in_training, read_evidence, task_evidence
 
-    require(prior is not None or not prior_size, "--prior-size", "a checkpoint in --prior", "none")
+    require(
+        prior is not None or not prior_size,
+        "--prior-size",
+        "a checkpoint in --prior",
+        "no checkpoint",
+    )
     task = _task(spec)
     if data is None and task is None:
         for name, path in (("--prior", prior), ("--holdout", holdout)):
-            require(path is None, name, "training data (--data)", "none")
+            require(path is None, name, "training data (--data)", "no training data")
         return None
     looks = max(looks, looks_in_training(spec, holdout))
     if data is not None or task is None:
@@ -260,7 +265,7 @@ def _render(console: "Terminal", found: "Decompiled", payload: dict[str, Any]) -
 
 
 def _check_files(model: Path, data: Path | None, holdout: Path | None, prior: Path | None) -> None:
-    """Raise `InputError` for a missing file before anything heavy is imported."""
+    """Raise `InputError` for a missing file before slow imports."""
     from capax.reading import existing
 
     for path, what in ((model, "a .safetensors file or a store"), (data, "a data file (.npz)"),

@@ -1,4 +1,4 @@
-"""`capax prove` and `capax check`: proof files, written here and checked by a program apart."""
+"""`capax prove` and `capax check`: proof files, and their check by a separate program."""
 
 from pathlib import Path
 from typing import Annotated
@@ -65,8 +65,8 @@ def check_command(
 ) -> None:
     """Check a proof file; exit code 1 unless it is accepted, with the first line that fails.
 
-    The checker is one file that needs Python alone. It runs in a process of its own; copy it out
-    with `--print-checker` and run it where Capax is not installed.
+    The checker is one file that needs Python alone. It runs in a separate process; copy it with
+    `--print-checker` and run it without Capax.
 
     Example: `capax check weights.proof weights.safetensors`
     """
@@ -78,7 +78,7 @@ def check_command(
         emit({"checker": source}, json, lambda _: typer.echo(source, nl=False))
         return
     if proof is None or weights is None:
-        raise InputError("capax check: wanted a proof file and a weights file (or --print-checker)")
+        raise InputError("capax check: give a proof file and a weights file (or --print-checker)")
     from capax.reading import existing
 
     existing(proof, "a proof file")

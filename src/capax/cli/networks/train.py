@@ -45,7 +45,7 @@ def train(
         bool, typer.Option("--progress", help="Measure hidden progress too; --json prints it.")
     ] = False,
     live: Annotated[
-        Path | None, typer.Option(help="File for `capax watch`, there while it trains.")
+        Path | None, typer.Option(help="File for `capax watch`, which exists during training.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -111,7 +111,7 @@ def _summary(trained: "Trained", out: Path | None, data: Path | None) -> dict[st
 
 
 def _details(trained: "Trained") -> dict[str, Any]:
-    """What the view Create of the lab shows beside the summary."""
+    """The details that the view Create of the lab shows beside the summary."""
     from capax.decompile.reading.oracle import attention_by_position
     from capax.training.one_model import WATCHED
 

@@ -81,8 +81,8 @@ def _summary(verdict: "Verification") -> list[str]:
     single = verdict.float32
     if single is None:
         return [*lines, "float32 forward pass: not examined for this kind of network"]
-    kept = "nothing to decide" if verdict.margin is None else f"margin {_text(single.margin)}"
-    fate = "" if single.decided or verdict.margin is None else " (decisions are not proved there)"
+    kept = "no decisions" if verdict.margin is None else f"margin {_text(single.margin)}"
+    fate = "" if single.decided or verdict.margin is None else " (its decisions are not proved)"
     return [*lines, f"float32 forward pass: {kept}, error at most {single.error:.6g}{fate}"]
 
 

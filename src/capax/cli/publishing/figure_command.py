@@ -13,7 +13,7 @@ from capax.errors import require
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """What a figure shows, and `module:function` of
+    """The content of a figure, and `module:function` of
     `(stores, dark, panel) -> (figure, its numbers)`."""
 
     title: str

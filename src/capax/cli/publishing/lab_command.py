@@ -29,10 +29,10 @@ def lab(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Pages to touch: compile a head, watch a training run, compare laws and bounds.
+    """Interactive pages: compile a head, watch a training run, compare laws and bounds.
 
-    The pages are served to this machine alone and load nothing from the network. Ctrl-C ends the
-    server and every run. Views: compile, create, laws, bounds. Needs capax[lab].
+    The pages are served to this machine alone and do not use the network. Ctrl-C ends the server
+    and every run. Views: compile, create, laws, bounds. Needs capax[lab].
 
     Example: `capax lab`
 
@@ -46,7 +46,7 @@ def lab(
     if state:
         from capax.lab.views.questions import question_of
 
-        question_of(view, state)  # report a mistake in it now
+        question_of(view, state)  # report an error in it now
     if freeze is not None:
         _write(view, state, freeze)
         written = {"page": str(freeze), "view": view, "state": state}
@@ -55,8 +55,7 @@ def lab(
     try:
         from capax.lab.server import serve
     except ImportError as error:
-        wanted = f"the packages of capax[lab], got no {error.name}"
-        raise InputError(f"lab: wanted {wanted}; pip install 'capax[lab]'") from None
+        raise InputError(f"lab: {error.name} is not installed; pip install 'capax[lab]'") from None
     place = f"{view}?{urlencode(state)}" if state else view
 
     def ready(address: str) -> None:

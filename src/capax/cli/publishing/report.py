@@ -18,9 +18,9 @@ def report(
     ),
     json: JsonFlag = False,
 ) -> None:
-    """Write a report: figures, tables, settings, versions, and every run behind every number.
+    """Write a report: figures, tables, settings, versions, and the runs of every number.
 
-    The file loads nothing from the network; it opens on a phone and follows dark mode.
+    The file does not use the network; it opens on a phone and follows dark mode.
 
     Example: `capax report figure2.sqlite figure4.sqlite --out report.html`
     """

@@ -1,4 +1,4 @@
-"""`capax reproduce`: the paper's figures, a compiled function, a bound and a report, in one go."""
+"""`capax reproduce`: the paper's figures, a compiled function, a bound and a report."""
 
 import time
 from contextlib import closing
@@ -20,19 +20,19 @@ def reproduce(
         str,
         typer.Option(
             help="quick (minutes on a laptop), published (the paper's own protocol, for a GPU), "
-            "grid, beyond, or smoke (a trial of everything)."
+            "grid, beyond, or smoke (a short test)."
         ),
     ] = "quick",
     experiments: Annotated[
         Path | None,
-        typer.Option(help="Folder with figure2.toml, figure3.toml, figure4.toml of your own."),
+        typer.Option(help="Folder with your own figure2.toml, figure3.toml, figure4.toml."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Values of T in work at once.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Values of T at once.")] = 2,
     json: JsonFlag = False,
 ) -> None:
     """Reproduce Figures 1 to 4, compile and certify a function, explain a bound, write a report.
 
-    Interrupted, the same command goes on where it stopped: finished trials are never repeated.
+    Interrupted, the same command continues where it stopped: finished trials are never repeated.
 
     Example: `capax reproduce --out out --scale quick`
     """

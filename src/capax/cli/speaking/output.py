@@ -1,4 +1,4 @@
-"""Output of the commands: results on stdout, everything else on stderr, JSON on request."""
+"""Output of the commands: results on stdout, other output on stderr, JSON on request."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from capax.plain_json import json_text
 from capax.terminal import Terminal
 
 JsonFlag = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")
+    bool, typer.Option("--json", help="Print one JSON object on stdout, and no other output there.")
 ]
 
 

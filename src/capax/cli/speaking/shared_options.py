@@ -1,4 +1,4 @@
-"""Options that several commands have, spelled once."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,13 +16,13 @@ PriorFile = Annotated[
     typer.Option(help="Checkpoint trained on the first --prior-size examples: PAC-Bayes."),
 ]
 PriorSize = Annotated[
-    int, typer.Option(help="Training examples that the prior has seen, from the first on.")
+    int, typer.Option(help="Number of first training examples that the prior was trained on.")
 ]
 HoldoutFile = Annotated[
     Path | None,
-    typer.Option(help="Data the model never saw (validation part, or .npz with X and y)."),
+    typer.Option(help="Data that is new to the model (validation part, or .npz with X and y)."),
 ]
 Looks = Annotated[
-    int, typer.Option(help="How many models the hold-out data has judged, this one included.")
+    int, typer.Option(help="Models that the hold-out data has tested, this one included.")
 ]
 DarkFlag = Annotated[bool, typer.Option("--dark", help="Draw for a dark page.")]

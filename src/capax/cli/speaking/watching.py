@@ -124,7 +124,7 @@ class InLines:
         """Set the line of a running stage; None when the stage is over."""
         others = {name: said for name, said in self._running.items() if name != title}
         self._running = others if text is None else {**others, title: text}
-        running = tuple(self._running.values())  # the thread that tells keeps what it has
+        running = tuple(self._running.values())  # the printing thread keeps its copy
         self._lines.text = (lambda: "\n".join(t() for t in running)) if running else None
 
     @contextmanager

@@ -1,1 +1,1 @@
-"""Commands about formulas, covers, bounds and the statements behind them."""
+"""Commands about formulas, covers, bounds and their statements."""

@@ -1,4 +1,4 @@
-"""`capax bound`: how much can this head, layer or model hold, and how many samples does it need?"""
+"""`capax bound`: the capacity of a head, layer or model, and the samples that it needs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,19 +56,19 @@ def bound(
     dark: DarkFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """A generalization bound with every constant: its value, what dominates it, the m it needs.
+    """A generalization bound with every constant: its value, its largest term, the m it needs.
 
     From norms alone, or from the weights in a file. A value of 1 or more is called vacuous. Norms
-    of a file are measured after training; the price of that is part of the number. Every number
-    says whether it is rigorous (proved under the assumptions that are printed) or a comparison.
+    of a file are measured after training; the cost of that is part of the number. Every number is
+    marked as rigorous (proved under the printed assumptions) or as a comparison.
 
-    With --data every route that applies is tried: one table with its value, whose error it
-    bounds, its share of delta and what it assumes. All rows hold together; a minimum is taken only
-    over rows about the same predictor. --holdout adds what a practitioner would do instead; data
-    that states its task needs none, because fresh rows are drawn from the task.
+    With --data every route that applies is tried: one table with its value, its predictor, its
+    share of delta and its assumptions. All rows hold together; a minimum is taken only over rows
+    about the same predictor. --holdout adds a hold-out bound; data with a task does not need it,
+    because fresh rows are drawn from the task.
 
-    Without either, --plot compares all arguments on AND of 3 bits. --curve adds a curve of yours.
-    --compare sets the bounds of other papers beside ours, each with its source, its assumptions
+    Without either, --plot compares all arguments on AND of 3 bits. --curve adds your own curve.
+    --compare shows the bounds of other papers beside ours, each with its source, its assumptions
     and its status.
 
     Example: `capax bound --norms W_QK=2,v=1 -T 1000 -m 100000 --margin 0.5`
@@ -76,7 +76,7 @@ def bound(
     Example: `capax bound model.safetensors --data task.npz --holdout task.npz --family and3`
     """
     require(T is None or T >= 1, "T", "a context length >= 1", T)
-    require(not curve or plot is not None, "--curve", "--plot, where it is drawn", "none")
+    require(not curve or plot is not None, "--curve", "--plot as well", "no --plot")
     goal = {"margin": margin, "delta": delta, "target": target}
     if compare:
         _check_compare(model, curve, waterfall)
@@ -137,10 +137,10 @@ def _check_sources(
 def _check_nothing_trained(
     files: dict[str, Path | None], chosen: dict[str, Any], B_X: float | None
 ) -> None:
-    """Norms alone go with no data, and have their own B_X."""
+    """Norms alone take no data, and have their own B_X."""
     given = {**files, "family": chosen["family"], "frozen": chosen["frozen"] or None}
     asked = [f"--{name}" for name, value in given.items() if value is not None]
-    require(not asked, "--norms", "no data (nothing is trained)", ", ".join(asked))
+    require(not asked, "--norms", "no data beside it", ", ".join(asked))
     require(B_X is None, "--B_X", "B_X inside --norms", B_X)
 
 
@@ -198,7 +198,7 @@ def _from_checkpoint(
 def _evidence(
     metadata: dict[str, Any], files: dict[str, Path | None], chosen: dict[str, Any]
 ) -> "Evidence":
-    """What the files say; hold-out rows that judged the training pay for these looks."""
+    """The evidence in the files; hold-out rows that were used in training count these looks."""
     from capax.capacity.certificates.evidence import looks_in_training, read_evidence
     from capax.capacity.routes.model_files import read_module
 

@@ -1,4 +1,4 @@
-"""`capax bound --compare`: the bounds of the field on one class, side by side."""
+"""`capax bound --compare`: published bounds on one class, side by side."""
 
 import math
 from dataclasses import replace

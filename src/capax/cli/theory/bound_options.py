@@ -20,7 +20,7 @@ NumSequences = Annotated[int, typer.Option("-m", help="Number of training sequen
 HeadWidth = Annotated[int | None, typer.Option("-k", help="Width of a head (default d).")]
 NumLayers = Annotated[int, typer.Option(help="Equal layers in the paper's form.")]
 ForeignHeads = Annotated[
-    int | None, typer.Option(help="Heads of a GPT-2 or BERT file: such a file does not say.")
+    int | None, typer.Option(help="Heads of a GPT-2 or BERT file, which are not in the file.")
 ]
 LongestToken = Annotated[
     float | None,
@@ -48,16 +48,14 @@ CompareFlag = Annotated[
     bool,
     typer.Option(
         "--compare",
-        help="The field's bounds side by side, from --norms W_QK=..,v=.. or for AND of 3 bits.",
+        help="Published bounds side by side, from --norms W_QK=..,v=.. or for AND of 3 bits.",
     ),
 ]
 PlotFile = Annotated[Path | None, typer.Option(help="Draw samples needed against T to this file.")]
 OwnCurves = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--curve", help="A curve of your own for --plot: a table of T and m; may be repeated."
-    ),
+    typer.Option("--curve", help="Your own curve for --plot: a table of T and m; may be repeated."),
 ]
 WaterfallFile = Annotated[
-    Path | None, typer.Option(help="Draw where the slack of the bound sits (AND of 3 bits).")
+    Path | None, typer.Option(help="Draw the slack of the bound by term (AND of 3 bits).")
 ]

@@ -1,4 +1,4 @@
-"""What `capax bound` prints: the headline, the table of all routes, the table of heads."""
+"""The output of `capax bound`: the headline, the table of all routes, the table of heads."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ def _render_cover(cover: "Bound", explain: bool, console: Terminal) -> None:
 def _render_certificate(
     certificate: "ErrorCertificate", target: float, explain: bool, console: Terminal
 ) -> None:
-    """Headline, routes and the m they ask for; --explain writes the same routes out."""
+    """Headline, routes and the m that they need; --explain prints the same routes in full."""
     best = certificate.best
     same = [entry for entry in certificate.entries if entry.predictor == best.predictor]
     quickest = min(
@@ -98,7 +98,7 @@ def _render_summary(certificate: "ErrorCertificate", console: Terminal) -> None:
         text = f"all rows assume: {'; '.join(common)}"
         console.print(text)
     for text in _refuted(certificate):
-        console.print(f"NOT TRUE: {text}; a bound that assumes it says nothing")
+        console.print(f"NOT TRUE: {text}; bounds with this assumption do not hold")
     for route in certificate.skipped:
         console.print(f"no bound: {route}")
     price = certificate.conditioning
@@ -117,7 +117,7 @@ def _render_summary(certificate: "ErrorCertificate", console: Terminal) -> None:
 
 
 def _render_routes(certificate: "ErrorCertificate", console: Terminal) -> None:
-    """One row per route: value, whose error, share of delta, what is assumed."""
+    """One row per route: value, predictor, share of delta, assumptions."""
     from capax.capacity.magnitude import safe_log, shown
 
     common, rows = _common(certificate), []
@@ -132,7 +132,7 @@ def _render_routes(certificate: "ErrorCertificate", console: Terminal) -> None:
 
 
 def _assumed(entry: "Bound") -> list[str]:
-    """Assumptions that nobody checked, or that were checked and fail."""
+    """Assumptions that were not checked, or that were checked and fail."""
     return [f"{'NOT TRUE: ' * (a.holds is False)}{a.text}" for a in entry.assumptions
             if a.holds is not True]  # fmt: skip
 

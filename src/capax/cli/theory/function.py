@@ -1,4 +1,4 @@
-"""`capax function`: what a formula is, computed from its truth table."""
+"""`capax function`: properties of a formula, computed from its truth table."""
 
 from typing import Annotated, Any
 
@@ -34,7 +34,7 @@ def function(
 
 
 def describe(formula: str, f: Any, p: float) -> dict[str, Any]:
-    """Everything `capax function` reports, as plain data."""
+    """The report of `capax function` as plain data."""
     from capax.boolean.traits.bias import balancing_probabilities, bias
     from capax.boolean.traits.fourier import properties
     from capax.boolean.traits.leap import leap

@@ -34,7 +34,7 @@ def influence(
     dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """How far one token can move a head: at constant norm as 1/T, with norms of order log T always.
+    """The influence of one token on a head: 1/T at constant norm, constant at norms of order log T.
 
     Every length has the bound, a head that attains it, and a compiled head measured over all
     inputs, at its own norm and at the norm that it has at T = 10.
@@ -45,7 +45,7 @@ def influence(
 
     check_destinations(picture=plot)
     require(10 <= T <= MAX_T, "T", f"an integer in 10..{MAX_T}", T)
-    parse(function, 10)  # a mistake in it is told before the heavy imports
+    parse(function, 10)  # an error in it is reported before slow imports
     from capax.statements.forms.token_influence import influence_against_length
 
     rows = influence_against_length(_lengths(T), S=scores, margin=margin, function=function)
