@@ -1,4 +1,4 @@
-"""Arrays in files that anybody may have written: .npy, .npz and safetensors.
+"""Arrays in files of unknown origin: .npy, .npz and safetensors.
 
 A header may declare a terabyte, or name a type that runs code. Its numbers are compared with the
 size of the file before the content is read; nothing is unpickled.
@@ -32,7 +32,7 @@ def load_npy(path: Path | str) -> np.ndarray:
 
 
 def load_npz(path: Path | str, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Those of the arrays `names` that an .npz file holds; other members are not touched."""
+    """The arrays `names` of an .npz file, as far as it has them; other members are not read."""
     file = existing(path, "an .npz file")
     wanted, found = {f"{name}.npy": name for name in names}, {}
     try:
@@ -52,13 +52,13 @@ def load_npz(path: Path | str, names: Iterable[str]) -> dict[str, np.ndarray]:
 
 
 def _array(opened: Any, size: int, where: str) -> np.ndarray:
-    """One array in NumPy's format, of `size` bytes as the file system or archive says."""
+    """One array in NumPy's format, of `size` bytes in the file system or archive."""
     require(size <= MAX_ARRAY, where, f"at most {MAX_ARRAY >> 20} MiB", f"{size >> 20} MiB")
     try:
         version = npy.read_magic(opened)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(opened)
-    except Exception as error:  # the header is a Python literal: whatever it breaks is a bad header
+    except Exception as error:  # the header is a Python literal: every error in it is a bad header
         reason = one_line(str(error) or type(error).__name__)
         raise InputError(f"{where}: not an array in NumPy's format ({reason})") from None
     plain = dtype.kind in "biufU" and not dtype.hasobject

@@ -1,10 +1,9 @@
-"""Foreign text: names, formulas and metadata from files that anybody may have written.
+"""Foreign text: names, formulas and metadata from files of unknown origin.
 
 Escape sequences would move the cursor, line separators and right-to-left marks would rearrange a
 line, and HTML tags would run. Text of unknown origin is shown through this file only: `printable`
 for terminals and pictures, `html_text` and `script_json` for pages, `latex_text` for formulas.
-`capax.terminal`, `capax.errors`, `capax.html` and `capax.figures.style` do so for everything they
-are given.
+`capax.terminal`, `capax.errors`, `capax.html` and `capax.figures.style` do so for all their text.
 """
 
 import json
@@ -21,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, limit: int = LONGEST) -> str:
-    """`text`, or its beginning and its length: nobody reads a name of a megabyte."""
+    """`text`, or the beginning and the length of a long text."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 

@@ -23,7 +23,7 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class Markup:
-    """HTML that we wrote ourselves and that must not be escaped again."""
+    """HTML made by Capax, which must not be escaped again."""
 
     text: str
 

@@ -6,14 +6,14 @@ from capax.errors import InfeasibleError, InputError
 
 
 def num_cores() -> int:
-    """Cores this process may run on; all of them where the system does not restrict it."""
+    """Cores this process may run on; all of them if the system does not restrict it."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory_limit() -> int:
-    """Bytes this process may use: `$CAPAX_MEMORY_GB`, or what the machine has left."""
+    """Bytes this process may use: `$CAPAX_MEMORY_GB`, or the free memory of the machine."""
     chosen = os.environ.get("CAPAX_MEMORY_GB")
     if chosen:
         try:
@@ -26,10 +26,10 @@ def memory_limit() -> int:
 
 
 def check_memory(needed: int, what: str) -> None:
-    """Raise `InfeasibleError` before anything is allocated if the memory does not suffice."""
-    if needed > 2**28 and needed > memory_limit():  # a quarter of a GiB is not worth the question
+    """Raise `InfeasibleError` before the allocation if the memory is not enough."""
+    if needed > 2**28 and needed > memory_limit():  # a quarter of a GiB is not checked
         raise InfeasibleError(
-            f"{what} would need {_gib(needed)} of memory, and {_gib(memory_limit())} are available"
+            f"{what} needs {_gib(needed)} of memory, but {_gib(memory_limit())} are available"
         )
 
 

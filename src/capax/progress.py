@@ -28,7 +28,7 @@ def fixed(text: str) -> TextColumn:
 
 
 class Lines:
-    """Prints the line of `text` every few seconds; nothing while `text` is None."""
+    """Prints the line of `text` every few seconds, except while `text` is None."""
 
     def __init__(self, seconds: float) -> None:
         self.text: Callable[[], str] | None = None
@@ -82,6 +82,6 @@ class Stopwatch:
         return time.monotonic() - self._began
 
     def left(self, done: int, total: int) -> float | None:
-        """Seconds for the rest at the pace so far; `None` before anything was done."""
+        """Seconds for the rest at the pace so far; `None` before the first result."""
         new = done - self._already
         return self.elapsed * (total - done) / new if new > 0 else None

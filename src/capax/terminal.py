@@ -1,4 +1,4 @@
-"""The terminal: one way to print lines and tables, in which text from files is text and no more.
+"""The terminal: lines and tables, in which text from files is never read as markup.
 
 Square brackets in a name would be read as styles, and a closing one would raise. A `Terminal`
 reads no markup and shows unprintable characters by their codes, so callers pass plain text and give
@@ -34,7 +34,7 @@ class Terminal(Console):
 
     @property
     def has_width(self) -> bool:
-        """Whether somebody looks at lines of a known width."""
+        """Whether lines have a known width."""
         return self.is_terminal or "COLUMNS" in os.environ
 
     def table(

@@ -233,7 +233,7 @@ def test_weights_go_into_the_module_that_the_user_names(tmp_path):
         ("build", {**tensors, "extra": np.ones(2)}, T, "no place for 1 tensor: extra"),
         ("build", dict(list(tensors.items())[1:]), T, "the file lacks 1 tensor"),
         ("build", tensors, T + 1, "has shape"),
-        ("build", tensors, None, "-T: wanted the number of input bits"),
+        ("build", tensors, None, "-T: give the number of input bits"),
         ("some", tensors, T, "wanted a torch.nn.Module, got int"),
     ):
         with pytest.raises(InputError, match=message):

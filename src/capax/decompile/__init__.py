@@ -1,14 +1,13 @@
 """From trained weights back to a formula, and from sixty examples to a certificate.
 
-`reading`: `oracle` asks any model; `influence` finds the bits that matter by group testing,
-`truth_table` the function on them, `formula` its shortest text (`sum_of_products`). `proof`, how
-true it is over all inputs: `head_tables`, `head_sets` and `enclosure` bound the logit of a one-
+`reading`: `oracle` evaluates any model; `influence` finds the relevant bits by group testing,
+`truth_table` the function on them, `formula` its shortest text (`sum_of_products`). `proof` checks
+the formula on all inputs: `head_tables`, `head_sets` and `enclosure` bound the logit of a one-
 layer Transformer over cells of inputs with outward rounding (`relaxation`), `branching` cuts the
 cells, `counterexample` searches on tables (`table_forward`), `all_inputs` gives the verdict.
 `bounds`: `input_law` tests the stated distribution, `description` and `formula_routes` turn the
-formula into bounds, `network_certificate` asks all routes in one portfolio. `anatomy` says what
-failed runs learnt instead. `decompiling.decompile` does all of it; `capax.decompile(model)` calls
-it.
+formula into bounds, `network_certificate` has all routes in one portfolio. `anatomy` describes the
+formulas of failed runs. `decompiling.decompile` does all of it; `capax.decompile(model)` calls it.
 """
 
 from capax.callable_packages import make_callable

@@ -1,4 +1,4 @@
-"""What a failed run learnt: the formula of a model beside the target of its task.
+"""The formula of a failed run, compared with the target of its task.
 
 target              the formula is the target
 too few bits        only bits of the target, not all of them
@@ -34,14 +34,14 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 QUICK = Effort(pairs=600, fillers=24, fresh=1500, cells=0)
 FAITHFUL = 0.95
-"""A formula that agrees less often than this is not what the model computes."""
+"""A formula that agrees less often than this does not describe the model."""
 
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What one model computes: its formula, how it relates to the target, and how faithful it is.
+    """The formula of one model, its relation to the target, and its agreement with the model.
 
-    `shared`, `missing`, `extra`: how many bits of the target it uses, lacks, and adds.
+    `shared`, `missing`, `extra`: number of target bits used, target bits missing, other bits.
     """
 
     kind: Kind
@@ -78,7 +78,7 @@ def quick_anatomy(
 
 
 def tally(found: list[Anatomy]) -> list[tuple[Kind, int, str]]:
-    """(kind, how many, an example) for the kinds that occur, most frequent first."""
+    """(kind, number, an example) for the kinds that occur, most frequent first."""
     rows = []
     for kind in KINDS:
         of_kind = [a for a in found if a.kind == kind]

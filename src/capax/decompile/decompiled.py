@@ -1,4 +1,4 @@
-"""What decompilation found, as data, as text and as a page."""
+"""The results of decompilation as data, as text and as a page."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -38,9 +38,9 @@ class ExactShare:
 
 @dataclass(frozen=True)
 class Decompiled:
-    """The formula of a network and how true it is; see `decompile` for what is asked how.
+    """The formula of a network and its proof or agreement; see `decompile` for the method.
 
-    missed: how much bits outside the formula can matter. training: how often the formula gives the
+    missed: largest influence of bits outside the formula. training: how often the formula gives the
     training label. certificate: bounds on the network's error that hold together. threshold: an
     output above it is the decision 1.
 
@@ -220,5 +220,5 @@ def _name(statement: str) -> str:
 
 
 def _about(bound: Bound) -> str:
-    """Which predictor, where it is not the network itself."""
+    """The predictor, if it is not the network itself."""
     return "" if bound.predictor == MODEL else f", of {bound.predictor}"

@@ -1,4 +1,4 @@
-"""From a trained network to a formula: which bits, which function, how true, what it promises."""
+"""From a trained network to a formula: its bits, its function, its proof and its certificate."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,19 +43,18 @@ MAX_PROVED_SUPPORT = 8
 STEADY, TOLERANCE = 0.9, 0.01
 """A model is a function of the candidates if every row of their table is this consistent."""
 ASKED_TWICE = 256
-"""Inputs that are asked a second time, in another order: the model must answer the same."""
+"""Inputs that are evaluated twice, in another order: the model must give the same decisions."""
 COMPANIES = 8
-"""Batches of the second time: an answer must not depend on what else is asked with it."""
+"""Batches of the second evaluation: an answer must not depend on the other inputs of its batch."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is asked of a model.
+    """The effort of a decompilation.
 
-    max_support: most bits a formula may have. pairs, fillers, fresh: how many questions are asked
-    for the support, for each row of the table, and for the agreement. cells: how many cells of
-    inputs are enclosed at most in the proof on all inputs (more prove more, and take longer; 0: no
-    proof is tried).
+    max_support: most bits of a formula. pairs, fillers, fresh: number of evaluations for the
+    support, for each row of the table, and for the agreement. cells: largest number of cells of
+    inputs in the proof on all inputs (more prove more, and take longer; 0: no proof is tried).
     """
 
     max_support: int = 10
@@ -84,16 +83,16 @@ def decompile(
     seed: int = 0,
     alphabet: int | None = None,
 ) -> Decompiled:
-    """Read off the formula that a model computes, and say how true it is.
+    """Find the formula that a model computes, and prove, refute or measure it.
 
     model: a Capax module, a PyTorch module, a scikit-learn estimator, or any callable bits [n, T]
-    -> n numbers; it must answer the same each time. evidence: what it was trained on, and more, for
-    the certificate. T: number of bits, where the model does not tell. p: P[bit = 1] of the inputs;
-    with data it must be stated, here or by the task of the data, else it is 1/2. threshold: numbers
+    -> n numbers; it must be deterministic. evidence: its training data, and more, for the
+    certificate. T: number of bits, if the model does not have it. p: P[bit = 1] of the inputs; with
+    data it must be stated, here or by the task of the data, else it is 1/2. threshold: numbers
     above it mean 1 (default: the model's own). delta: failure probability of the certificate, and
-    of every interval. effort: how much is asked. alphabet: number of symbols of an input position,
-    where the model does not tell; with more than two, inputs are uniform, p is the chance of each
-    symbol, and there is no certificate from data.
+    of every interval. effort: number of evaluations and cells. alphabet: number of symbols of an
+    input position, if the model does not have it; with more than two, inputs are uniform, p is the
+    chance of each symbol, and there is no certificate from data.
 
     Examples:
         >>> import capax
@@ -160,7 +159,7 @@ def _from_data(
 def _stated(
     asked: Oracle, evidence: Evidence | None, p: float | None, delta: float
 ) -> tuple[float, Any]:
-    """P[bit = 1] and what is known of rejected training sets; everything given is checked."""
+    """P[bit = 1] and the counts of rejected training sets; all arguments are checked."""
     require(p is None or 0 < p < 1, "p", "a probability in (0, 1)", p)
     require(0 < delta < 1, "delta", "a probability in (0, 1)", delta)
     if asked.alphabet > 2:
@@ -168,7 +167,7 @@ def _stated(
         fits = p is None or abs(p - even) < 1e-6
         require(fits, "p", f"{even:.6g} or nothing: {asked.alphabet} symbols, equally likely", p)
         bare = evidence is None or evidence.data is None
-        require(bare, "data", "none for a model of more than two symbols", "training data")
+        require(bare, "data", "no data for a model of more than two symbols", "training data")
         return even, None
     chance = stated_probability(p, evidence)
     if evidence is None or evidence.data is None:
@@ -189,7 +188,7 @@ def _check_repeats(asked: Oracle, rng: np.random.Generator, p: float) -> None:
 
 
 def _attended(asked: Oracle, rng: np.random.Generator, p: float) -> tuple[int, ...]:
-    """Positions that some head of a Transformer looks at far more than at the average one."""
+    """Positions with far more attention than average in some head of a Transformer."""
     from capax.attention.transformer import Transformer
 
     if not isinstance(asked.model, Transformer):
@@ -204,7 +203,7 @@ def _attended(asked: Oracle, rng: np.random.Generator, p: float) -> tuple[int, .
 def _function(
     asked: Oracle, rng: np.random.Generator, found: Candidates, p: float, fillers: int
 ) -> tuple[TruthTable, SparseFunction]:
-    """The majority on the candidates; then, with fresh fillers, on the bits that matter to it."""
+    """The majority on the candidates; then, with fresh fillers, on its relevant bits."""
     bits = found.bits
     first = read_table(asked, rng, bits, p=p, fillers=max(8, fillers >> max(0, len(bits) - 8)))
     kept = first.function.support
@@ -216,10 +215,10 @@ def _function(
 
 
 def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float) -> tuple[int, ...]:
-    """The fewest of the most influential bits whose majority agrees almost as often as that of all.
+    """The fewest of the most influential bits whose majority agrees almost as often as with all.
 
-    For models that are no function of few bits: a formula with every stray bit in it would say
-    less, not more. Almost: within `TOLERANCE` of the best.
+    For models that are not a function of few bits: a formula with every weak bit would be less
+    clear. Almost: within `TOLERANCE` of the best.
     """
     counted = influences(asked, rng, table.support, p=p, n=1000)
     order = [one.bit for one in sorted(counted, key=lambda one: -one.changed)]
@@ -234,8 +233,8 @@ def _fewer(asked: Oracle, rng: np.random.Generator, table: TruthTable, p: float)
 def _on_all_inputs(
     asked: Oracle, f: SparseFunction, rng: np.random.Generator, p: float, cells: int
 ) -> AllInputs:
-    """The verdict on all inputs; modules of others and the zoo are read into the form that is
-    proved first."""
+    """The verdict on all inputs; PyTorch modules and the zoo are first converted to the form that
+    is proved."""
     if not cells or f.table.size > 1 << MAX_PROVED_SUPPORT:
         return AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
     if isinstance(asked.model, ZooNetwork) and asked.model.covered:

@@ -1,8 +1,8 @@
-"""How many bits say which formula it is: the prior of the Occam certificate.
+"""The description length of a formula in bits: the prior of the Occam certificate.
 
     bits(f) = 1 + elias(s) + log2 C(T, s) + c(f)
 
-One bit says named family or table. A table costs c = 2^s bits. A family costs 3 bits for its name
+One bit selects family or table. A table costs c = 2^s bits. A family needs 3 bits for its name
 (and, or, parity, majority, threshold, the same with negated inputs, constant), 1 for a negation of
 the whole, ceil(log2(s + 1)) for a threshold and s for the signs of the inputs where some are
 negated. The support of a constant is one idle position. Every function takes its shortest
@@ -33,7 +33,7 @@ def description_bits(f: SparseFunction, T: int) -> float:
 
 
 def _family_bits(f: SparseFunction) -> float:
-    """Bits for family, signs and threshold; infinite where no family fits."""
+    """Bits for family, signs and threshold; infinite if no family fits."""
     rows = np.arange(f.table.size)
     odd = np.bitwise_count(rows) % 2
     if (f.table == odd).all() or (f.table == 1 - odd).all():

@@ -1,13 +1,13 @@
-"""Two routes through a formula that was read off a network.
+"""Two routes through the formula of a network.
 
 *Formula*, a bound on the network's error:
 
     err(g) <= Bin(k_f, m, delta_1 2^-bits(f)) + P[g != f],    P[g != f] <= Bin(k, n, delta_2)
 
 k_f: errors of the formula on the m training examples, a price in bits for having chosen it after
-seeing them; k: disagreements on n fresh inputs, whose labels are not needed. Where formula and
-network are proved equal on all inputs the second term is 0, whatever the inputs are distributed
-like; its share of delta is spent all the same, because the proof came after the data.
+seeing them; k: disagreements on n fresh inputs, whose labels are not needed. If formula and network
+are proved equal on all inputs the second term is 0, for every distribution of inputs; its share of
+delta is still spent, because the proof came after the data.
 
 *Shape*, PAC-Bayes over formulas: the prior is the code of `description` (shape, then uniform over
 the N placements), the posterior uniform over the V placements of the shape with the fewest errors:
@@ -34,7 +34,7 @@ LN_2 = math.log(2.0)
 FRESH_SHARE = Fraction(1, 9)
 """Of the route's delta, for the disagreement on fresh inputs; the rest is for the formula."""
 FORMULA_WEIGHT = 4
-"""The formula is what a network is decompiled for: it gets four times the share of other routes."""
+"""The formula is the main result of a decompilation: it gets four times the share of others."""
 MAX_PLACED = 4
 """Placements of larger formulas are too many to count."""
 REAL_ARITHMETIC = Assumption("the network is evaluated in real arithmetic with its stored weights")
@@ -66,7 +66,7 @@ def formula_route(f: SparseFunction, T: int, counted: FormulaCounts) -> Route:
 def formula_bound(
     f: SparseFunction, T: int, counted: FormulaCounts, delta: float, *, cost: float = 0.0
 ) -> Bound:
-    """The bound itself. cost: nats for conditioning, which only the training set has to pay."""
+    """The bound itself. cost: nats for conditioning, for the training set only."""
     require(0 < delta < 1, "delta", "a probability", delta)
     require(counted.m >= 1, "data", "at least one training example", counted.m)
     bits = description_bits(f, T)
@@ -102,7 +102,7 @@ def formula_bound(
 
 
 def shape_route(f: SparseFunction, data: Examples) -> Route:
-    """A placement of the formula's shape, drawn from those with the fewest errors."""
+    """A placement of the formula's shape, drawn from the placements with the fewest errors."""
     f, T = f.relevant(), data.X.shape[1]
 
     def ask(share: float, nats: float) -> Bound:

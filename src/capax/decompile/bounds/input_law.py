@@ -1,7 +1,7 @@
 """The law of the inputs: independent bits, 1 with probability p. Stated, and tested.
 
-Fresh inputs say something about the network's error only if they are drawn like the training
-inputs. So with training data p is not guessed: the task states it, or the user does. The stated p
+Fresh inputs give information about the network's error only if they are drawn like the training
+inputs. So with training data p is not guessed: the task states it, or the user. The stated p
 is tested on the training bits: an exact binomial test at every position, two-sided, at a level
 that is divided by the number of positions (Bonferroni). A training set that was accepted after
 others were rejected has the law conditional on acceptance, of probability at least alpha, so its
@@ -21,9 +21,9 @@ LEVEL = 1e-4
 
 
 def stated_probability(p: float | None, evidence: Evidence | None) -> float:
-    """P[bit = 1]: as asked, or as the task of the data states; 1/2 where there is no data.
+    """P[bit = 1]: as given, or from the task of the data; 1/2 without data.
 
-    Raises `InputError` for data whose law nobody states, and for a p that contradicts the task.
+    Raises `InputError` for data without a stated law, and for a p that contradicts the task.
     """
     if evidence is None or evidence.data is None:
         return 0.5 if p is None else float(p)
@@ -43,7 +43,7 @@ def stated_probability(p: float | None, evidence: Evidence | None) -> float:
 
 
 def check_bits(X: UInt8[np.ndarray, "m T"], p: float, draws: Draws | None = None) -> None:
-    """Raise `InputError` where the training bits contradict P[bit = 1] = p."""
+    """Raise `InputError` if the training bits contradict P[bit = 1] = p."""
     from scipy.stats import binom
 
     m, T = X.shape
@@ -59,6 +59,6 @@ def check_bits(X: UInt8[np.ndarray, "m T"], p: float, draws: Draws | None = None
 
 
 def law_assumption(p: float) -> Assumption:
-    """What the fresh inputs rest on."""
+    """The assumption about fresh inputs."""
     text = f"inputs are independent bits with P[bit = 1] = {p:g}, in training and fresh ones"
     return Assumption(text, None, "the frequency of every training bit agrees")

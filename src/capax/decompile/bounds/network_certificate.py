@@ -30,10 +30,10 @@ def network_certificate(
     delta: float,
     draws: Draws | None = None,
 ) -> ErrorCertificate:
-    """Bounds on the network's error, and on that of its neighbours, together at delta.
+    """Bounds on the network's error, and on related predictors, together at delta.
 
-    fresh: (disagreements with the formula, inputs asked); (0, 0) where the two are proved equal.
-    draws: where training sets were redrawn until one was accepted.
+    fresh: (disagreements with the formula, inputs); (0, 0) if the two are proved equal.
+    draws: given if training sets were redrawn until one was accepted.
     """
     data = evidence.data
     assert data is not None
@@ -56,7 +56,7 @@ def network_certificate(
 
 
 def weights_of(asked: Oracle) -> Any:
-    """The module, where statements about its weights exist and the decision is its own."""
+    """The module, if statements about its weights exist and it decides by its own threshold."""
     from capax.attention.readout import ClsMLP, ClsScalar
     from capax.attention.transformer import Transformer
 
@@ -75,10 +75,10 @@ def _holdout(asked: Oracle, evidence: Evidence, assumptions: tuple[Assumption, .
 
 
 def norm_routes_on_demand(asked: Oracle, data: Examples) -> list[Route]:
-    """Both norm routes; margins less their proved rounding error only where they can matter.
+    """Both norm routes; margins with a proved rounding error only if they are needed.
 
-    Those margins take seconds. The plain ones come first: a bound of 1 or more is true whatever the
-    margins are, and only a smaller one has to be proved.
+    Such margins take seconds. The plain ones come first: a bound of 1 or more is always true, and
+    only a smaller one needs a proof.
     """
 
     @functools.cache

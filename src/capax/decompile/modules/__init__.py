@@ -1,1 +1,1 @@
-"""PyTorch modules in the form that is proved: calls recorded, matched by values, checked."""
+"""PyTorch modules in the form that is proved: calls are recorded, matched by values, checked."""

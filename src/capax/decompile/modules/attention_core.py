@@ -1,8 +1,8 @@
-"""The one attention of a module: which matrices, how many heads, which mask. Found by values.
+"""The one attention of a module: its matrices, number of heads and mask, found by values.
 
-`nn.MultiheadAttention` names its matrices. Elsewhere three affine maps share their input (query,
-key, value, in any order), or one gives all three side by side, and the affine map behind reads the
-mixture: every order and every number of heads is tried, and one of them gives the numbers.
+`nn.MultiheadAttention` names its matrices. In other modules three affine maps share their input
+(query, key, value, in any order), or one gives all three side by side, and the next affine map
+reads the mixture: every order and every number of heads is tried until one gives the numbers.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from capax.decompile.proof.layer_tables import HeadWeights
 
 @dataclass(frozen=True)
 class AttentionCore:
-    """The heads, the tokens they read [n, L, d], what they add to each query row, and the calls
-    `first` to `last` of the recording that they took."""
+    """The heads, their tokens [n, L, d], their addition to each query row, and their calls `first`
+    to `last` in the recording."""
 
     heads: HeadWeights
     tokens: np.ndarray
@@ -97,7 +97,7 @@ def _mixing(
     behind: tuple[int, AffineMap],
     tolerance: float,
 ) -> list[AttentionCore]:
-    """The core, if some order of the maps and some number of heads gives what is read behind."""
+    """The core, if some order of the maps and some number of heads gives the next input."""
     last, out = behind
     tokens, wanted = calls[first].inputs[0], calls[last].inputs[0]
     if tokens.ndim != 3 or wanted.shape != tokens.shape:

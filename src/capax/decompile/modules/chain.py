@@ -1,8 +1,8 @@
-"""What stands between the attention and the logit, matched call by call.
+"""The parts between the attention and the logit, matched call by call.
 
 Each call is explained by the one before: its input is the sum so far, a LayerNorm of it, an
-activation of the last affine map, or one row of a matrix of tokens (the row that is read). What
-cannot be explained so is not of the form.
+activation of the last affine map, or one row of a matrix of tokens (the row that is read). A module
+with another call is not of the form.
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ class StreamRow:
     row: int | None = None
 
     def at(self, target: np.ndarray, tolerance: float) -> "StreamRow | None":
-        """The same vector where a call received it as `target`; None where it did not.
+        """The same vector if a call received it as `target`; otherwise None.
 
-        Raises `NotRead` where the mean over the rows was received.
+        Raises `NotRead` if the mean over the rows was received.
         """
         if near(self.value, target, tolerance):
             return StreamRow(target, self.row)
@@ -54,7 +54,7 @@ class StreamRow:
 
 @dataclass(frozen=True)
 class Mlp:
-    """sigma(y W_in + b_in) W_out + b_out and what it is added to."""
+    """sigma(y W_in + b_in) W_out + b_out and the vector before it in the sum."""
 
     into: AffineMap
     activation: str
@@ -64,7 +64,7 @@ class Mlp:
 
 @dataclass(frozen=True)
 class Chain:
-    """The parts behind the attention, and the row that is read (None: no row was chosen)."""
+    """The parts after the attention, and the row that is read (None: no row was chosen)."""
 
     norm: NormWeights | None
     mlp: Mlp | None
@@ -97,7 +97,7 @@ def chain_behind(x: np.ndarray, calls: list[LeafCall], tolerance: float) -> Chai
 
 
 def _is_known(call: LeafCall, tolerance: float) -> bool:
-    """Affine maps and norms; leaves without parameters are seen in the values around them."""
+    """Affine maps and norms; leaves without parameters show in the values around them."""
     if affine_map(call, tolerance) or norm_of(call, tolerance):
         return True
     if any(True for _ in call.module.parameters()):
@@ -108,7 +108,7 @@ def _is_known(call: LeafCall, tolerance: float) -> bool:
 def _norm(
     state: StreamRow, calls: list[LeafCall], tolerance: float
 ) -> tuple[NormWeights | None, StreamRow, list[LeafCall]]:
-    """A LayerNorm of the state, where one comes next."""
+    """A LayerNorm of the state, if it comes next."""
     found = norm_of(calls[0], tolerance) if calls else None
     if found is None:
         return None, state, calls
@@ -144,7 +144,7 @@ def _mlp(
 def _pooler(
     state: StreamRow, calls: list[LeafCall], tolerance: float
 ) -> tuple[Pooler | None, StreamRow, list[LeafCall]]:
-    """An affine map and an activation in front of the read-out, where there are two maps left."""
+    """An affine map and an activation before the read-out, if two maps are left."""
     if len(calls) != 2:
         return None, state, calls
     found = affine_map(calls[0], tolerance)

@@ -40,7 +40,7 @@ def affine_map(call: LeafCall, tolerance: float) -> AffineMap | None:
 
 
 def norm_of(call: LeafCall, tolerance: float) -> NormWeights | None:
-    """A LayerNorm with its epsilon, by whatever name: checked by values."""
+    """A LayerNorm of any name with its epsilon: checked by values."""
     gain, bias = _parameter(call.module, "weight"), _parameter(call.module, "bias")
     d = call.inputs[0].shape[-1]
     if call.inputs[0].shape != call.output.shape or (gain is not None and gain.shape != (d,)):

@@ -2,7 +2,7 @@
 
 The pass runs on a copy in float64, in evaluation mode, without PyTorch's fused encoder, so that
 every leaf is called and rounding is far below any difference between two formulas. A module that
-insists on float32 is run as it is.
+only runs in float32 is run unchanged.
 """
 
 import copy
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class NotRead(Exception):
-    """A module that is not of the form; the message says why, in a few words."""
+    """A module that is not of the form; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LeafCall:
 
 @dataclass
 class Recording:
-    """Calls in their order, the numbers that the module gave, and how exact both are."""
+    """Calls in their order, the outputs of the module, and the precision of both."""
 
     calls: list[LeafCall]
     numbers: np.ndarray
@@ -39,7 +39,7 @@ class Recording:
 def recorded(module: Any, asked: Callable[[Any], Callable], X: np.ndarray) -> Recording:
     """Run `module` on the inputs X [n, T]; `asked` makes the function bits -> numbers of a module.
 
-    Raises `NotRead` where the module cannot be run on a copy.
+    Raises `NotRead` if a copy of the module cannot be run.
     """
     problem: Exception | None = None
     for dtype, tolerance in (("float64", 1e-9), ("float32", 3e-5)):

@@ -1,10 +1,10 @@
-"""A PyTorch module of one layer as a `LayerReading`, or the reason why it is none.
+"""A PyTorch module of one layer as a `LayerReading`, or the reason why it is not one.
 
-Nothing is taken from names: the module runs once on some inputs, its calls are matched by values
+Names are not used: the module runs once on some inputs, its calls are matched by values
 (`attention_core`, `chain`), and the tokens are the vectors that reach the layer, one for each
 position and symbol. The reading is used only if it gives the module's numbers on fresh inputs,
-sparse and dense ones among them. A proof is then about the form that was read; that the module
-computes this form on inputs that were not tried is what the check makes likely and cannot prove.
+including sparse and dense ones. A proof is then about this form; the check makes it likely, but
+cannot prove, that the module computes this form on other inputs.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def _around(
 
 
 def _query_rows(stream: np.ndarray, core: AttentionCore) -> np.ndarray:
-    """The stream at the rows that ask, where not all do."""
+    """The stream at the query rows, if not all rows are queries."""
     row = _asking(core)
     return stream[:, row : row + core.queries.shape[1]]
 
@@ -104,7 +104,7 @@ def _row_and_read_out(chain: Chain, core: AttentionCore, found: Recording) -> tu
 
 
 def _read_out(chain: Chain, numbers: np.ndarray, row: int, tolerance: float) -> ReadOut | None:
-    """(w, b) and what the module's numbers mean: a logit, a difference of two, a probability."""
+    """(w, b) and the kind of the module's numbers: a logit, a difference of two, a probability."""
     logits = chain.logits
     if logits.ndim == 3:
         logits = logits[:, row if logits.shape[1] > 1 else 0]
@@ -203,7 +203,7 @@ def _check(reading: LayerReading, found: Recording, T: int, rng: np.random.Gener
 
 
 def _told(core: AttentionCore, ln: NormWeights | None, chain: Chain, cases: list[QueryCase]) -> str:
-    """What was recognised, in words."""
+    """The recognised form, in words."""
     H, d, _ = core.heads.W_Q.shape
     parts = [f"read from PyTorch: one layer of {H} heads, width {d}"]
     post = chain.mlp is not None and chain.mlp.kept == "normed"

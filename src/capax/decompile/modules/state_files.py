@@ -14,8 +14,8 @@ from capax.learners.references import load, user_line
 def module_with(reference: str, tensors: Mapping[str, np.ndarray], T: int | None) -> Any:
     """The module that `file.py:name` builds, with these tensors.
 
-    name: a function or class that is called with T where it has such an argument, or a module.
-    Raises `InputError` where it cannot be built or the tensors are not its own.
+    name: a function or class, called with T if it has such an argument, or a module.
+    Raises `InputError` if it cannot be built or the tensors do not fit.
     """
     try:
         import torch
@@ -49,7 +49,7 @@ def _built(thing: Any, T: int | None) -> Any:
     try:
         takes = "T" in inspect.signature(thing).parameters
         if takes and T is None:
-            raise InputError("-T: wanted the number of input bits, which the module is built with")
+            raise InputError("-T: give the number of input bits that the module is built with")
         arguments = {"T": T} if takes else {}
         return thing(**arguments)
     except InputError:

@@ -2,7 +2,7 @@
 
 Both mix tokens by a mean with positive weights of (bit, position), as a softmax head does: deep
 sets with weight 1 for every token and 0 for [CLS], linear attention with phi(q) . phi(k),
-phi(x) = elu(x) + 1. What stands behind is the Transformer's MLP block and read-out.
+phi(x) = elu(x) + 1. The rest is the Transformer's MLP block and read-out.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class ZooNetwork:
 
 
 def zoo_reading(network: ZooNetwork) -> LayerReading:
-    """The network as one layer that [CLS] asks."""
+    """The network as one layer with [CLS] as its query."""
     a = {name: np.asarray(x, np.float64) for name, x in network.parameters.items()}
     norms = [
         NormWeights(a[f"gain_{name}"], a[f"bias_{name}"], LAYER_NORM_EPSILON)

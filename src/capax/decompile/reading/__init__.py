@@ -1,1 +1,1 @@
-"""Which bits, which function, and how it is written."""
+"""The relevant bits of a model, its function of them, and its shortest formula."""

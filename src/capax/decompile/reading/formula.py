@@ -1,9 +1,9 @@
 """The shortest way to write a Boolean function that `capax.parse` reads back.
 
 Candidates: a named family (and, or, maj, thr, parity, with negations; any symmetric function), the
-smallest sum of products of f or of its negation, the smallest XOR of products, the table. Length
-counts what a reader has to read: literals, bits of a table or of a symmetric function, and one for
-a negation around the whole. Of equally short ones the first in this order is taken.
+smallest sum of products of f or of its negation, the smallest XOR of products, the table. The
+length counts literals, bits of a table or of a symmetric function, and one for a negation of the
+whole. Of equally short formulas the first in this order is taken.
 """
 
 import re
@@ -20,7 +20,7 @@ from capax.decompile.reading.sum_of_products import Sum, minimal_sum, xor_normal
 from capax.errors import require
 
 MAX_PRODUCT_LITERALS = 64
-"""A sum of products of equalities with more of them says less than a table."""
+"""A sum of products of equalities with more of them is less clear than a table."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _named(f: SparseFunction) -> Iterator[Formula]:
 
 
 def unate_flips(f: SparseFunction) -> int | None:
-    """Bit i is set where f falls in variable i; None where some variable goes both ways."""
+    """Bit i is set if f falls in variable i; None if f both rises and falls in some variable."""
     flips = 0
     for i in range(f.s):
         low, high = f.split(i)

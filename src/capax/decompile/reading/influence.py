@@ -1,4 +1,4 @@
-"""Which bits matter: pairs of inputs that disagree, and the bit at which they begin to.
+"""The relevant bits of a model: pairs of inputs with different decisions, and the bit that decides.
 
 Take two random inputs x, x' whose known relevant bits agree. If the decisions differ, some other
 bit matters: walk from x to x' along half of the remaining differences, keep the half at whose ends
@@ -8,7 +8,7 @@ answers the same each time. This is assumed, and tested: a witness is asked agai
 then decides otherwise is refused. Group testing: all bits are in every test, so that the number of
 queries grows with log T. Search ends when N pairs in a row agree.
 
-What may be missed (ours). Let I be the bits found and Inf_i = P[flipping bit i changes f]. Then
+Missed bits (ours). Let I be the bits found and Inf_i = P[flipping bit i changes f]. Then
 
     P[f(x) != f(x') | x_I = x'_I] = 2 E Var(f | x_I) >= 2 E Var(f | all bits but i)
                                   = 2 p (1 - p) Inf_i,       i not in I,
@@ -49,11 +49,11 @@ class Influence:
 
 @dataclass(frozen=True)
 class Missed:
-    """How much a bit that is not in the formula can matter.
+    """The largest influence of a bit outside the formula.
 
     influence: flipping any such bit changes the decision on a smaller share of inputs than this,
-    except with probability `delta`. dropped: bits that were found to matter and left out of the
-    formula. complete: False where the search was cut off; then nothing is promised.
+    except with probability `delta`. dropped: relevant bits that were left out of the formula.
+    complete: False if the search was cut off; then there is no bound.
     """
 
     influence: float
@@ -64,7 +64,7 @@ class Missed:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Bits with a witness each, and what the search may have missed.
+    """Bits with a witness each, and a bound on the influence of missed bits.
 
     `pairs` agreed in the last stage, `differing` of them did not (0 unless the search was cut off
     at `limit` bits). `missed_influence`: bits of at least this influence are all listed, with
@@ -91,8 +91,8 @@ def find_candidates(
 ) -> Candidates:
     """All bits whose influence is not tiny, by group testing; at most `limit` of them.
 
-    `hints` (bits that attention looks at) are tried first, each by a flip on random inputs; a hint
-    without a witness is not taken over.
+    `hints` (bits with much attention) are tried first, each by a flip on random inputs; a hint
+    without a witness is not used.
     """
     found = set(_confirmed(model, rng, p, hints[:limit]))
     differing, checked, complete, stage = 0, 0, False, 0
@@ -116,7 +116,7 @@ def find_candidates(
 def missed(
     found: Candidates, dropped: tuple[Influence, ...], delta: float = DROPPED_DELTA
 ) -> Missed:
-    """The statement for all bits outside the formula: those never found, and those left out."""
+    """The statement for all bits outside the formula: never found, or left out."""
     if not dropped:
         return Missed(found.missed_influence, found.delta, (), found.complete)
     log_share = math.log(delta) - math.log(len(dropped))
@@ -130,7 +130,7 @@ def _one_stage(
 ) -> tuple[int, np.ndarray, int]:
     """Pairs that differ, the bits found from them, and the number of pairs asked about.
 
-    A small sample first: where bits are left to find, it mostly finds them.
+    A small sample comes first: if relevant bits are left, it mostly finds them.
     """
     for size in (min(FIRST_PAIRS, pairs), pairs):
         x, y = _pairs(model, rng, size, p, known)

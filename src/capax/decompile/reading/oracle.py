@@ -1,9 +1,9 @@
-"""Anything that turns bits, or symbols, into a number, asked in batches and counted.
+"""A function from bits, or symbols, to a number, evaluated in batches and counted.
 
-An oracle knows the input length T, the alphabet, the threshold above which a number means 1, and
-how many inputs it has been asked about; everything else is found by asking. Capax models run in
-JAX, the one-layer ones on their collapse; PyTorch modules and scikit-learn estimators are
-recognised by what they offer, so that neither library is imported here.
+An oracle has the input length T, the alphabet, the threshold above which a number means 1, and the
+number of evaluated inputs. Capax models run in JAX, the one-layer ones on their collapse; PyTorch
+modules and scikit-learn estimators are recognised by their methods, so that neither library is
+imported here.
 """
 
 import functools
@@ -40,7 +40,7 @@ class Oracle:
     def values(self, X: UInt8[np.ndarray, "n T"]) -> Float[np.ndarray, " n"]:
         """The numbers at the rows of X, in batches. Raises `InputError` for NaN or a wrong shape.
 
-        Where a program is compiled for a shape (`padded`), short batches are filled with zeros.
+        If a program is compiled for a shape (`padded`), short batches are filled with zeros.
         """
         rows = max(1, min(BATCH, CELLS // self.T))
         parts = [self._batch(X[i : i + rows], rows) for i in range(0, len(X), rows)]
@@ -71,17 +71,15 @@ def oracle(
 ) -> Oracle:
     """An oracle for a Capax module, a PyTorch module, a scikit-learn estimator or a callable.
 
-    A callable takes bits [n, T] (uint8) and gives n numbers. `T` is needed where the model does not
-    tell it; `alphabet` = number of symbols (the model's own, else 2); `threshold` defaults to the
+    A callable takes bits [n, T] (uint8) and gives n numbers. `T` is needed if the model does not
+    have it; `alphabet` = number of symbols (the model's own, else 2); `threshold` defaults to the
     model's own: 0, or 1/2 for compiled MLP networks and for class labels.
     """
     made = _capax(model) or _estimator(model) or _torch(model) or _callable(model)
     numbers, length, usual, kind = made
     known = T if T is not None else length
     if known is None:
-        raise InputError(
-            "T: wanted the number of input bits (this model does not tell it), got None"
-        )
+        raise InputError("T: give the number of input bits, which this model does not have")
     whole = isinstance(known, int | np.integer) and not isinstance(known, bool) and known >= 1
     require(whole, "T", "a positive integer", known)
     require(length in (None, known), "T", f"{length}, the length the model was made for", T)
@@ -93,7 +91,7 @@ def oracle(
 
 
 def _symbols(model: Any, alphabet: int | None) -> int:
-    """The alphabet of a model: what it says, which must not contradict what is asked for."""
+    """The alphabet of a model, which must agree with the requested one."""
     from capax.attention.readout import ClsMLP, ClsScalar
     from capax.attention.transformer import Transformer
 
@@ -107,20 +105,19 @@ def _symbols(model: Any, alphabet: int | None) -> int:
     fits = alphabet in (None, known) or known is None
     require(fits, "alphabet", f"{known}, the symbols the model was made for", alphabet)
     found = known or alphabet or 2
-    most_positions(found)  # raises for anything that is no alphabet
+    most_positions(found)  # raises for an invalid alphabet
     return found
 
 
 def same_again(
     model: Oracle, X: UInt8[np.ndarray, "n T"], expected: Bool[np.ndarray, " n"]
 ) -> None:
-    """Raise `InputError` unless the decisions at X are once more those `expected`."""
+    """Raise `InputError` unless the decisions at X are the `expected` ones again."""
     other = int((model(X) != expected).sum())
     if other:
         raise InputError(
-            f"model: wanted the same answer to the same input, got another decision on {other} of "
-            f"{len(X)} inputs that were asked again (switch sampling, dropout and statistics of "
-            f"batches off)"
+            f"model: not deterministic: another decision on {other} of {len(X)} inputs in a second "
+            f"evaluation; switch off sampling, dropout and batch statistics"
         )
 
 
@@ -153,7 +150,7 @@ def _is_plain(model: Any) -> bool:
 
 
 def _tabulated(model: Any) -> Numbers:
-    """A one-head [CLS] model from its tables, in float64: nothing to compile."""
+    """A one-head [CLS] model from its tables, in float64, without compilation."""
     from capax.compiler.proof.tables import head_tables, readout_output
 
     tables = head_tables(model)
@@ -252,7 +249,7 @@ def _estimator(model: Any) -> Made | None:
 
 
 def _torch(model: Any) -> Made | None:
-    """A PyTorch module, asked in evaluation mode and without gradients."""
+    """A PyTorch module, in evaluation mode and without gradients."""
     if not is_torch_module(model):
         return None
     return torch_numbers(model), None, 0.0, type(model).__name__
@@ -266,7 +263,7 @@ def is_torch_module(model: Any) -> bool:
 def torch_numbers(model: Any) -> Numbers:
     """Bits -> numbers of a PyTorch module.
 
-    It is given floats 0.0 and 1.0, or whole numbers if it takes no floats. Its answer is a tensor
+    It receives floats 0.0 and 1.0, or integers if it takes no floats. Its output is a tensor
     [n] or [n, 1], or [n, 2]: then the second number minus the first; or an object with `logits`, as
     the models of `transformers` give.
     """

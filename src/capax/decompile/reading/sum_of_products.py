@@ -16,7 +16,7 @@ import numpy as np
 
 MAX_VARIABLES = 10
 SECONDS = 4.0
-"""Time limit of the integer program; its best sum by then is used, but not called minimal."""
+"""Time limit of the integer program; after it the best sum so far is used, as not minimal."""
 Cube = tuple[int, int]
 
 
@@ -54,7 +54,7 @@ def prime_implicants(true_rows: set[int], s: int) -> list[Cube]:
 
 
 def minimal_sum(table: np.ndarray) -> Sum | None:
-    """A sum of products with the fewest literals; None where there are too many variables."""
+    """A sum of products with the fewest literals; None for too many variables."""
     s = int(table.size).bit_length() - 1
     if s > MAX_VARIABLES:
         return None

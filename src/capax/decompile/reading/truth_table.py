@@ -1,8 +1,8 @@
-"""Which function: at every pattern of the candidate bits, the majority over random fillers.
+"""The function of a model: at every pattern of the candidate bits, the majority over fillers.
 
-The other bits (fillers) are drawn anew for every question. The consistency of a pattern is the
-share of fillers that agree with its majority; its doubt is the chance that so large a majority is
-luck when the truth is a tie or the other side: P[Bin(n, 1/2) >= k], an exact tail.
+The other bits (fillers) are drawn anew for every evaluation. The consistency of a pattern is the
+share of fillers that agree with its majority; its doubt is the chance of so large a majority if
+the truth is a tie or the other side: P[Bin(n, 1/2) >= k], an exact tail.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class TruthTable:
 
     @property
     def doubt(self) -> float:
-        """Probability that some majority is wrong by luck: the tails of all rows added."""
+        """Probability that some majority is wrong by chance: the sum of the tails of all rows."""
         from scipy.stats import binom
 
         most = np.maximum(self.ones, self.fillers - self.ones)
@@ -48,7 +48,7 @@ class TruthTable:
 
     @property
     def function(self) -> SparseFunction:
-        """The majority as a function on the bits that matter to it."""
+        """The majority as a function on its relevant bits."""
         return self._of(self.support, self.values).relevant()
 
     def _of(self, support: tuple[int, ...], truth: np.ndarray) -> SparseFunction:
@@ -62,7 +62,7 @@ class TruthTable:
         return kept @ self.alphabet ** np.arange(len(support))
 
     def majority_on(self, support: tuple[int, ...], p: float) -> SparseFunction:
-        """The majority on fewer bits, those left out being Bernoulli(p)."""
+        """The majority on fewer bits; the other bits are Bernoulli(p)."""
         left = [i for i, bit in enumerate(self.support) if bit not in support]
         shown = all_patterns(len(self.support), self.alphabet)[:, left]
         if self.alphabet == 2:
@@ -85,7 +85,7 @@ class TruthTable:
 def read_table(
     model: Oracle, rng: np.random.Generator, support: tuple[int, ...], *, p: float, fillers: int
 ) -> TruthTable:
-    """Ask about every pattern of `support` with `fillers` random fillers each."""
+    """Evaluate every pattern of `support` with `fillers` random fillers each."""
     patterns = all_patterns(len(support), model.alphabet).astype(np.uint8)
     ones = np.zeros(len(patterns), np.int64)
     block = max(1, CELLS // (model.T * fillers))
