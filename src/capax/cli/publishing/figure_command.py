@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit
+from capax.cli.speaking.shared_options import DarkFlag
 from capax.errors import require
 
 
@@ -60,7 +61,7 @@ def figure(
         str | None, typer.Option(help="Figure 1: the input it is drawn on, such as 101101.")
     ] = None,
     T: Annotated[int | None, typer.Option("-T", help="Figure 1: length of the input.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Light lines on a dark background.")] = False,
+    dark: DarkFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Draw a figure of the paper.

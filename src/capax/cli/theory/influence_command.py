@@ -7,6 +7,7 @@ import typer
 
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import DarkFlag
 from capax.errors import require
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def influence(
     plot: Annotated[
         Path | None, typer.Option(help="Picture of the table (.png, .svg or .pdf).")
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    dark: DarkFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """The influence of one token on a head: 1/T at constant norm, constant at norms of order log T.

@@ -8,6 +8,7 @@ import typer
 
 from capax.cli.speaking.destinations import check_destinations
 from capax.cli.speaking.output import JsonFlag, emit, note
+from capax.cli.speaking.shared_options import DarkFlag
 from capax.terminal import Terminal
 
 
@@ -24,7 +25,7 @@ def shatter(
     plot: Annotated[
         Path | None, typer.Option(help="Picture of the patterns (.png, .svg or .pdf).")
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Dark picture.")] = False,
+    dark: DarkFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Shatter log2 T inputs by T heads of width 3, and prove every sign with outward rounding.
