@@ -82,7 +82,7 @@ def test_factories_get_what_they_ask_for():
     assert made_by(lambda length: length, setting, 5) == 11
     assert made_by(lambda T, key: (T, key), setting, 5) == (11, 5)
     assert made_by(lambda function: function, setting, 5) == "and3"
-    with pytest.raises(InputError, match="it wants width"):
+    with pytest.raises(InputError, match="this one needs width"):
         made_by(lambda T, width: None, setting, 5)
 
 

@@ -187,7 +187,10 @@ def test_mistakes_are_told_in_one_line(tmp_path):
         tmp_path / "t.safetensors", Transformer.init(spec, key=jax.random.key(0))
     )
     result = typed("export", trained, "--vnnlib", tmp_path / "s")
-    assert result.returncode == 2 and "--function: wanted for a trained network" in result.stderr
+    assert (
+        result.returncode == 2
+        and "--function: a trained network needs its formula" in result.stderr
+    )
     assert not (tmp_path / "s").exists()
     with pytest.raises(InputError, match="the range of float32"), np.errstate(over="ignore"):
         Graph().constant(1e300)

@@ -206,7 +206,7 @@ def _evidence(
     needing["--frozen"] = chosen["frozen"] or None
     asked = [name for name, value in needing.items() if value is not None]
     wanted = f"training data for {', '.join(asked)}"
-    require(files["data"] is not None or not asked, "--data", wanted, "none")
+    require(files["data"] is not None or not asked, "--data", wanted, "no training data")
     prior = None if files["prior"] is None else read_module(files["prior"])[0]
     looks = max(chosen["looks"], looks_in_training(metadata.get("spec"), files["holdout"]))
     return read_evidence(
