@@ -12,31 +12,17 @@ SIGKILL alone. Prints a line per command; exits with 1 at the first thing that i
 
 import argparse
 import json
-import os
 import random
 import signal
-import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import kills_on_ray
+from killed_commands import Workplace, beside, must, num_trials, results
 
 IN_TURN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-CODES = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
-# The `capax` command, hearing Ctrl-C also where a shell started us in the background without it.
-CAPAX = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from capax.cli.entry import main
-main()
-"""
 SWEEP = """
 name = "sweep"
 function = "and3"
@@ -74,111 +60,6 @@ T = [6]
 search = { method = "grid", m = [30], trials = 6 }
 whole_curves = true
 """
-RESULTS = {
-    "trials": "trial_id, panel, T, m, number, solved, reason, search",
-    "runs": "run_id, trial_id, restart, outcome, solved_step, steps, path, reason, spec, curves",
-    "jobs": "panel, T, search, finished, note",
-    "parameters": "run_id, tensors",
-}
-
-
-@dataclass(frozen=True)
-class Life:
-    """How a process ended that was sent `number`."""
-
-    number: signal.Signals
-    code: int
-    stderr: str
-    seconds: float  # from the signal to the end
-
-    @property
-    def outcome(self) -> str:
-        """`cut`, `done` (it was faster), or `early` (before the first line of Capax)."""
-        if self.code == 0:
-            return "done"
-        if self.number is not signal.SIGKILL and self.code == -self.number:
-            return "early"
-        return "cut"
-
-    def check(self) -> None:
-        """Raise unless code and message are right."""
-        if self.outcome == "early":
-            return
-        said = [line for line in self.stderr.splitlines() if line.startswith("error")]
-        must(self.code in (0, CODES[self.number]), f"exit code {self.code} after {self.number!r}")
-        must("Traceback" not in self.stderr and "Exception ignored" not in self.stderr, self.stderr)
-        spoke = self.outcome == "cut" and self.number is not signal.SIGKILL
-        must(len(said) == spoke, f"said {self.stderr!r} after {self.number!r}")
-
-
-def must(condition: object, otherwise: str) -> None:
-    if not condition:
-        raise SystemExit(f"kills: {otherwise}")
-
-
-class Workplace:
-    """A folder, an environment, and the commands that run there."""
-
-    def __init__(self, folder: Path, python: str = sys.executable) -> None:
-        self.folder = folder
-        self._python = python
-        self._environment = {**os.environ, "CAPAX_CACHE": str(folder / "cache")}
-
-    def start(self, *words: object) -> "subprocess.Popen[str]":
-        command = [self._python, "-c", CAPAX, *map(str, words)]
-        return subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *words: object) -> tuple[float, str]:
-        """Seconds and standard output of a command that is left alone."""
-        began, process = time.monotonic(), self.start(*words)
-        out, said = process.communicate()
-        must(process.returncode == 0, f"{words}: {said}")
-        return time.monotonic() - began, out
-
-    def killed(
-        self,
-        number: signal.Signals,
-        moment: Callable[["subprocess.Popen[str]"], None],
-        *words: object,
-    ) -> Life:
-        """The command, sent `number` when `moment` returns."""
-        process = self.start(*words)
-        moment(process)
-        sent = time.monotonic()
-        process.send_signal(number)
-        _, said = process.communicate()
-        life = Life(number, process.returncode, said, time.monotonic() - sent)
-        life.check()
-        return life
-
-
-def results(store: Path) -> dict[str, list[tuple]]:
-    """Everything in a store that does not tell the time."""
-    with closing(sqlite3.connect(store)) as connection:
-        return {
-            table: connection.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2").fetchall()
-            for table, columns in RESULTS.items()
-        }
-
-
-def num_trials(store: Path) -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
-            return connection.execute("SELECT count(*) FROM trials").fetchone()[0]
-    except sqlite3.OperationalError:
-        return 0
-
-
-def beside(store: Path) -> set[str]:
-    """What a writer that was killed without a word left beside its store, for the next one."""
-    return {end for end in (".lock", "-wal", "-shm") if Path(f"{store}{end}").exists()}
 
 
 def kill_sweep(
@@ -292,6 +173,22 @@ def kill_file_writer(place: Workplace, name: str, kills: int, dice: random.Rando
     return kill_writer(place, (name, "store.sqlite"), out, b"an older file", kills, dice)
 
 
+def kill(name: str, place: Workplace, kills: int, dice: random.Random) -> Counter:
+    """Kill the command `name` so many times; the slow ones a third as often."""
+    third = max(1, kills // 3)
+    if name == "sweep":
+        return kill_sweep(place, SWEEP, kills, dice)
+    if name == "processes":
+        return kill_sweep(place, SWEEP, kills, dice, options=("--jobs", 2, "--processes"))
+    if name == "ray":
+        return kills_on_ray.kill_on_ray(place, kills, dice)
+    if name == "deletions":
+        return kills_on_ray.delete_stores(place, third, dice)
+    if name == "comparison":
+        return kill_comparison(place, third, dice)
+    return kill_file_writer(place, name, kills, dice)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=30)
@@ -302,21 +199,7 @@ def main() -> None:
     for name in options.only or names:
         began, dice = time.monotonic(), random.Random(f"{options.seed} {name}")
         with tempfile.TemporaryDirectory(prefix="capax-kills-") as folder:
-            place = Workplace(Path(folder))
-            if name == "sweep":
-                count = kill_sweep(place, SWEEP, options.kills, dice)
-            elif name == "processes":
-                apart = ("--jobs", 2, "--processes")
-                count = kill_sweep(place, SWEEP, options.kills, dice, options=apart)
-            elif name == "ray":
-                count = kills_on_ray.kill_on_ray(place, options.kills, dice, sys.modules[__name__])
-            elif name == "deletions":
-                number = max(1, options.kills // 3)
-                count = kills_on_ray.delete_stores(place, number, dice, sys.modules[__name__])
-            elif name == "comparison":
-                count = kill_comparison(place, max(1, options.kills // 3), dice)
-            else:
-                count = kill_file_writer(place, name, options.kills, dice)
+            count = kill(name, Workplace(Path(folder)), options.kills, dice)
         told = ", ".join(f"{number} {what}" for what, number in count.items())
         print(f"{name}: {told}; {time.monotonic() - began:.0f} s", flush=True)
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from killed_commands import must, num_trials, results
 
 RAY_SWEEP = """
 name = "ray"
@@ -111,12 +112,12 @@ def a_cluster(port: int) -> Iterator[RayCluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def kill_on_ray(place, kills: int, dice: random.Random, tools) -> Counter:
+def kill_on_ray(place, kills: int, dice: random.Random) -> Counter:
     """Lives of a sweep: each loses a worker or two, then a raylet, the head or its driver."""
     (place.folder / "sweep.toml").write_text(RAY_SWEEP)
     whole = place.folder / "whole.sqlite"
     place.run("sweep", "sweep.toml", "--store", whole)
-    wanted = tools.results(whole)
+    wanted = results(whole)
     count: Counter = Counter()
     store, port = place.folder / "ray.sqlite", 20_000 + os.getpid() % 20_000
     for number in itertools.count():
@@ -126,26 +127,26 @@ def kill_on_ray(place, kills: int, dice: random.Random, tools) -> Counter:
         victim = VICTIMS[1 + number % 3]
         workers = min(1 + number % 2, kills - done - 1)
         with a_cluster(port + 10 * number) as cluster:
-            _one_life(place, cluster, store, victim, workers, dice, tools, count)
+            _one_life(place, cluster, store, victim, workers, dice, count)
         print(f"  {victim}: {dict(count)}", file=sys.stderr, flush=True)
         if store.exists() and count["finished"]:
-            tools.must(tools.results(store) == wanted, "other results on the cluster")
+            must(results(store) == wanted, "other results on the cluster")
             store.unlink()
             count["whole"] += count.pop("finished")
     place.run("sweep", "sweep.toml", "--store", store)
-    tools.must(tools.results(store) == wanted, "other results after the last resume")
+    must(results(store) == wanted, "other results after the last resume")
     return count
 
 
-def _one_life(place, cluster, store, victim, workers, dice, tools, count: Counter) -> None:
+def _one_life(place, cluster, store, victim, workers, dice, count: Counter) -> None:
     """A sweep that loses `workers` workers and then the victim."""
     process = place.start("sweep", "sweep.toml", "--store", store, "--on", "ray", "--address",
                           cluster.address, "--json")  # fmt: skip
-    before, end = tools.num_trials(store), time.monotonic() + PATIENCE
+    before, end = num_trials(store), time.monotonic() + PATIENCE
     for left in range(workers, -1, -1):
         enough = before + dice.randint(2, 12)
         while process.poll() is None and time.monotonic() < end:
-            if tools.num_trials(store) >= enough:
+            if num_trials(store) >= enough:
                 break
             time.sleep(0.05)
         if process.poll() is not None:
@@ -157,20 +158,18 @@ def _one_life(place, cluster, store, victim, workers, dice, tools, count: Counte
             count["driver"] += 1
         else:
             count[victim] += cluster.kill(victim)
-        before = tools.num_trials(store)
+        before = num_trials(store)
     out, said = process.communicate(timeout=PATIENCE)
     if process.returncode == 0:
-        tools.must(_is_json(out), f"standard output is no JSON without the {victim}: {out!r}")
+        must(_is_json(out), f"standard output is no JSON without the {victim}: {out!r}")
         count["finished"] += 1
         return
-    tools.must(not out.strip(), f"standard output of a failed sweep: {out[:200]!r}")
+    must(not out.strip(), f"standard output of a failed sweep: {out[:200]!r}")
     if process.returncode == -9:
         return
     errors = [line for line in said.splitlines() if line.startswith("error")]
-    tools.must(
-        process.returncode == 2, f"exit code {process.returncode} without the {victim}: {said}"
-    )
-    tools.must(len(errors) == 1, f"said {said!r} without the {victim}")
+    must(process.returncode == 2, f"exit code {process.returncode} without the {victim}: {said}")
+    must(len(errors) == 1, f"said {said!r} without the {victim}")
     count["refused"] += 1
 
 
@@ -182,7 +181,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def delete_stores(place, deletions: int, dice: random.Random, tools) -> Counter:
+def delete_stores(place, deletions: int, dice: random.Random) -> Counter:
     """The store is deleted, moved or replaced while a sweep writes it: noticed, nothing lost."""
     (place.folder / "sweep.toml").write_text(RAY_SWEEP)
     count: Counter = Counter()
@@ -193,8 +192,8 @@ def delete_stores(place, deletions: int, dice: random.Random, tools) -> Counter:
         store = folder / "s.sqlite"
         process = place.start("sweep", "sweep.toml", "--store", store, "--json")
         enough, end = dice.randint(3, 60), time.monotonic() + PATIENCE
-        while tools.num_trials(store) < enough and process.poll() is None:
-            tools.must(time.monotonic() < end, "no trials came")
+        while num_trials(store) < enough and process.poll() is None:
+            must(time.monotonic() < end, "no trials came")
             time.sleep(0.02)
         if way == "deleted":
             store.unlink()
@@ -206,9 +205,9 @@ def delete_stores(place, deletions: int, dice: random.Random, tools) -> Counter:
         else:
             folder.rename(place.folder / f"gone{number}")
         out, said = process.communicate(timeout=PATIENCE)
-        tools.must(process.returncode == 2, f"{way}: exit code {process.returncode}: {said}")
-        tools.must(not out.strip(), f"{way}: standard output {out[:200]!r}")
+        must(process.returncode == 2, f"{way}: exit code {process.returncode}: {said}")
+        must(not out.strip(), f"{way}: standard output {out[:200]!r}")
         errors = [line for line in said.splitlines() if line.startswith("error")]
-        tools.must(len(errors) == 1, f"{way}: said {said!r}")
+        must(len(errors) == 1, f"{way}: said {said!r}")
         count[way] += 1
     return count

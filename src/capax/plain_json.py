@@ -6,7 +6,7 @@ JSON has no infinity and no NaN: such numbers become null. NumPy and JAX values 
 import json
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 
 def json_text(payload: Any, *, indent: int | None = None) -> str:
@@ -14,10 +14,13 @@ def json_text(payload: Any, *, indent: int | None = None) -> str:
     return json.dumps(finite_json(payload), indent=indent, allow_nan=False, default=plain)
 
 
-def with_lists(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass, tuples as lists."""
-    fields = asdict(record).items()
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+class PlainRecord:
+    """Base of dataclasses that are plain data."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, tuples as lists."""
+        fields = asdict(cast(Any, self)).items()
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
 
 
 def finite_json(payload: Any) -> Any:

@@ -153,7 +153,7 @@ def test_a_card_survives_its_file_and_a_broken_file_is_told(tmp_path):
     assert back.laws == small_card().laws
     assert back.protocol["device"] == "test"
     for text in ("[]", "{", '{"rows": [{"learner": 1}]}'):
-        with pytest.raises(InputError, match=r"x\.json: wanted a card"):
+        with pytest.raises(InputError, match=r"x\.json: not a card"):
             from_json(text, "x.json")
 
 

@@ -66,7 +66,7 @@ def test_references_stand_in_their_order_and_name_their_protocol(tmp_path, monke
     assert all(q.ratio == q.m_star / known[q.T] for q in closed)
     assert all(q.ratio is None for q in data.points if q not in closed)
     if closed:
-        wanted = "times the floor under every learner" if is_floor else "no floor exists"
+        wanted = "times the floor under every learner" if is_floor else "not a floor"
         assert wanted in data.verdict
     assert data.laws == () and "Too few T" in data.verdict
 

@@ -154,7 +154,7 @@ def test_one_panel_by_its_name(variants, tmp_path):
 def test_no_store_and_a_missing_store_are_refused(tmp_path):
     with pytest.raises(InputError, match="stores: wanted at least one"):
         build_page([])
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="file not found"):
         write_report([tmp_path / "none.sqlite"], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 
@@ -181,9 +181,9 @@ def test_commands_refuse_bad_input_in_one_line(tmp_path, warm_commands):
             str(tmp_path / "none.sqlite"),
             "--out",
             str(tmp_path / "r.html"),
-        ): "no such file",
+        ): "file not found",
         ("reproduce", "--out", str(tmp_path), "--experiments", str(tmp_path)): "--experiments",
-        ("figure", "3", "--store", "none", "--out", str(tmp_path / "f.png")): "no such file",
+        ("figure", "3", "--store", "none", "--out", str(tmp_path / "f.png")): "file not found",
     }
     for arguments, expected in cases_.items():
         real = arguments[0] == "reproduce"  # its only process

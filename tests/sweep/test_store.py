@@ -250,7 +250,7 @@ def test_damaged_or_foreign_files(tmp_path, experiment, how, message):
 
 
 def test_missing_files_and_folders(tmp_path, experiment):
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="file not found"):
         Store.read(tmp_path / "none.sqlite")
     with pytest.raises(InputError, match="does not exist"):
         Store.create_or_resume(tmp_path / "none" / "s.sqlite", experiment)

@@ -102,13 +102,9 @@ def decompile(
     """
     asked = oracle(model, T, threshold, alphabet)
     chance, draws = _stated(asked, evidence, p, delta)
-    limit = min(effort.max_support, int(MAX_SUPPORT / np.log2(asked.alphabet) + 1e-9))
     rng = np.random.default_rng(seed)
     _check_repeats(asked, rng, chance)
-    found = find_candidates(
-        asked, rng, p=chance, pairs=effort.pairs, limit=limit,
-        hints=_attended(asked, rng, chance),
-    )  # fmt: skip
+    found = _candidates(asked, rng, chance, effort)
     table, f = _function(asked, rng, found, chance, effort.fillers)
     left_out = tuple(bit for bit in found.bits if bit not in f.support)
     num_flips = min(1000, effort.pairs)
@@ -132,6 +128,15 @@ def decompile(
         p=chance,
         threshold=asked.threshold,
     )
+
+
+def _candidates(
+    asked: Oracle, rng: np.random.Generator, chance: float, effort: Effort
+) -> Candidates:
+    """The relevant bits, at most as many as a formula may have."""
+    limit = min(effort.max_support, int(MAX_SUPPORT / np.log2(asked.alphabet) + 1e-9))
+    hints = _attended(asked, rng, chance)
+    return find_candidates(asked, rng, p=chance, pairs=effort.pairs, limit=limit, hints=hints)
 
 
 def _from_data(

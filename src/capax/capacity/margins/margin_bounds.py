@@ -25,6 +25,7 @@ from capax.capacity.arguments import check_nonnegative, check_positive, check_pr
 from capax.capacity.bound import Assumption, Bound, Term
 from capax.capacity.complexity.chaining import chain_bound, rademacher_from_cover
 from capax.capacity.complexity.samples_needed import samples_needed
+from capax.capacity.linear.cover_pieces import Piece, Total
 from capax.capacity.linear.piece_terms import terms_of
 from capax.capacity.magnitude import log_sum, number, safe_exp, safe_log
 from capax.capacity.network.function_class import ROUTE_NOTES, FunctionClass
@@ -167,27 +168,14 @@ def realizable_bound(
     log_eps = math.log(margin * STRICT / 2)
     pieces, total = cls.best(doubled, log_eps)
     log_term = LN_2 - math.log(delta) + cost
-    log_scale = math.log(2.0) - math.log(sample.m) - math.log(LN_2)
-    terms = (
-        Term(
-            "cover",
-            log_scale + total.log_log_cover,
-            f"(2/{sample.m}) log2 N",
-            rf"\tfrac2{{{sample.m}}}\log_2N_\infty",
-            terms_of(pieces, total),
-        ),
-        Term("confidence", log_scale + safe_log(log_term), f"(2/{sample.m}) log2(2/delta)"),
-    )
+    terms = _fast_terms(pieces, total, log_term, sample.m)
     log_value = log_sum(term.log_value for term in terms)
-    needed = (
-        None
-        if target is None
-        else samples_needed(
-            lambda m: _fast(cls, doubled.of_size(m), log_eps, log_term),
-            target,
-            log_guess=log_value + math.log(sample.m) - math.log(target),
+    needed = None
+    if target is not None:
+        guess = log_value + math.log(sample.m) - math.log(target)
+        needed = samples_needed(
+            lambda m: _fast(cls, doubled.of_size(m), log_eps, log_term), target, log_guess=guess
         )
-    )
     return Bound(
         statement=f"realizable margin bound with {cls.statement}",
         value=safe_exp(log_value + math.log(SLACK)),
@@ -221,6 +209,19 @@ def _uniform(cls: FunctionClass, sample: Sample, margin: float, log_term: float)
 def _fast(cls: FunctionClass, doubled: Sample, log_eps: float, log_term: float) -> float:
     log_total = log_sum((cls.total(doubled, log_eps).log_log_cover, safe_log(log_term)))
     return safe_exp(log_total + math.log(2 / LN_2) - math.log(doubled.m))
+
+
+def _fast_terms(
+    pieces: Sequence[Piece], total: Total, log_term: float, m: int
+) -> tuple[Term, Term]:
+    """The two terms of the fast-rate bound, with their numbers."""
+    log_scale = math.log(2.0) - math.log(m) - math.log(LN_2)
+    count = log_scale + total.log_log_cover
+    latex = rf"\tfrac2{{{m}}}\log_2N_\infty"
+    return (
+        Term("cover", count, f"(2/{m}) log2 N", latex, terms_of(pieces, total)),
+        Term("confidence", log_scale + safe_log(log_term), f"(2/{m}) log2(2/delta)"),
+    )
 
 
 def _loss_assumption(margin: float, loss: float, measured: bool) -> Assumption:

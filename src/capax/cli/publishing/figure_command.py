@@ -73,14 +73,7 @@ def figure(
 
     Example: `capax figure 1 --function "maj(x0,x2,x5)" --bits 101101 --out fig1.png`
     """
-    known = ", ".join(map(str, sorted(FIGURES)))
-    require(number in FIGURES, "number", f"a figure among {known}", number)
-    from capax.reading import existing_store
-
-    given = [str(path) for path in store or ()]
-    require(number != 1 or not given, "store", "no store: Figure 1 needs no results", given)
-    for path in given:
-        existing_store(path)
+    _check_figure(number, store)
     from capax.figures.style import check_destination, save
 
     check_destination(out)
@@ -104,6 +97,18 @@ def figure(
     }
     text = f"Figure {number} ({payload['title']}) written to {written}"
     emit(payload, json, lambda console: console.print(text))
+
+
+def _check_figure(number: int, store: list[Path] | None) -> None:
+    """Raise `InputError` for an unknown figure or a store that is missing or not used."""
+    from capax.reading import existing_store
+
+    known = ", ".join(map(str, sorted(FIGURES)))
+    require(number in FIGURES, "number", f"a figure among {known}", number)
+    given = [str(path) for path in store or ()]
+    require(number != 1 or not given, "store", "no store: Figure 1 needs no results", given)
+    for path in given:
+        existing_store(path)
 
 
 def register(app: typer.Typer) -> None:

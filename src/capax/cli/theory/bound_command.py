@@ -88,13 +88,9 @@ def bound(
     _check_sources(model, norms, plot, waterfall)
     files = {"data": data, "holdout": holdout, "prior": prior}
     chosen = {"looks": looks, "family": family, "frozen": frozen, "prior_size": prior_size}
-    extra: dict[str, Any] = {}
     if norms is not None:
         _check_nothing_trained(files, chosen, B_X)
-        from capax.capacity.routes.bounding import bound_from_text
-
-        sizes: dict[str, Any] = {"T": T or DEFAULT_T, "m": m, "d": d, "k": k, "layers": layers}
-        answer, extra = bound_from_text(norms, **sizes, **goal)
+        answer, extra = _from_norms(norms, T or DEFAULT_T, m, d, k, layers, goal)
         if plot is not None:
             extra["plot"] = str(_draw(norms, m, d, k, goal, plot, curve or [], dark))
     else:
@@ -142,6 +138,14 @@ def _check_nothing_trained(
     asked = [f"--{name}" for name, value in given.items() if value is not None]
     require(not asked, "--norms", "no data beside it", ", ".join(asked))
     require(B_X is None, "--B_X", "B_X inside --norms", B_X)
+
+
+def _from_norms(
+    norms: str, T: int, m: int, d: int, k: int | None, layers: int, goal: dict[str, Any]
+) -> tuple["ErrorCertificate | Bound", dict[str, Any]]:
+    from capax.capacity.routes.bounding import bound_from_text
+
+    return bound_from_text(norms, T=T, m=m, d=d, k=k, layers=layers, **goal)
 
 
 def _from_file(

@@ -16,7 +16,6 @@ symbol, on all inputs that have a member.
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -25,7 +24,7 @@ from capax.attention import ClsScalar, DeterministicPositions
 from capax.compiler.extensions.average_range import error_by_position, error_by_symbol
 from capax.compiler.proof.tables import HeadTables, head_tables
 from capax.errors import InfeasibleError, InputError, require
-from capax.plain_json import with_lists
+from capax.plain_json import PlainRecord
 from capax.rounding import digits_down, digits_up, gamma
 
 MAX_T, MAX_ALPHABET = 10**6, 256
@@ -42,7 +41,7 @@ class Members:
 
 
 @dataclass(frozen=True)
-class AverageCertificate:
+class AverageCertificate(PlainRecord):
     """`worst_case_error` >= |output - mean| on all inputs (with a member); one input attains
     `attained_error`. `members`: how many positions, or the symbols; `a` = the score of a member.
     """
@@ -57,10 +56,6 @@ class AverageCertificate:
     attained_error: float
     norms: dict[str, float]
     statements: tuple[str, ...] = ("Section 5, remarks: averages",)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, tuples as lists."""
-        return with_lists(self)
 
 
 @dataclass(frozen=True)

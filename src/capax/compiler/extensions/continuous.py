@@ -19,7 +19,6 @@ in [0,1]^T.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -27,7 +26,7 @@ from jaxtyping import Float
 from capax.compiler.extensions.piecewise_linear import Affine, PiecewiseLinear, parse_piecewise
 from capax.compiler.proof.enclosed import exp_bounds
 from capax.errors import InfeasibleError, require
-from capax.plain_json import with_lists
+from capax.plain_json import PlainRecord
 from capax.rounding import digits_up
 
 MAX_T = 10**8
@@ -36,7 +35,7 @@ MAX_GAP = 690.0
 
 
 @dataclass(frozen=True)
-class ContinuousCertificate:
+class ContinuousCertificate(PlainRecord):
     """`worst_case_error` >= |output - f(b)| for every b in [0,1]^T; `eta` >= |h_i - b_i|."""
 
     function: str
@@ -52,10 +51,6 @@ class ContinuousCertificate:
     lipschitz: float
     norms: dict[str, float]
     statements: tuple[str, ...] = ("Section B.4: continuous inputs", "Lemma B.2: s heads")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, tuples as lists."""
-        return with_lists(self)
 
 
 @dataclass(frozen=True)

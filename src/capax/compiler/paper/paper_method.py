@@ -23,7 +23,7 @@ from capax.compiler.paper.paper_sample_size import paper_routes
 from capax.compiler.parts.incoherent import draw_codes
 from capax.compiler.parts.selection import ENCODINGS, EncodingName
 from capax.errors import InfeasibleError, InputError, require
-from capax.plain_json import with_lists
+from capax.plain_json import PlainRecord
 from capax.rounding import digits_down, digits_up
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -38,7 +38,7 @@ MAX_S = 8
 
 
 @dataclass(frozen=True)
-class PaperCertificate:
+class PaperCertificate(PlainRecord):
     """The proved numbers of the paper's network. Norms: built, and the limit of the lemma.
 
     `head_error` >= |head - g| on all inputs, where the lemma allows gamma/4.
@@ -62,10 +62,6 @@ class PaperCertificate:
     wrong_decisions: int | None
     norms: dict[str, dict[str, float]]
     within_limits: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, tuples as lists."""
-        return with_lists(self)
 
 
 @dataclass(frozen=True)

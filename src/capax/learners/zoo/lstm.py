@@ -6,16 +6,15 @@
 W_x x_t is one of two rows for each position, so the products with inputs are done on the table.
 """
 
-import math
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from capax.attention.products import matmul
-from capax.learners.zoo.frame import Framed, Params, Shapes, tokens
+from capax.learners.zoo.frame import Params
+from capax.learners.zoo.gated import Gated
 from capax.training.recurrent.columns import last_column
 from capax.training.recurrent.recurrence import last_state
 
@@ -30,45 +29,19 @@ def lstm_last(
     return last("lstm", table, bits, W_h, jnp.zeros(W_h.shape[1], W_h.dtype))
 
 
-class LSTM(Framed):
-    """One layer of `hidden` units, read at the end; weights ~ N(0, 1/(3 hidden))."""
+class LSTM(Gated):
+    """Four gates."""
 
+    gates: ClassVar[int] = 4
+    kept_on_cpu: ClassVar[int] = 8  # both states, four gates, tanh(c)
+    kept: ClassVar[int] = 12
     architecture: Literal["lstm"] = "lstm"
     hidden: int = Field(default=48, ge=1)
 
-    @property
-    def mixed(self) -> int:
-        return self.hidden
-
-    def mixer_shapes(self) -> Shapes:
-        n = self.hidden
-        return {"W_x": (self.d, 4 * n), "b_x": (4 * n,), "W_h": (n, 4 * n)}
-
-    def deviation(self, name: str) -> float:
-        """The variance of PyTorch's uniform start."""
-        return 1 / math.sqrt(3 * self.hidden) if name in ("W_x", "W_h") else self.init_scale
-
     def mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
         """The state after the last token."""
-        return lstm_last(self._table(params), inputs, params["W_h"])
+        return lstm_last(self.input_table(params), inputs, params["W_h"])
 
     def cpu_mix(self, params: Params, inputs: Float[Array, "m T"]) -> Float[Array, "m k"]:
         """The same with examples in columns."""
-        return lstm_last(self._table(params), inputs, params["W_h"], last_column)
-
-    def _table(self, params: Params) -> Float[Array, "2 T g"]:
-        return matmul(tokens(params), params["W_x"]) + params["b_x"][None, None, :]
-
-    @property
-    def cpu_floats(self) -> tuple[int, int]:
-        """Both states, four gates, tanh(c)."""
-        return super().floats_per_example + 8 * self.T * self.hidden, 0
-
-    @property
-    def floats_per_example(self) -> int:
-        return super().floats_per_example + 12 * self.T * self.hidden
-
-    @property
-    def floats_per_answer(self) -> int:
-        """One state, for every T."""
-        return 3 * self.T + 8 * (self.d + self.mlp_width) + 16 * self.hidden
+        return lstm_last(self.input_table(params), inputs, params["W_h"], last_column)
