@@ -21,6 +21,10 @@ def draw(*shape):
     return (0.3 * RNG.normal(size=shape)).astype(np.float32)
 
 
+def tensors(name, weight, outputs):
+    return {f"{name}.weight": weight, f"{name}.bias": draw(outputs)}
+
+
 def gpt2(d, n, layers, prefix="transformer."):
     weights = {}
     for layer in range(layers):
@@ -29,12 +33,9 @@ def gpt2(d, n, layers, prefix="transformer."):
             "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d), "mlp.c_fc": (d, n),
             "mlp.c_proj": (n, d),
         }.items():  # fmt: skip
-            weights[f"{at}{name}.weight"], weights[f"{at}{name}.bias"] = (
-                draw(*shape),
-                draw(shape[1]),
-            )
+            weights |= tensors(f"{at}{name}", draw(*shape), shape[1])
         for name in ("ln_1", "ln_2"):
-            weights[f"{at}{name}.weight"], weights[f"{at}{name}.bias"] = 1 + draw(d), draw(d)
+            weights |= tensors(f"{at}{name}", 1 + draw(d), d)
     return weights
 
 
@@ -47,15 +48,10 @@ def bert(d, n, layers, prefix="bert."):
             "attention.self.value": (d, d), "attention.output.dense": (d, d),
             "intermediate.dense": (n, d), "output.dense": (d, n),
         }.items():  # fmt: skip
-            weights[f"{at}{name}.weight"], weights[f"{at}{name}.bias"] = (
-                draw(*shape),
-                draw(shape[0]),
-            )
+            weights |= tensors(f"{at}{name}", draw(*shape), shape[0])
         for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            weights[f"{at}{name}.weight"], weights[f"{at}{name}.bias"] = 1 + draw(d), draw(d)
-    name = f"{prefix}embeddings.LayerNorm"
-    weights[f"{name}.weight"], weights[f"{name}.bias"] = 1 + draw(d), draw(d)
-    return weights
+            weights |= tensors(f"{at}{name}", 1 + draw(d), d)
+    return weights | tensors(f"{prefix}embeddings.LayerNorm", 1 + draw(d), d)
 
 
 def test_gpt2_heads_reproduce_scores_and_values():

@@ -21,11 +21,10 @@ from capax.capacity.linear.cover_pieces import Piece
 from capax.capacity.linear.norms import MatrixNorms
 from capax.capacity.magnitude import log_sum, safe_log
 from capax.capacity.network.function_class import FunctionClass, check_norms
-from capax.capacity.network.head_bounds import INDEPENDENT
 from capax.capacity.network.layer_pieces import Shape, matrix_piece, score_piece
-from capax.capacity.network.paper_network import THEOREM_4_7_LATEX, THEOREM_4_7_TEXT, VACUOUS
 from capax.capacity.network.paper_network import PaperLayer as PaperLayer
 from capax.capacity.network.paper_network import paper_network as paper_network
+from capax.capacity.network.paper_network import theorem_4_7
 from capax.capacity.network.sample_points import Sample
 from capax.capacity.network.stages import Stage, compose, log_attention_lipschitz
 from capax.capacity.network.weighting import SOFTMAX, Weighting
@@ -204,17 +203,9 @@ def residual_network(
             log_B = log_B if shape == "projected" else grown
         return compose([*stages, read_out_stage(w_2, blocks[-1].d, log_B, sample.sequences, ln)])
 
-    return FunctionClass(
-        statement=f"Theorem 4.7 ({LETTERS[shape]}, {len(blocks)} blocks)",
-        build=build,
-        norms={"blocks": float(len(blocks)), "w_2": w_2, "B_X": B_X, **_block_norms(blocks)},
-        assumptions=(INDEPENDENT,),
-        latex=THEOREM_4_7_LATEX,
-        formula=THEOREM_4_7_TEXT,
-        notes=(VACUOUS,) if len(blocks) > 2 or ln != LayerNorms() else (),
-        weighting=blocks[0].weighting,
-        read_outs=1,
-    )
+    norms = {"blocks": float(len(blocks)), "w_2": w_2, "B_X": B_X, **_block_norms(blocks)}
+    form, vacuous = f"{LETTERS[shape]}, {len(blocks)} blocks", len(blocks) > 2 or ln != LayerNorms()
+    return theorem_4_7(form, build, norms, blocks[0].weighting, vacuous=vacuous)
 
 
 _SKIP_RULE = "post_layer_norm exactly for blocks with skip_1 and skip_2"

@@ -6,7 +6,7 @@ constants, and logarithmic in T (if C_N is free of T). All numbers are kept as l
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from capax.capacity.linear.cover_pieces import Piece
@@ -91,15 +91,29 @@ def paper_network(
         read = Piece("w", math.log(w_2) + log_B, sample.sequences, num_parameters=layers[-1].width)
         return compose([*stages, Stage(math.log(w_2), (read,))])
 
+    norms = {"layers": float(len(layers)), "w_2": w_2, "B_X": B_X, **_paper_norms(layers)}
+    form = f"{'P' if project else 'U'}, {len(layers)} layers"
+    return theorem_4_7(form, build, norms, layers[0].weighting, vacuous=len(layers) > 2)
+
+
+def theorem_4_7(
+    form: str,
+    build: Callable[[Sample], tuple[Piece, ...]],
+    norms: dict[str, float],
+    weighting: Weighting,
+    *,
+    vacuous: bool,
+) -> FunctionClass:
+    """The class of Theorem 4.7 in one of its forms, from its pieces and norms."""
     return FunctionClass(
-        statement=f"Theorem 4.7 ({'P' if project else 'U'}, {len(layers)} layers)",
+        statement=f"Theorem 4.7 ({form})",
         build=build,
-        norms={"layers": float(len(layers)), "w_2": w_2, "B_X": B_X, **_paper_norms(layers)},
+        norms=norms,
         assumptions=(INDEPENDENT,),
         latex=THEOREM_4_7_LATEX,
         formula=THEOREM_4_7_TEXT,
-        notes=(VACUOUS,) if len(layers) > 2 else (),
-        weighting=layers[0].weighting,
+        notes=(VACUOUS,) if vacuous else (),
+        weighting=weighting,
         read_outs=1,
     )
 
