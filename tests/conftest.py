@@ -57,7 +57,11 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 settings.register_profile(
-    "capax", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "capax",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("capax")
 

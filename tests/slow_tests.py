@@ -19,7 +19,6 @@ SLOW = {
     },
     "cards/test_card.py": {"test_an_architecture_is_tuned_searched_and_read"},
     "cli/test_bound_story.py": {"test_every_printed_bound_says_what_it_is"},
-    "compiler/construction/test_exhaustive.py": {"test_a_thousand_random_functions_of_four_bits"},
     "compiler/test_adversarial_files.py": {"test_no_accepted_file_contradicts_its_certificate"},
     "figures/test_created_variables.py": {"test_all_layers_are_measured_and_drawn"},
     "lab/test_course.py": {"test_a_lesson_runs_and_says_what_it_teaches"},

@@ -11,8 +11,8 @@ from fuzzing.kinds import KINDS, drawn
 from fuzzing.samples import good_files
 from fuzzing.seams import seams
 
-CASES = {"formula": 20, "experiment": 30, "weights": 7, "points": 40, "data": 5, "store": 10,
-         "command": 25, "checkpoint": 25, "special": 15, "card": 15}  # fmt: skip
+CASES = {"formula": 10, "experiment": 15, "weights": 4, "points": 20, "data": 3, "store": 5,
+         "command": 15, "checkpoint": 12, "special": 8, "card": 8}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -39,7 +39,8 @@ class WarmServer:
 class WarmCommands:
     """Commands and programs of the server in `folder`.
 
-    They see an ordinary JAX: neither the strictness nor the 64 bits of the tests.
+    They see an ordinary JAX: neither the strictness nor the 64 bits of the tests. Scripts and
+    programs see one core: a sweep of scikit-learn starts a process per core, which imports it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,10 +49,10 @@ class WarmCommands:
         self.environment = {**environment(), "PATH": os.pathsep.join(path)}
 
     def bash(self, script: str, folder: Path) -> CompletedProcess[str]:
-        return self._run(["bash", "-euo", "pipefail", "-c", script], folder)
+        return self._run(["bash", "-euo", "pipefail", "-c", script], folder, CAPAX_TESTS_CORES="1")
 
     def python(self, program: str, folder: Path) -> CompletedProcess[str]:
-        return self._run([*self.client, "python", program], folder)
+        return self._run([*self.client, "python", program], folder, CAPAX_TESTS_CORES="1")
 
     def capax(
         self, *arguments: object, folder: Path | None = None, **variables: str

@@ -114,6 +114,13 @@ def answer(connection: socket.socket) -> NoReturn:
         os.execve(sys.executable, [sys.executable, *start], environment)
     os.environ.clear()
     os.environ.update(environment)
+    if "CAPAX_TESTS_CORES" in environment and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
+    if told := environment.get("CAPAX_TESTS_PID"):  # for those who send signals
+        from pathlib import Path
+
+        Path(told).write_text(str(os.getpid()))
     leave(become, arguments)
 
 

@@ -4,9 +4,9 @@ import dataclasses
 import json
 from functools import partial
 
-import jax
 import numpy as np
 import pytest
+from forward_pass import outputs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,12 +37,6 @@ def random_function(seed, M, s, T):
     return SparseFunction(support, table, T, alphabet=M).relevant()
 
 
-def by_hand(model, X):
-    """The forward pass of the paper, token by token, in float64."""
-    with jax.enable_x64(True):
-        return np.asarray(jax.vmap(lambda x: model(x))(X))
-
-
 @pytest.mark.parametrize("encoding", ["deterministic", "trainable"])
 @pytest.mark.parametrize(("M", "T"), [(3, 6), (5, 4)])
 def test_random_functions_on_every_input(M, T, encoding):
@@ -56,14 +50,14 @@ def test_random_functions_on_every_input(M, T, encoding):
         assert ((np.minimum(low, high) > model.threshold) == (f(X) > 0.5)).all()
         models.append((model, low, high))
     model, low, high = models[1]  # the enclosed outputs hold those of the forward pass
-    seen = by_hand(model, X)
+    seen = outputs(model, X)
     assert (seen >= low - 1e-12).all() and (seen <= high + 1e-12).all()
 
 
 @pytest.mark.parametrize("M", [3, 5])
 def test_random_functions_are_proved_at_a_thousand_tokens_and_read_back(M):
-    for seed in range(3):
-        f = random_function(100 + seed, M, 2, 1000)
+    for seed in (101, 102):  # any function, and one that knows few classes
+        f = random_function(seed, M, 2, 1000)
         compiled = capax.compile(f)
         certificate = compiled.certificate
         assert certificate.wrong_decisions == 0 and certificate.margin > 0

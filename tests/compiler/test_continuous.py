@@ -62,7 +62,7 @@ def test_heads_are_a_softmax_over_tokens():
             assert weights @ (X @ unit[T]) == pytest.approx(h, rel=1e-12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     c=st.lists(st.fractions(-3, 3, max_denominator=1000), min_size=3, max_size=3),
     at=st.lists(st.floats(0, 1), min_size=3, max_size=3),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extended_forward import naive_outputs
 from forward_pass import output
 from safetensors import safe_open
 from safetensors.numpy import save_file
@@ -18,8 +19,12 @@ from capax.compiler.proof.tables import head_tables, readout_output
 from one_line import one_line
 
 FORMULAS = ("x1 & x4 & ~x6", "x1 ^ x4 ^ x6", "(x1 & x4) | (~x1 & x6)")
-ENCODINGS = ("deterministic", "trainable", "bag", "incoherent")
-
+# Every encoding and every kind of read-out; the cheapest pairs that hold both.
+NETWORKS = (
+    *((FORMULAS[0], encoding) for encoding in ("deterministic", "incoherent")),
+    *((FORMULAS[1], encoding) for encoding in ("deterministic", "trainable")),
+    (FORMULAS[2], "bag"),
+)
 
 compiled_once = cache(capax.compile)
 
@@ -44,10 +49,9 @@ def rewrite(path: Path, change_arrays=None, change_header=None) -> Path:
     return changed
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize(("formula", "encoding"), NETWORKS)
 def test_what_was_compiled_is_accepted(tmp_path: Path, formula: str, encoding: str):
-    for T, method in ((9, "every one of the 2^9 inputs"), (70, "proven range")):
+    for T, method in ((9, "every one of the 2^9 inputs"), (40, "proven range")):
         verdict = verify(saved(tmp_path, formula, T, encoding=encoding))
         assert verdict.ok, verdict.failed
         assert method in verdict.method
@@ -55,8 +59,7 @@ def test_what_was_compiled_is_accepted(tmp_path: Path, formula: str, encoding: s
         assert {claim.status for claim in verdict.claims} == {"proved", "stated"}
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize(("formula", "encoding"), NETWORKS)
 def test_one_weight_changed_by_one_percent_is_rejected(tmp_path, formula, encoding):
     path = saved(tmp_path, formula, 40, encoding=encoding)
     with safe_open(str(path), framework="np") as file:
@@ -192,10 +195,10 @@ def test_files_come_back_as_they_were(tmp_path: Path):
 
 # One attack per (T, encoding, formula): the certificate must equal the worst error found, since
 # the all-active and all-inactive inputs are among the starts.
-@pytest.mark.parametrize("T", [64, 4096, 10**6])
+@pytest.mark.parametrize("T", [64, 10**6])
 @pytest.mark.parametrize("encoding", ["deterministic", "trainable", "bag"])
 def test_no_attack_beats_the_certificate(T: int, encoding: str):
-    formulas = FORMULAS[:2] if T < 10**5 else (FORMULAS[0],)
+    formulas = FORMULAS[:2] if T == 64 else (FORMULAS[0],)
     for formula in formulas:
         model, certificate, made = capax.compile(formula, T, encoding=encoding)
         tables, f = head_tables(model), made.function
@@ -203,7 +206,7 @@ def test_no_attack_beats_the_certificate(T: int, encoding: str):
         targets = 2 * f.table - 1 if signed else f.table
         low, high = output_range(model, tables, f.support)
         error = np.maximum(np.abs(low - targets), np.abs(high - targets))
-        rows = None if T < 10**4 else [int(error.argmax())]
+        rows = None if T == 64 else [int(error.argmax())]
         found = attack(
             tables,
             f.support,
@@ -216,8 +219,10 @@ def test_no_attack_beats_the_certificate(T: int, encoding: str):
         # the attack is evaluated in plain float64: some 1e-15, which differ by machine
         assert found.error <= certificate.worst_case_error + 1e-12
         assert found.error >= certificate.worst_case_error - 1e-9
-        if T <= 4096:
-            far = abs(output(model, found.bits) - targets[_row(found.bits, f.support)])
+        if T == 64:
+            far = abs(
+                naive_outputs(model, found.bits[None])[0] - targets[_row(found.bits, f.support)]
+            )
             assert abs(far - found.error) < 1e-9
 
 

@@ -6,8 +6,8 @@ from lab_server import LabServer
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    server = LabServer(tmp_path_factory.mktemp("state"))
+def lab(tmp_path_factory, warm_commands):
+    server = LabServer(warm_commands, tmp_path_factory.mktemp("state"))
     yield server
     if server.process.poll() is None:
         below = server.below()

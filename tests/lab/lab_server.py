@@ -2,31 +2,36 @@
 
 import os
 import subprocess
-import sys
 
 import psutil
 
 
 class LabServer:
-    """`capax lab --no-browser` as a process of its own."""
+    """`capax lab --no-browser` as a process of its own, which shares the imports of `commands`."""
 
-    def __init__(self, home, port=0):
-        self.home = home
-        command = [sys.executable, "-m", "capax.cli", "lab", "--no-browser", "--port", str(port)]
-        plain = {**os.environ, "XDG_STATE_HOME": str(home), "JAX_ENABLE_X64": "0"}
+    def __init__(self, commands, home, port=0):
+        self.commands, self.home = commands, home
+        told = home / "pid"
+        command = [*commands.client, "capax", "lab", "--no-browser", "--port", str(port)]
+        plain = {"XDG_STATE_HOME": str(home), "CAPAX_TESTS_PID": str(told)}
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**commands.environment, **plain},
         )
         self.address = self.process.stdout.readline().strip()
+        self.pid = int(told.read_text())  # of the server; `process` waits for its end
         self.base = self.address.split("/compile")[0]
         self.port = int(self.base.rpartition(":")[2])
 
     def below(self):
         """The processes that it has started, and those that they have."""
-        return psutil.Process(self.process.pid).children(recursive=True)
+        return psutil.Process(self.pid).children(recursive=True)
 
     def end(self, number=2):
-        self.process.send_signal(number)
+        os.kill(self.pid, number)
         out, err = self.process.communicate(timeout=20)  # closes its pipes too
         return self.process.returncode, out, err
 

@@ -97,7 +97,7 @@ def test_ten_tabs_end_within_their_memory(window, lab):
         outcome = tab.locator("#run-0 .message").get_attribute("data-outcome")
         assert outcome in ("solved", "failed")
         assert tab.locator("#run-0 .message[data-kind=error]").count() == 0
-        processes = [psutil.Process(lab.process.pid), *lab.below()]
+        processes = [psutil.Process(lab.pid), *lab.below()]
         seen.append(sum(process.memory_info().rss for process in processes))
         tab.close()
     assert len(processes) == 2  # the server, and one that trains
@@ -113,9 +113,9 @@ def test_the_page_goes_on_when_a_killed_server_returns_and_ctrl_c_leaves_nothing
     lab.end(signal.SIGKILL)
     assert below and not psutil.wait_procs(below, timeout=10)[1]  # it trains for nobody
     page.wait_for_selector("#run-0 .message:has-text('does not answer')", timeout=30_000)
-    again = LabServer(lab.home, lab.port)
+    again = LabServer(lab.commands, lab.home, lab.port)
     assert again.address == lab.address  # the same token: the page is known
-    lab.process = again.process
+    lab.process, lab.pid = again.process, again.pid
     page.wait_for_selector("#run-0 .message:has-text('training')", timeout=60_000)
     number(page, "step")
     assert page.locator("#run-0 .message[data-kind=error]").count() == 0

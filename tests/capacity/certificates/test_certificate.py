@@ -164,7 +164,7 @@ def test_bound_from_norms():
     assert [entry.delta for entry in certificate.entries] == [0.025, 0.025]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.sampled_from([(3, 2), (5, 3), (2, 4)]))
 def test_score_table_norm_is_the_smallest(seed, shape):
     rng = np.random.default_rng(seed)
@@ -206,9 +206,13 @@ def test_head_tables_reproduce_the_transformer(layer_norm):
         scores = np.append(g[np.arange(5), bits], g_cls)
         weights = np.exp(scores - scores.max())
         row += weights @ np.vstack([v[np.arange(5), bits], v_cls]) / weights.sum()
-    X = model.tokens(jnp.asarray(bits))
-    read, _ = model.blocks[0].attention(X[-1:], X)
-    np.testing.assert_allclose(row, np.asarray(X[-1] + read[0]), atol=1e-10)
+
+    @eqx.filter_jit
+    def cls_after_attention(model, bits):
+        X = model.tokens(bits)
+        return X[-1] + model.blocks[0].attention(X[-1:], X)[0][0]
+
+    np.testing.assert_allclose(row, np.asarray(cls_after_attention(model, bits)), atol=1e-10)
 
 
 ENCODINGS = {
@@ -233,8 +237,7 @@ def test_every_encoding_is_measured(name, activation):
     assert measured.rounded()[0].cover(measured.sample(100), 0.5).value >= bound.value
     # the absorbed score norm bounds every score difference from the centre
     bits = jnp.asarray([0, 1, 1, 0, 1])
-    X = encoding(bits)
-    dense = np.asarray(X @ jnp.eye(d))
+    dense = np.asarray(eqx.filter_jit(lambda code, x: code(x) @ jnp.eye(d))(encoding, bits))
     scores = dense @ np.asarray(model.W_K @ (model.W_Q.T @ dense[-1]))
     assert np.ptp(scores) <= 2 * measured.quantities["W_QK_F"] * math.sqrt(2) * 1.5
 

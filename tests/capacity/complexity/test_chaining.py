@@ -46,7 +46,7 @@ def test_closed_form_is_the_optimum_over_all_scales(ratio, external):
 
 @both
 @given(C=st.floats(1e-6, 1e3), A=st.floats(1e-3, 1e2), m=st.integers(1, 10**6))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_grid_search_on_a_callable_finds_the_closed_form(external, C, A, m):
     closed = rademacher_from_cover(C, A, m, external=external)
     grid = rademacher_from_log_cover(lambda e: C / e**2, A, m, external=external)

@@ -87,7 +87,7 @@ def test_sauer_at_any_size():
     assert log_cover_from_vc(5, 2, 1.0) == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seeds, st.integers(1, 8), st.integers(1, 3), st.sampled_from([0.25, 0.5, 1.0]))
 def test_fat_shattering_against_brute_force(seed, n, points, gamma):
     table = np.random.default_rng(seed).integers(0, 4, size=(n, points)).astype(float)
@@ -102,7 +102,7 @@ def test_fat_shattering_of_a_binary_class_is_its_vc_dimension():
     assert fat_shattering_dimension(table, 0.51).dimension == 0
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(seeds, st.sampled_from([0.25, 0.5, 1.0]), st.integers(2, 4))
 def test_fat_shattering_bounds_the_worst_case_cover(seed, eps, m):
     table = np.random.default_rng(seed).integers(0, 9, size=(10, 4)) / 8.0
@@ -139,7 +139,7 @@ def test_monte_carlo_interval_contains_the_truth():
         assert not estimate.exact
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(seeds, st.integers(2, 12))
 def test_massart_and_the_chain_lie_above_the_exact_value(seed, n):
     values = np.random.default_rng(seed).standard_normal((n, 6))

@@ -29,7 +29,7 @@ def test_lemma_2_2_is_its_formula():
     assert "Lemma 2.2" in bound.explain()
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     C=st.floats(1e-3, 1e4),
     gamma=st.floats(0.01, 10),

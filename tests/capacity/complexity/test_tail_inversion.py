@@ -29,7 +29,7 @@ def log_tail(k, n, p):
         return mpmath.log(mpmath.fsum(terms))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(counts, log_deltas)
 def test_both_ends_are_beta_quantiles_on_the_safe_side(pair, log_delta):
     k, n = pair

@@ -51,7 +51,7 @@ def test_one_point_per_function_not_per_value():
     assert cover_on_sample(values, 1.0).exact == 1
 
 
-@settings(max_examples=250)
+@settings(max_examples=60)
 @given(seeds, st.integers(2, 10), st.integers(1, 4), st.integers(1, 3), st.floats(0.05, 1.5))
 def test_linear_bounds_hold_for_random_classes(seed, members, N, d, eps):
     """On random classes {w_1..w_n} in a ball: packing <= N_inf <= ... every upper bound.
@@ -76,7 +76,7 @@ def test_linear_bounds_hold_for_random_classes(seed, members, N, d, eps):
     assert min(upper_bounds) >= log_packing - 1e-12
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(seeds, st.integers(2, 9), st.floats(0.1, 2.0))
 def test_matrix_bounds_hold_for_random_classes(seed, members, eps):
     rng = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def test_matrix_bounds_hold_for_random_classes(seed, members, eps):
     assert log_packing <= log_cover_parametric(k * d, B_F, b, eps)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(seeds, st.integers(1, 3))
 def test_worst_case_equals_the_maximum_over_samples_and_grows_with_m(seed, m):
     values = np.random.default_rng(seed).integers(0, 4, size=(6, 4)).astype(float)

@@ -22,7 +22,7 @@ from capax.errors import InputError
 sizes = st.lists(st.tuples(st.floats(0.01, 100.0), st.floats(0.05, 20.0)), min_size=1, max_size=4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(sizes, st.floats(0.1, 10.0))
 def test_split_equals_slsqp(pairs, eps):
     C, alpha = (np.array(column) for column in zip(*pairs, strict=True))
@@ -90,7 +90,7 @@ def test_parameter_counting_wins_at_tiny_scales():
     assert tiny.log_cover <= parameter_count_cover(PIECES, -9.0).log_cover
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.integers(0, 5),
     st.floats(0.0, 2.0),

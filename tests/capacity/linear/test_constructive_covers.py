@@ -64,7 +64,7 @@ def test_the_listed_cover_covers_and_has_the_counted_size():
     assert gaps.min(axis=1).max() <= cover.eps * SLACK
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seeds, st.integers(1, 5), st.floats(0.1, 2.0), st.sampled_from([1.2, 2.0, 3.0]))
 def test_every_matrix_has_a_centre_within_eps(seed, k, eps, rho):
     rng = np.random.default_rng(seed)

@@ -60,7 +60,7 @@ COVERS = {
 
 
 @pytest.mark.parametrize("name", COVERS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(a=norms, b=norms, eps=radii, N=counts, t=growth)
 def test_every_cover_grows_with_norms_and_points_and_shrinks_with_eps(name, a, b, eps, N, t):
     cover = COVERS[name]

@@ -73,7 +73,7 @@ def test_the_net_of_rank_one_matrices_really_covers():
         assert np.linalg.norm(net - W.reshape(4), axis=1).min() <= eps
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.floats(0.35, 1.5))
 def test_some_mean_of_signed_units_is_within_eps_of_every_matrix(seed, eps):
     """All integer points c with ||c||_1 <= n, times B/n: counted, and searched for the nearest."""

@@ -37,7 +37,7 @@ def coordinate_limit(B_X, distance, C_N=1.0, power=3):
     return C_N * B_X**power * distance
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), B=st.floats(0.2, 3), size=st.floats(0.01, 3))
 def test_a_coordinate_moves_no_further_than_the_cover_says(seed, B, size):
     rng = np.random.default_rng(seed)

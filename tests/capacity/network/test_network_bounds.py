@@ -39,7 +39,7 @@ def longest(M):
     return float(np.linalg.norm(M, axis=1).max())
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(-5, 0), st.integers(1, 3))
 def test_amplifications_bound_the_error_of_perturbed_networks(seed, log_size, depth):
     """Perturb all weights; measure each piece's own error at the perturbed activations; compare."""
@@ -65,7 +65,7 @@ def test_amplifications_bound_the_error_of_perturbed_networks(seed, log_size, de
     assert moved <= bound * (1 + 1e-9)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.floats(-3, 2), st.floats(-8, 0))
 def test_the_attention_map_is_as_lipschitz_as_claimed(seed, log_scale, log_step):
     rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def residual_forward(blocks, X, r):
     return X
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.floats(-5, 0))
 def test_residual_amplifications(seed, log_size):
     rng = np.random.default_rng(seed)
@@ -172,7 +172,7 @@ def test_deep_norm_route_exceeds_floats_but_not_logs():
     assert "counted by parameters" in " ".join(bound.notes)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(0, 2), st.floats(1.0, 5.0), st.floats(0.01, 3.0), st.booleans())
 def test_depth_bounds_grow_with_every_norm(which, up, eps, projected):
     sample = Sample(100, 50)

@@ -78,7 +78,7 @@ def moved(b, rng, size):
     return replace(b, **{name: new})
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(-3, 0.5), st.floats(-6, 1))
 def test_amplifications_of_post_layer_norm_blocks(seed, log_scale, log_size):
     rng = np.random.default_rng(seed)

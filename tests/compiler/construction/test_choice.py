@@ -118,7 +118,7 @@ def test_real_values_are_computed_exactly(encoding: str):
         assert any("real-valued" in note for note in certificate.notes)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(st.booleans(), min_size=5, max_size=5), st.integers(0, 15))
 def test_literal_form_recovers_any_flipped_symmetric_function(values, flips):
     base = symmetric([float(v) for v in values], (0, 1, 2, 3))

@@ -25,10 +25,10 @@ def every_output(made: Construction, bits: np.ndarray) -> np.ndarray:
 
 
 def tables(s: int) -> np.ndarray:
-    """All 256 truth tables of 3 bits, or 742 random ones of 4 bits."""
+    """All 256 truth tables of 3 bits, or 144 random ones of 4 bits."""
     if s == 3:
         return (np.arange(256)[:, None] >> np.arange(8)) & 1
-    return np.random.default_rng(11).integers(0, 2, (742, 16))
+    return np.random.default_rng(11).integers(0, 2, (144, 16))
 
 
 @pytest.mark.parametrize(("s", "T"), [(3, 5), (4, 6)])

@@ -45,7 +45,7 @@ def test_worked_example_by_hand():
     assert all((v < 0) == bool(b[0] and b[2]) for b, v in f.items())
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.sampled_from(["deterministic", "bag"]),
     st.integers(0, 1),

@@ -38,7 +38,7 @@ def test_exp_holds_the_exponential():
     assert ends[0][1] > 1e300 and ends[1][1] == np.inf
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(NUMBERS, min_size=4, max_size=4), st.lists(NUMBERS, min_size=4, max_size=4))
 def test_sums_and_products_hold_the_rational_ones(xs, ys):
     x, y = exactly(xs), exactly(ys)
@@ -53,7 +53,7 @@ def test_sums_and_products_hold_the_rational_ones(xs, ys):
 SIDES = st.floats(1e-3, 1e3)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
     st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
@@ -81,7 +81,7 @@ def test_every_corner_of_enclosed_numbers_is_held(xs, ys, size):
         assert holds(squares, (), sum(p * p + q for p, q in zip(a, b, strict=True)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
     st.lists(st.tuples(NUMBERS, SIDES), min_size=3, max_size=3),
@@ -178,7 +178,7 @@ def test_products_roots_and_exponentials_hold_what_extended_precision_says():
     assert spread.low <= 1e9**-0.5 and spread.high >= 1e-5**-0.5
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5),
     st.tuples(NUMBERS, NUMBERS),

@@ -21,8 +21,7 @@ REPRESENTATION_ROWS: tuple[Statement, ...] = (
             "tests/compiler/construction/test_exhaustive.py"
             "::test_scalar_read_outs_cover_exactly_the_threshold_functions",
             "tests/compiler/construction/test_exhaustive.py::test_all_functions_of_three_bits",
-            "tests/compiler/construction/test_exhaustive.py"
-            "::test_a_thousand_random_functions_of_four_bits",
+            "tests/compiler/construction/test_exhaustive.py::test_random_functions_of_four_bits",
         ),
         kind="Proposition",
         paper="approximate monotone; exact with O(poly(s)) and O(2^s poly(s)) weights",
