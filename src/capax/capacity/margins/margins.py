@@ -8,14 +8,12 @@ Margins are distances from the model's threshold (`decision`). Subtracting a con
 neither covers nor Rademacher complexities, so every bound for f holds for f - threshold.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Float, Num
 
 from capax.capacity.bound import Assumption
@@ -64,11 +62,9 @@ def _outputs(
 ) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]:
     """f(x_i) in float64 and a bound of its rounding error."""
     with jax.enable_x64(True):
-        precise = in_float64(model)
-        run = jax.jit(jax.vmap(_with_error(precise, X.shape[1]) or _guessed_error(precise)))
         size = min(BATCH, len(X))  # the last batch is filled up: another size compiles anew
         bits = np.concatenate([X, np.repeat(X[:1], -len(X) % size, axis=0)]).astype(np.int32)
-        rows = [run(jnp.asarray(part)) for part in np.split(bits, len(bits) // size)]
+        rows = [_batch(model, part) for part in np.split(bits, len(bits) // size)]
         values, doubt = (
             np.concatenate([np.asarray(row[k]) for row in rows])[: len(X)] for k in (0, 1)
         )
@@ -84,34 +80,30 @@ def _outputs(
     return values, doubt
 
 
-def _with_error(model: Any, T: int) -> Callable[[Any], Any] | None:
-    """bits -> (f, proven error), or None if an operation of the model has no error analysis."""
+@eqx.filter_jit
+def _batch(model: Any, bits: Any) -> tuple[Any, Any]:
+    """f and its error on each row of bits; one program for all models of the same shapes."""
+    precise = in_float64(model)
 
-    def run(bits: Any) -> Any:
-        return evaluate_with_error(lambda b: model(b), bits)
+    def run(row: Any) -> tuple[Any, Any]:
+        try:
+            return evaluate_with_error(lambda b: precise(b), row)
+        except UnknownOperation:  # guessed, see `rounding_assumption`
+            value = precise(row)
+            return value, GUESSED_ERROR * (1 + jnp.abs(value))
 
-    try:
-        traced = jax.make_jaxpr(run)(jax.ShapeDtypeStruct((T,), jnp.int32))
-    except UnknownOperation:
-        return None
-    return jaxpr_as_fun(traced)  # the analysis is not traced a second time
-
-
-def _guessed_error(model: Any) -> Callable[[Any], Any]:
-    def run(bits: Any) -> Any:
-        value = model(bits)
-        return value, GUESSED_ERROR * (1 + jnp.abs(value))
-
-    return run
+    return jax.vmap(run)(bits)
 
 
 def rounding_assumption(model: Any, T: int) -> Assumption:
     """Whether the rounding error of this model's outputs is proved or only assumed."""
-    with jax.enable_x64(True):
-        proved = _with_error(in_float64(model), T) is not None
-    if proved:
-        return Assumption("the rounding error of the margins is subtracted", True)
-    return Assumption(f"float64 outputs f are right to {GUESSED_ERROR:g} (1 + |f|)")
+    try:
+        with jax.enable_x64(True):
+            precise, bits = in_float64(model), jax.ShapeDtypeStruct((T,), jnp.int32)
+            jax.eval_shape(lambda b: evaluate_with_error(lambda x: precise(x), b), bits)
+    except UnknownOperation:
+        return Assumption(f"float64 outputs f are right to {GUESSED_ERROR:g} (1 + |f|)")
+    return Assumption("the rounding error of the margins is subtracted", True)
 
 
 def in_float64(model: Any) -> Any:

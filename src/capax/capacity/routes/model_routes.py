@@ -10,7 +10,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from capax.attention.readout import ClsMLP, ClsScalar
@@ -124,20 +123,10 @@ def read_out_route(model: Any, data: Examples) -> Route:
         known = ", ".join(kind.__name__ for kind in READ_OUTS)
         raise InputError(f"model: no linear read-out in {type(model).__name__}; wanted {known}")
     check_examples(data.X, data.y)
-
-    def parts(module: Any) -> tuple[Any, ...]:
-        return tuple(getattr(module, name) for name in names or ())
-
     with jax.enable_x64(True):
-        precise = in_float64(model)
-        read_out = parts(precise)
-
-        def output(w: Any, bits: Any) -> Any:
-            return eqx.tree_at(parts, precise, w)(bits)
-
-        slopes = jax.jit(jax.vmap(jax.grad(output), (None, 0)))
-        found = slopes(read_out, jnp.asarray(data.X.astype(np.int32)))
+        found = _features(model, names, data.X.astype(np.int32))
         features = np.concatenate([np.asarray(z).reshape(len(data.X), -1) for z in found], axis=1)
+        read_out = _parts(in_float64(model), names)
         w = np.concatenate([np.asarray(part).reshape(-1) for part in read_out])
     threshold = threshold_of(model)
     if threshold:
@@ -148,3 +137,18 @@ def read_out_route(model: Any, data: Examples) -> Route:
         "linear read-out",
         lambda share, nats: linear_readout_bound(features, w, signs, share, cost=nats),
     )
+
+
+def _parts(module: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(getattr(module, name) for name in names)
+
+
+@eqx.filter_jit
+def _features(model: Any, names: tuple[str, ...], bits: Any) -> tuple[Any, ...]:
+    """The slope of the output in each part of the read-out, on each row of bits."""
+    precise = in_float64(model)
+
+    def output(w: Any, row: Any) -> Any:
+        return eqx.tree_at(lambda module: _parts(module, names), precise, w)(row)
+
+    return jax.vmap(jax.grad(output), (None, 0))(_parts(precise, names), bits)
