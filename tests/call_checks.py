@@ -59,6 +59,10 @@ def by_parts(value):
     return look_at_all(value) if len(value) < 8 else None
 
 
+def by_array(value):
+    return np.ndarray, value.shape, value.dtype
+
+
 def by_shape(value):
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     return type(value) if dtype is None else (type(value), shape, dtype)
@@ -72,6 +76,8 @@ def way_to_look(kind):
         return by_itself
     if kind is tuple:
         return by_parts
+    if kind is np.ndarray:
+        return by_array
     if issubclass(kind, CONTAINERS):
         return lambda _: None
     fields = getattr(kind, "__dataclass_fields__", None)
@@ -79,20 +85,19 @@ def way_to_look(kind):
     return by_shape if named or fields is None else type
 
 
-WAYS = {}
+class Ways(dict):
+    """All that a check can ask of a value of a type; None where only the check itself can tell."""
+
+    def __missing__(self, kind):
+        way = self[kind] = way_to_look(kind)
+        return way
 
 
-def look(value) -> object:
-    """All that a check can ask of a value; None where only the check itself can tell."""
-    kind = type(value)
-    way = WAYS.get(kind)
-    if way is None:
-        way = WAYS[kind] = way_to_look(kind)
-    return way(value)
+WAYS = Ways()
 
 
 def look_at_all(values) -> object:
-    seen = tuple([look(value) for value in values])
+    seen = tuple([WAYS[type(value)](value) for value in values])
     return None if None in seen else seen
 
 
@@ -103,7 +108,7 @@ def check_arrays(function):
     a second time with the result.
     """
     checked = answered = None
-    fitted = set()
+    fitted = {}  # what came out that fitted, by what went in
     here = threading.local()
 
     @wraps(function)
@@ -123,19 +128,23 @@ def check_arrays(function):
     def call(*arguments, **named):
         if checked is None:
             prepare()
-        seen = look_at_all(arguments), look_at_all(named.values()), *named
-        if None in seen or seen not in fitted:
+        seen = look_at_all(arguments)
+        if named and seen is not None:
+            others = look_at_all(named.values())
+            seen = None if others is None else (seen, others, *named, None)
+        outs = None if seen is None else fitted.get(seen)
+        if outs is None:
             with one_call:
                 result = checked(*arguments, **named)
-            fitted.update((seen, (seen, look(result))))
+            fitted[seen] = {WAYS[type(result)](result)}
             return result
         result = function(*arguments, **named)
-        out = look(result)
-        if out is None or (seen, out) not in fitted:
+        out = WAYS[type(result)](result)
+        if out is None or out not in outs:
             here.result = result
             with one_call:
                 answered(*arguments, **named)
-            fitted.add((seen, out))
+            outs.add(out)
         return result
 
     return call
