@@ -78,6 +78,8 @@ def test_an_operation_without_a_rule_is_named_and_becomes_an_assumption():
     assumed = rounding_assumption(model, T)
     assert assumed.holds is None
     assert "1e-06" in assumed.text
+    either = [margins_of(model, BITS, np.full(len(BITS), label)) for label in (0, 1)]
+    assert (sum(either) <= -2e-6).all()  # the guess is subtracted from both
     certificate = certify(model, BITS, BITS[:, 1])
     assert assumed in certificate.entries[0].assumptions
     assert rounding_assumption(head(np.ones(T + 3), np.ones(T + 3)), T).holds is True
