@@ -154,14 +154,19 @@ def test_the_rates_of_a_step_are_those_of_optax(name, schedule):
     wanted = given = jnp.array([0.3, -2.0, 5.0], jnp.float32)
     optimiser = transformation(rule, *rates)
     state = other = optimiser.init(wanted)
-    for i in range(5):
-        g = jnp.array([0.1, -0.7, 3.0], jnp.float32) * (i - 2.5)
+
+    @plain_jit
+    def both(g, wanted, state, given, other):
         with jax.numpy_dtype_promotion("standard"):
             updates, state = optimiser.update(g, state, wanted)
             wanted = optax.apply_updates(wanted, updates)
         numbers = adam_rates(rule, *rates, other)
         given, m, v = adam(rule, numbers, g, given, other[0].mu, other[0].nu)
-        other = after_adam(other, m, v)
+        return wanted, state, given, after_adam(other, m, v)
+
+    for i in range(5):
+        g = np.float32([0.1, -0.7, 3.0]) * np.float32(i - 2.5)
+        wanted, state, given, other = both(g, wanted, state, given, other)
         np.testing.assert_allclose(given, wanted, rtol=1e-6)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), other, state)
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import erf
@@ -164,9 +163,10 @@ def test_only_bits_are_measured(trial_of, one_by_one):
 def test_stable_rank_of_matrices_with_known_spectrum():
     rng = np.random.default_rng(0)
     U, V = (np.linalg.qr(rng.normal(size=(n, 7)))[0] for n in (13, 7))
+    rank = plain_jit(stable_rank)
     for spectrum in ([3, 0, 0, 0, 0, 0, 0], [1] * 7, [5, 4, 3, 2, 1, 0.5, 0.1]):
         D = (U * spectrum) @ V.T
         wanted = sum(x * x for x in spectrum) / max(spectrum) ** 2
         for matrix in (D, D.T):
-            assert stable_rank(jnp.float32(matrix)) == pytest.approx(wanted, rel=2e-3)
-    assert stable_rank(jnp.zeros((5, 3))) == 1
+            assert rank(np.float32(matrix)) == pytest.approx(wanted, rel=2e-3)
+    assert rank(np.zeros((13, 7), np.float32)) == 1
