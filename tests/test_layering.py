@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -115,9 +116,14 @@ def violations(where: tuple[str, str], imported: set[tuple[str, ...]]) -> set[st
     return wrong
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def back_imports(path: Path) -> set[str]:
     """Imports of a file that run back."""
-    imported = capax_imports(ast.parse(path.read_text()))
+    imported = capax_imports(tree_of(path))
     relative = path.relative_to(SOURCE)
     if len(relative.parts) == 1:
         outside = {parts[0] for parts in imported} - ROOT_MODULES
@@ -192,7 +198,7 @@ def names_used_twice(trees: dict[Path, ast.Module]) -> set[str]:
 
 
 def test_one_name_for_one_idea():
-    trees = {path: ast.parse(path.read_text()) for path in FILES}
+    trees = {path: tree_of(path) for path in FILES}
     assert names_used_twice(trees) == set()
     planted = ast.parse("class _Bound: ...")
     assert names_used_twice({**trees, Path("elsewhere/bound.py"): planted}) == {"Bound", "bound"}

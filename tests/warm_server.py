@@ -108,20 +108,25 @@ def answer(connection: socket.socket) -> NoReturn:
         os.close(received)
     fresh_streams()
     environment, arguments = json.loads(said)
+    prepare(environment)
     if settings(environment) != settings(os.environ):
         capax = arguments[0] == "capax"
         start = ["-m", "capax.cli", *arguments[1:]] if capax else ["-c", arguments[-1]]
         os.execve(sys.executable, [sys.executable, *start], environment)
     os.environ.clear()
     os.environ.update(environment)
+    leave(become, arguments)
+
+
+def prepare(environment) -> None:
+    """What the tests ask of a process beside its environment: one core; its number for signals."""
+    from pathlib import Path
+
     if "CAPAX_TESTS_CORES" in environment and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
-    if told := environment.get("CAPAX_TESTS_PID"):  # for those who send signals
-        from pathlib import Path
-
+    if told := environment.get("CAPAX_TESTS_PID"):
         Path(told).write_text(str(os.getpid()))
-    leave(become, arguments)
 
 
 def fresh_streams() -> None:
