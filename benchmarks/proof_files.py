@@ -20,7 +20,7 @@ FOLDERS = ("tests/proving", "tests/compiler", "tests", "benchmarks")
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in FOLDERS]
 from changed_proofs import (  # noqa: E402
     FORMULAS,
-    answer,
+    fates,
     forged,
     mutated,
     proved,
@@ -73,24 +73,12 @@ def one_function(encoding, T, support, table, second) -> dict:
 
 def one_turn(seed: int) -> dict:
     """So many changed files: what became of them."""
-    rng, count = np.random.default_rng(seed), Counter()
     with tempfile.TemporaryDirectory() as name:
         made = [proved(Path(name), formula, e) for formula in FORMULAS[:3] for e in ENCODINGS]
-        for i in range(TURN):
-            path, text = made[int(rng.integers(len(made)))]
-            kind = (*KINDS, "another proof", "weights", "weights")[i % 10]
-            if kind == "weights":
-                path, text = forged(path, text, rng, 10.0 ** rng.uniform(-12, 1))
-            elif kind == "another proof":
-                text = made[int(rng.integers(len(made)))][1]
-            else:
-                text = mutated(text, kind, rng)
-            found = answer(text, path.read_bytes())
-            refused = found["status"] == "refused"
-            count[f"{kind}: {found['status']}"] += 1
-            count["FALSE AND ACCEPTED"] += not refused and not statement_is_true(text, path)
-            count["refused without a line"] += refused and found["line"] < 1
-    return dict(count)
+        return fates(
+            made, KINDS, TURN, np.random.default_rng(seed),
+            changed=mutated, forged=forged, is_true=statement_is_true, least=-12,
+        )  # fmt: skip
 
 
 def told(rows: list[dict]) -> None:

@@ -76,30 +76,17 @@ def one_second(path: Path, file: Path) -> dict:
 
 def one_turn(seed: int) -> dict:
     """So many changed proofs and forged weights of small networks: what became of them."""
-    from changed_proofs import answer
+    from changed_proofs import fates
     from changed_transformers import HOW, NETWORKS, changed, forged, is_true
     from small_transformers import saved
 
-    rng, count, made = np.random.default_rng(seed), Counter(), []
+    made = []
     with tempfile.TemporaryDirectory() as folder:
         for activation, number in NETWORKS:
             path, f = saved(Path(folder), number, activation, 2)
             made.append((path, prove_trained(path, f).text))
-        for i in range(TURN):
-            path, text = made[int(rng.integers(len(made)))]
-            how = (*HOW, "another proof", "weights", "weights")[i % (len(HOW) + 3)]
-            if how == "weights":
-                path, text = forged(path, text, rng, float(10.0 ** rng.uniform(-7, 1)))
-            elif how == "another proof":
-                text = made[int(rng.integers(len(made)))][1]
-            else:
-                text = changed(text, how, rng)
-            found = answer(text, path.read_bytes())
-            refused = found["status"] == "refused"
-            count[f"{how}: {found['status']}"] += 1
-            count["FALSE AND ACCEPTED"] += not refused and not is_true(text, path)
-            count["refused without a line"] += refused and found["line"] < 1
-    return dict(count)
+        rng, checks = np.random.default_rng(seed), {"forged": forged, "is_true": is_true}
+        return fates(made, HOW, TURN, rng, changed=changed, least=-7, **checks)
 
 
 if __name__ == "__main__":

@@ -5,20 +5,12 @@ It reads weights by the safetensors library, forms every token as a map from coo
 `capax_check`.
 """
 
-import hashlib
-import json
 from fractions import Fraction
 from pathlib import Path
 
-import flint
 import numpy as np
-from flint import arb, fmpq
-from safetensors import safe_open
-
-
-def ball(x) -> arb:
-    ratio = Fraction(x)
-    return arb(fmpq(ratio.numerator, ratio.denominator))
+from arb_numbers import ball, proof_and_weights, with_bits
+from flint import arb
 
 
 def dot(a, b) -> arb:
@@ -38,22 +30,14 @@ def plus(a, b) -> dict[int, arb]:
     return {i: a.get(i, arb(0)) + b.get(i, arb(0)) for i in a.keys() | b.keys()}
 
 
+@with_bits(1000)
 def accepted(proof: str, weights: Path) -> bool:
     """True when every line of the proof holds."""
-    before, flint.ctx.prec = flint.ctx.prec, 1000
-    try:
-        return _accepted(proof, weights)
-    finally:
-        flint.ctx.prec = before
-
-
-def _accepted(proof: str, weights: Path) -> bool:
-    header, *lines = [json.loads(line) for line in proof.splitlines() if line.strip()]
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != header["weights"]:
+    read = proof_and_weights(proof, weights)
+    if read is None:
         return False
-    with safe_open(str(weights), framework="np") as file:
-        arrays = {n: file.get_tensor(n).astype(np.float64) for n in file.keys()}  # noqa: SIM118
-        fields = json.loads(file.metadata()["capax"])["module"]["fields"]
+    header, lines, arrays, module = read
+    fields = module["fields"]
     T, support = header["T"], header["support"]
     tokens, cls = _tokens(fields["encoding"]["kind"], arrays, T)
     q = [image(cls, balls(column)) for column in arrays["W_Q"].T.tolist()]

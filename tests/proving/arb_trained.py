@@ -4,23 +4,15 @@ No number is rounded by hand here: weights, roots, quotients and erf are balls o
 bounded by its slopes on pieces instead of points of a grid. It shares no line with `capax_check`.
 """
 
-import hashlib
-import json
 import math
 from fractions import Fraction
 from pathlib import Path
 
-import flint
 import numpy as np
-from flint import arb, arb_mat, fmpq
-from safetensors import safe_open
+from arb_numbers import ball, proof_and_weights, with_bits
+from flint import arb, arb_mat
 
 PIECES = 24
-
-
-def ball(x) -> arb:
-    ratio = Fraction(x)
-    return arb(fmpq(ratio.numerator, ratio.denominator))
 
 
 def matrix(rows) -> arb_mat:
@@ -121,22 +113,14 @@ def gelu_lines(name, low, high):
     return slope, ball(bottom - 1e-12), ball(top + 1e-12)
 
 
+@with_bits(160)
 def accepted(proof: str, weights: Path) -> bool:
     """True when every line of the proof holds."""
-    before, flint.ctx.prec = flint.ctx.prec, 160
-    try:
-        return _accepted(proof, weights)
-    finally:
-        flint.ctx.prec = before
-
-
-def _accepted(proof: str, weights: Path) -> bool:
-    header, *lines = [json.loads(line) for line in proof.splitlines() if line.strip()]
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != header["weights"]:
+    read = proof_and_weights(proof, weights)
+    if read is None:
         return False
-    with safe_open(str(weights), framework="np") as file:
-        a = {n: file.get_tensor(n).astype(np.float64) for n in file.keys()}  # noqa: SIM118
-        spec = json.loads(file.metadata()["capax"])["module"]["spec"]
+    header, lines, a, module = read
+    spec = module["spec"]
     T, support, table = header["T"], header["support"], int(header["table"], 16)
     net, margin = _Network(a, spec), Fraction(header["margin"])
     start = [dict(zip(support, (r >> i & 1 for i in range(len(support))), strict=True))

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +47,9 @@ def statement_is_true(proof: str, path: Path) -> bool:
     return not boolean or far >= float(header["margin"]) - noise - 1e-15 > -1e-15
 
 
-def mutated(text: str, how: str, rng: np.random.Generator) -> str:
+def plainly_changed(text: str, how: str, at: int, rng: np.random.Generator) -> str | None:
+    """Changes of text or of whole lines; None for a change inside of a line."""
     lines = text.splitlines()
-    at = int(rng.integers(len(lines)))
     if how == "digit":
         places = [i for i, c in enumerate(text) if c.isdigit()]
         place = places[int(rng.integers(len(places)))]
@@ -60,9 +61,18 @@ def mutated(text: str, how: str, rng: np.random.Generator) -> str:
     elif how == "swap":
         other = int(rng.integers(len(lines)))
         lines[at], lines[other] = lines[other], lines[at]
-    elif how == "cut":
-        return text[: int(rng.integers(len(text)))]
-    elif at and json.loads(lines[at])["ends"]:
+    else:
+        return text[: int(rng.integers(len(text)))] if how == "cut" else None
+    return "\n".join(lines) + "\n"
+
+
+def mutated(text: str, how: str, rng: np.random.Generator) -> str:
+    lines = text.splitlines()
+    at = int(rng.integers(len(lines)))
+    plain = plainly_changed(text, how, at, rng)
+    if plain is not None:
+        return plain
+    if at and json.loads(lines[at])["ends"]:
         line = json.loads(lines[at])
         g, side = rng.integers(len(line["ends"])), rng.integers(2)
         if how == "null":
@@ -91,3 +101,26 @@ def forged(path: Path, text: str, rng: np.random.Generator, size: float) -> tupl
     target = write(path.with_suffix(".forged"), with_arrays(file.model, arrays), file.claims)
     old = json.loads(text.splitlines()[0])["weights"]
     return target, text.replace(old, hashlib.sha256(target.read_bytes()).hexdigest())
+
+
+def fates(made, kinds, turns: int, rng: np.random.Generator, *, changed, forged, is_true, least):
+    """What became of so many changes: proofs changed, exchanged, or with weights forged.
+
+    made: (weights, proof) pairs. least: log10 of the smallest change of a weight.
+    """
+    count: Counter = Counter()
+    for i in range(turns):
+        path, text = made[int(rng.integers(len(made)))]
+        kind = (*kinds, "another proof", "weights", "weights")[i % (len(kinds) + 3)]
+        if kind == "weights":
+            path, text = forged(path, text, rng, float(10.0 ** rng.uniform(least, 1)))
+        elif kind == "another proof":
+            text = made[int(rng.integers(len(made)))][1]
+        else:
+            text = changed(text, kind, rng)
+        found = answer(text, path.read_bytes())
+        refused = found["status"] == "refused"
+        count[f"{kind}: {found['status']}"] += 1
+        count["FALSE AND ACCEPTED"] += not refused and not is_true(text, path)
+        count["refused without a line"] += refused and found["line"] < 1
+    return dict(count)

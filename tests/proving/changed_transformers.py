@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+from changed_proofs import plainly_changed
 from small_transformers import T, margins
 
 from capax.attention import load, save
@@ -26,29 +27,18 @@ def is_true(text: str, path) -> bool:
 
 def changed(text: str, how: str, rng: np.random.Generator) -> str:
     lines = text.splitlines()
-    at = int(rng.integers(1, len(lines)))
-    other = int(rng.integers(1, len(lines)))
-    if how == "digit":
-        places = [i for i, c in enumerate(text) if c.isdigit()]
-        place = places[int(rng.integers(len(places)))]
-        return text[:place] + str(rng.integers(10)) + text[place + 1 :]
-    if how == "drop":
-        del lines[at]
-    elif how == "twice":
-        lines.insert(at, lines[at])
-    elif how == "swap":
-        lines[at], lines[other] = lines[other], lines[at]
-    elif how == "cut":
-        return text[: int(rng.integers(len(text)))]
-    else:  # hints of another leaf, or two hints exchanged
-        line = json.loads(lines[at])
-        name = list(line)[int(rng.integers(len(line)))]
-        if how == "other hints":
-            line[name] = json.loads(lines[other]).get(name, line[name])
-        elif isinstance(line[name], list):
-            i, j = rng.integers(len(line[name]), size=2)
-            line[name][i], line[name][j] = line[name][j], line[name][i]
-        lines[at] = json.dumps(line)
+    at, other = (int(i) for i in rng.integers(1, len(lines), size=2))
+    plain = plainly_changed(text, how, at, rng)
+    if plain is not None:
+        return plain
+    line = json.loads(lines[at])  # hints of another leaf, or two hints exchanged
+    name = list(line)[int(rng.integers(len(line)))]
+    if how == "other hints":
+        line[name] = json.loads(lines[other]).get(name, line[name])
+    elif isinstance(line[name], list):
+        i, j = rng.integers(len(line[name]), size=2)
+        line[name][i], line[name][j] = line[name][j], line[name][i]
+    lines[at] = json.dumps(line)
     return "\n".join(lines) + "\n"
 
 
