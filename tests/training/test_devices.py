@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import islice
 
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
@@ -46,7 +47,8 @@ def test_a_cpu_solves_the_runs_that_a_gpu_solved():
         TrialSpec(task=TaskSpec(T=50, m=60, seed=seed), model=TransformerSpec(T=50), restarts=1)
         for seed in SOLVED_ON_A_GPU
     ]
-    assert sum(result.solved for result in train(trials)) >= 2
+    solved = (result for result in train(trials) if result.solved)
+    assert len(list(islice(solved, 2))) == 2  # the third need not be trained to its end
 
 
 def test_bench_refuses_nonsense():
