@@ -152,26 +152,31 @@ def test_wide_and_narrow_agree_up_to_rounding(trial_of, one_by_one, four_slots):
 def test_rows_grow(trial_of, four_slots):
     """A small m beside a larger one that comes later: padding and growth change rounding only."""
     network = entry_of("mlp").spec(T=11, width=3)  # it compiles fast
-    small, large = (
-        trial_of(m, m=m, optimiser={"name": "sgd"}).model_copy(update={"model": network})
-        for m in (13, 31)
+    short, small, large = (
+        trial_of(seed, m=m, steps=steps, optimiser={"name": "sgd"}).model_copy(
+            update={"model": network}
+        )
+        for seed, (m, steps) in enumerate([(13, 10), (13, 40), (31, 40)])
     )
-    running, advance = threading.Event(), Slots.advance
+    waiting, advance, chunks = threading.Event(), Slots.advance, []
 
     def source():
+        yield short
         yield small
-        while not running.is_set():
-            yield None  # nothing right now
+        yield None  # nothing before a run has ended
         yield large
+        waiting.set()
 
-    def told(slots, active):
-        running.set()
+    def held(slots, active):
+        chunks.append(slots.program.rows)
+        assert len(chunks) == 1 or waiting.wait(20)  # the small one is not done before
         return advance(slots, active)
 
-    alone = by_seed(train([small, large], hardware=four_slots, max_m=31))
+    alone = by_seed(train([short, small, large], hardware=four_slots, max_m=31))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Slots, "advance", told)
+        patch.setattr(Slots, "advance", held)
         grown = by_seed(train(source(), hardware=four_slots))
+    assert chunks[:2] == [16, 16] and chunks[2:] == [32] * 4
     for seed, result in alone.items():
         got, wanted = grown[seed].runs[0].evals, result.runs[0].evals
         for name in ("loss", "train_accuracy"):
