@@ -2,6 +2,7 @@
 
 import random
 import time
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,6 +15,7 @@ from capax.learners.fitting import attempt
 from capax.learners.names import Entry, entry_of, known_names, travels
 from capax.learners.references import load, source_digest
 from capax.learners.setting import Setting
+from capax.learners.zoo import scikit
 from capax.learners.zoo.scikit import lasso
 
 BAD = Path(__file__).parent / "bad_learners.py"
@@ -171,7 +173,7 @@ def test_a_fit_that_fails_took_its_time():
         assert attempt(fit, X, y, X, 0).seconds >= 0.01
 
 
-def test_few_examples_of_a_label_need_no_cross_validation():
+def test_few_examples_of_a_label_need_no_cross_validation(monkeypatch):
     pytest.importorskip("sklearn", reason="the learner is scikit-learn's")
     bits = np.random.default_rng(0).integers(0, 2, (12, 4)).astype(np.uint8)
     few = np.zeros(12, np.uint8)
@@ -179,9 +181,32 @@ def test_few_examples_of_a_label_need_no_cross_validation():
     for label in (few, np.zeros(12, np.uint8), np.ones(12, np.uint8), 1 - few):
         predict = fit_of(lasso, Setting(T=4))(bits, label, key=0)
         assert list(predict(bits)) == list(label)
-    for zeros, fitted in ((4, "LogisticRegression"), (5, "LogisticRegressionCV")):
-        model = lasso().fit(bits, np.arange(12) >= zeros)._model
-        assert type(model).__name__ == fitted  # five folds, each with both labels
+    for known in (True, False):
+        monkeypatch.setattr(scikit, "_liblinear_is_known", lambda known=known: known)
+        for zeros, fitted in (
+            (4, "LogisticRegression"),
+            (5, "_FittedLine" if known else "LogisticRegressionCV"),
+        ):
+            model = lasso().fit(bits, np.arange(12) >= zeros)._model
+            assert type(model).__name__ == fitted  # five folds, each with both labels
+
+
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.0])
+def test_the_quick_fit_is_that_of_scikit_learn_to_the_last_bit(l1_ratio):
+    pytest.importorskip("sklearn", reason="the learner is scikit-learn's")
+    assert scikit._liblinear_is_known()
+    rng = np.random.default_rng(3)
+    for T, m in ((7, 23), (31, 61)):
+        signs = 2.0 * rng.integers(0, 2, (m, T)) - 1.0
+        label = ((signs[:, 0] > 0) & (signs[:, 2] > 0) | (rng.random(m) < 0.1)).astype(int)
+        fits = []
+        for fit in (partial(scikit._by_the_book, choose=True), scikit._in_one_go):
+            np.random.seed(5)  # noqa: NPY002, the generator that scikit-learn draws from
+            fits.append((fit(signs, label, l1_ratio), np.random.random()))  # noqa: NPY002
+        (book, after), (quick, then) = fits
+        assert np.array_equal(book.coef_, quick.coef_) and after == then
+        assert np.array_equal(book.intercept_, quick.intercept_)
+        assert np.array_equal(book.predict(-signs), quick.predict(-signs))
 
 
 def test_objects_that_cannot_be_fitted_are_refused():

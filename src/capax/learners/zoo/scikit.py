@@ -9,11 +9,15 @@ boosting   100 small trees, each on the errors of the earlier ones
 neighbours the 5 nearest by Hamming distance
 """
 
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from capax.errors import InputError
 
-_STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
+_STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+_FOLDS, _STEPS = 5, 1000
 
 
 def lasso() -> Any:
@@ -58,25 +62,83 @@ class _Signs:
 
     def fit(self, X: Any, y: Any) -> "_Signs":
         """Choose C by cross-validation if every fold has both labels, else C = 1."""
-        linear = _sklearn("linear_model")
-        shared = {"solver": "liblinear", "max_iter": 1000}
         rarest = min((y == 0).sum(), (y == 1).sum())
         if rarest == 0:
             self._model = _Constant(int(y[0]))
             return self
-        penalty = _penalty(linear, self._l1_ratio)
-        if rarest >= 5:
-            model = linear.LogisticRegressionCV(
-                Cs=_STRENGTHS, cv=5, scoring="accuracy", **penalty["cv"], **shared
-            )
+        choose, signs = bool(rarest >= _FOLDS), 2.0 * X - 1.0
+        if choose and _liblinear_is_known():
+            self._model = _in_one_go(signs, y, self._l1_ratio)
         else:
-            model = linear.LogisticRegression(C=1.0, **penalty["plain"], **shared)
-        self._model = model.fit(2.0 * X - 1.0, y)
+            self._model = _by_the_book(signs, y, self._l1_ratio, choose=choose)
         return self
 
     def predict(self, X: Any) -> Any:
         """Labels."""
         return self._model.predict(2.0 * X - 1.0)
+
+
+def _by_the_book(X: Any, y: Any, l1_ratio: float, *, choose: bool) -> Any:
+    """scikit-learn's own estimators. choose: C by cross-validation."""
+    linear = _sklearn("linear_model")
+    shared, penalty = {"solver": "liblinear", "max_iter": _STEPS}, _penalty(linear, l1_ratio)
+    if not choose:
+        return linear.LogisticRegression(C=1.0, **penalty["plain"], **shared).fit(X, y)
+    cross = {"Cs": _STRENGTHS, "cv": _FOLDS, "scoring": "accuracy"}
+    return linear.LogisticRegressionCV(**cross, **penalty["cv"], **shared).fit(X, y)
+
+
+class _FittedLine:
+    """A weight vector and an intercept, liblinear's last weight."""
+
+    def __init__(self, weights: Any) -> None:
+        self.coef_, self.intercept_ = weights[None, :-1], weights[-1:]
+
+    def predict(self, X: Any) -> Any:
+        """Labels."""
+        return (X @ self.coef_[0] + self.intercept_[0] > 0).astype(int)
+
+
+def _in_one_go(X: Any, y: Any, l1_ratio: float) -> _FittedLine:
+    """What `LogisticRegressionCV` does, to the last bit, without its checks of every input.
+
+    46 fits of a few milliseconds and less: the checks take four to ten times as long (20 to 100
+    bits, 40 to 80 examples). The same folds, the same seeds from NumPy's generator in the same
+    order, the same calls of liblinear.
+    """
+    kind, y = _L1 if l1_ratio else _L2, y.astype(np.float64)
+    scores = np.zeros(len(_STRENGTHS))
+    for seen, held in _sklearn("model_selection").StratifiedKFold(_FOLDS).split(X, y):
+        for i, strength in enumerate(_STRENGTHS):
+            answers = _FittedLine(_liblinear(X[seen], y[seen], strength, kind)).predict(X[held])
+            scores[i] += np.mean(answers == y[held])
+    return _FittedLine(_liblinear(X, y, _STRENGTHS[int(np.argmax(scores))], kind))
+
+
+_L1, _L2 = 6, 0  # liblinear's numbers of logistic regression with these penalties
+
+
+def _liblinear(X: Any, y: Any, strength: float, kind: int) -> Any:
+    """Weights and intercept. Of scikit-learn's own call; not a public name."""
+    train = _sklearn("svm._liblinear").train_wrap
+    seed = np.random.randint(np.iinfo("i").max)  # noqa: NPY002, as scikit-learn draws it
+    even = np.ones(2), np.ones(len(X))  # weights of the classes, of the examples
+    return train(X, y, False, kind, 1e-4, 1.0, strength, even[0], _STEPS, seed, 0.1, even[1])[0][0]
+
+
+@cache
+def _liblinear_is_known() -> bool:
+    """Whether this scikit-learn's own call is the one that we know: a small fit says the same."""
+    X, y = np.array([[1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]] * 2), np.array([1, 1, 0] * 2)
+    state = np.random.get_state()  # noqa: NPY002
+    try:
+        known = _by_the_book(X, y, 1.0, choose=False)
+        weights = _liblinear(X, y.astype(np.float64), 1.0, _L1)
+        return bool(np.allclose(weights, [*known.coef_[0], *known.intercept_], atol=1e-3))
+    except (ImportError, AttributeError, TypeError, ValueError, IndexError):
+        return False
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 class _Constant:
