@@ -25,6 +25,7 @@ from capax.cards.measuring.card_question import CardQuestion
 from capax.cards.protocol.plan import RATES, TUNING_SEEDS, Plan
 from capax.learners.names import entry_of
 from capax.sweep.trial import Outcome, Run, Trial
+from capax.training.specs.trial_specs import SuccessRule
 
 ACCURACIES = (1.0, 0.99, 0.95)
 _SHOWN = (
@@ -76,13 +77,15 @@ class Kind:
         return next(m for m in range(max(1, int(good[0] / 1.02) - 1), good[0] + 1)
                     if self.chance(rate, accuracy, T, m) >= 0.8)  # fmt: skip
 
-    def trial(self, rate: int, T: int, m: int, luck: float, chance: float) -> tuple[float, int]:
+    def trial(
+        self, rate: int, T: int, m: int, luck: float, chance: float, aim: float
+    ) -> tuple[float, int]:
         """Its best accuracy and its steps. luck: how hard its data is; chance: of this run."""
         for accuracy, shown in enumerate(_SHOWN):
             centre = self.centre(rate, accuracy, T)
             kept = 1 - self.lapse[rate] - self.fall / (1 + (4 * centre / m) ** 6)
             if chance < kept and luck < _below(self.shape, math.log(m / centre) / self.spread):
-                return shown, self.quick if accuracy == 0 else 1000
+                return shown, self.quick if shown >= aim else 1000
         near = _below(self.shape, math.log(m / self.centre(rate, 2, T)) / self.spread)
         return 0.55 + 0.38 * min(1.0, near * (1 - luck)), 1000 if chance < 0.6 else 300
 
@@ -115,9 +118,9 @@ class _Family:
     """Trials that say where they are, and nothing more."""
 
     def trial(self, panel, T: int, m: int, index: int) -> Trial:
-        lr = panel.optimiser.get("lr")
-        spec = SimpleNamespace(optimiser=SimpleNamespace(lr=lr))
-        return Trial(panel.name, T, m, index, f"{lr} {m} {index}", spec)
+        lr, rule = panel.optimiser.get("lr"), SuccessRule(**panel.training.get("success", {}))
+        spec = SimpleNamespace(optimiser=SimpleNamespace(lr=lr), success=rule)
+        return Trial(panel.name, T, m, index, f"{lr} {m} {index} {rule.accuracy}", spec)
 
 
 def played(kind: Kind, plan: Plan, T: int, seed: int) -> dict:
@@ -131,11 +134,15 @@ def played(kind: Kind, plan: Plan, T: int, seed: int) -> dict:
         own = np.random.default_rng([seed, T, trial.m, trial.index, rate, 1]).random(2)
         luck = data if own[0] < 0.5 else own[1]  # the data decides half of the luck, for all rates
         chance = np.random.default_rng([seed, T, trial.m, trial.index, rate, 2]).random()
-        seen, steps = kind.trial(rate, T, trial.m, luck, chance)
+        aim = trial.spec.success.accuracy
+        seen, steps = kind.trial(rate, T, trial.m, luck, chance, aim)
+        if seen >= aim:  # it ends there: no better look follows
+            seen = 1.0 if aim == 1.0 else aim + 0.001
         tuned += trial.index >= TUNING_SEEDS
         cost += steps * trial.m
         curves = {"validation_accuracy": [seen]}
-        run = Run(trial.trial_id, 0, "failed", None, steps, 0.0, {}, curves)
+        spec = {"success": {"accuracy": aim}}
+        run = Run(trial.trial_id, 0, "failed", None, steps, 0.0, spec, curves)
         question.record(Outcome(trial, seen == 1.0, (run,)))
     rate = plan.rates.index(question._rate)
     rows = []

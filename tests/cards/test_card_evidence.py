@@ -5,6 +5,7 @@ import pytest
 
 import capax
 from capax.analysis.floor import Protocol
+from capax.cards.answers.read_card import threshold_at
 from capax.cards.answers.reference_card import reference_card
 from capax.cards.measuring import run_card
 from capax.cards.measuring.card_question import (
@@ -25,11 +26,11 @@ from capax.cards.measuring.looks import (
     stored_looks,
     usable_range,
 )
-from capax.cards.measuring.rounds import Rounds
+from capax.cards.measuring.rounds import Rounds, counts_at
 from capax.cards.protocol.plan import REFERENCE, TUNING_SEEDS, Plan
 from capax.learners.names import entry_of
 from capax.learners.zoo.version_space import version_space
-from capax.sweep.searching.counts import NOTHING
+from capax.sweep.searching.counts import NOTHING, Counts
 from capax.sweep.storage.store import Store
 from capax.sweep.trial import Outcome, Run
 
@@ -141,15 +142,71 @@ def test_a_question_has_the_trials_it_was_promised():
     assert len(trials) == 1.5 * (8 + 2 + 2)
 
 
-def test_a_search_ends_where_its_trials_took_the_work_it_may():
-    """At the least trials, not before; the work is examples x steps."""
+def test_an_accuracy_is_left_where_its_trials_took_the_work_they_may():
+    """At the least trials, not before; the work is examples x steps. The lower ones go on, with
+    trials of their own, whose work is counted apart."""
     plan = Plan(T=(11,), m_high=64, max_trials=48, precision=1.0001)
     search = plan.search(4, 64)
-    long = {(64, i): BestLook(float(i % 3 > 0), 1000) for i in range(23)}
-    assert Rounds(search, (1.0,), long, {}, effort=1e6).next_round(NOTHING)
-    long[64, 23] = BestLook(1.0, 1000)
-    assert not Rounds(search, (1.0,), long, {}, effort=64 * 24e3).next_round(NOTHING)
-    assert Rounds(search, (1.0,), long, {}, effort=64 * 24e3 + 1).next_round(NOTHING)
+    long = {(64, i): BestLook(float(i % 3 > 0), 1000) for i in range(5)}
+    assert len(Rounds(search, (1.0,), long, {}, effort=2e5).next_round(NOTHING)) == 1
+    long[64, 5] = BestLook(1.0, 1000)
+    assert not Rounds(search, (1.0,), long, {}, effort=64 * 6e3).next_round(NOTHING)
+    assert Rounds(search, (1.0,), long, {}, effort=64 * 6e3 + 1).next_round(NOTHING)
+    for more in (2e4, 9e4, 2e5):  # a round takes no more than is left, small m first
+        asked = Rounds(search, (1.0,), long, {}, effort=64 * 6e3 + more).next_round(NOTHING)
+        whole = Rounds(search, (1.0,), long, {}).next_round(NOTHING)
+        assert list(asked) == sorted(asked, reverse=True) == list(whole[-len(asked) :])
+        assert len(asked) == 1 or 1000 * sum(asked) <= more
+        rest = whole[: -len(asked)]
+        assert not rest or 1000 * (sum(asked) + rest[-1]) > more
+    for most, asks in ((18, True), (19, False)):  # less than three times the effort in all
+        nearly = search.model_copy(update={"max_trials": most})
+        left = Rounds(nearly, (1.0,), long, {}, effort=64 * 6e3).next_round(NOTHING)
+        assert bool(left) == asks
+    both = Rounds(search, (1.0, 0.9), long, {}, effort=64 * 6e3)
+    assert both.next_round(NOTHING) and both.aim == 0.9
+    both.effort += 1
+    assert both.next_round(NOTHING) and both.aim == 1.0
+    long |= {(64, i): BestLook(0.95, 1000, aim=0.9) for i in range(6, 12)}
+    assert both.next_round(NOTHING) and both.aim == 1.0
+    both.effort -= 1
+    assert not both.next_round(NOTHING)
+
+
+def test_a_trial_says_nothing_about_more_than_it_aimed_at():
+    """Neither that it passed nor that it did not: those that pass may have gone on to 100 %."""
+    ended = {(30, i): BestLook(look, 200, aim=0.95) for i, look in enumerate((0.96, 1.0, 0.6))}
+    whole = {(40, 0): BestLook(1.0, 200), (40, 1): BestLook(0.97, 1000)}
+    looks = {**ended, **whole}
+    assert counts_at(looks, 1.0) == Counts((40,), (1,), (2,)) == counts_at(looks, 0.99)
+    assert counts_at(looks, 0.95) == Counts((30, 40), (2, 2), (3, 2))
+    assert coarse_answer(ended, {}, 1.0) == "3 trials failed"
+    assert "40" in coarse_answer(looks, {}, 1.0) and "2 trials" in coarse_answer(looks, {}, 1.0)
+
+
+def test_trials_of_a_round_end_at_the_accuracy_it_aims_at(tmp_path):
+    """As part of their identity, in this process, in another one and in the store."""
+    plan = Plan(T=(11,), m_high=64, precision=1.0001, rates=(1e-3,), effort=1.0)
+    question = CardQuestion(plan, entry_of("mlp"), "and3", 11)
+    aims, heard = [], {}
+    with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment((question.entry,))) as store:
+        while (trial := question.take()) is not None:
+            again = question._family.trial(question.panel_of(trial), 11, trial.m, trial.index)
+            assert again.spec == trial.spec
+            curves = {"validation_accuracy": [0.5 + 0.496 * (trial.m >= 30)]}
+            fields = trial.spec.run(0).model_dump(mode="json")
+            run = Run(trial.trial_id, 0, "failed", None, 1000, 0.1, fields, curves, "module")
+            outcome = Outcome(trial, False, (run,))
+            question.record(outcome)
+            if trial.index < TUNING_SEEDS:
+                store.add(outcome)
+                aims.append(trial.spec.success.accuracy)
+                heard[trial.m, trial.index] = look_at(outcome)
+        assert stored_looks(store, question.name, 11) == heard == question.scores
+    assert aims == sorted(aims, reverse=True) and set(aims) == {1.0, 0.99, 0.95}
+    assert [look.aim for look in heard.values()] == aims
+    unreached = threshold_at(plan, "and3", 11, 1.0, question.scores)
+    assert unreached.high is None and unreached.trials == aims.count(1.0)
 
 
 def test_a_round_is_shared_by_the_accuracies():

@@ -141,9 +141,9 @@ def threshold_at(
     plan: Plan, target: str, T: int, accuracy: float, looks: Looks
 ) -> Threshold | None:
     """m* at an accuracy, from the trials that count; None where there are none."""
-    if not looks:
-        return None
     counts = counts_at(looks, accuracy)
+    if not counts.trials:
+        return None
     if plan.design == "adaptive":
         low, largest = lowest(fewest(plan, target, T)), max(counts.m)
         counts = plan.search(min(low, largest - 1), largest).rising(counts)
@@ -213,10 +213,15 @@ def _law(learner: str, target: str, accuracy: float, found: tuple[Threshold, ...
 
 
 def _curves(plan: Plan, learner: str, target: str, panel: str, store: Store) -> list[CurveRow]:
-    """Mean curves at the largest T, for the most tried m: the one around the threshold."""
+    """Mean curves at the largest T, for the most tried m: the one around the threshold.
+
+    Of trials that aim at the highest accuracy: the others end on their way there.
+    """
     rows = store.select(
-        "SELECT t.T, t.m, r.curves FROM trials t JOIN runs r USING (trial_id) WHERE t.panel = ?",
+        "SELECT t.T, t.m, r.curves FROM trials t JOIN runs r USING (trial_id) WHERE t.panel = ? "
+        "AND coalesce(json_extract(r.spec, '$.success.accuracy'), 1.0) >= ?",
         panel,
+        max(plan.accuracies),
     )
     series: dict[tuple[int, int], list[np.ndarray]] = {}
     steps = np.arange(plan.eval_every, plan.steps + 1, plan.eval_every)

@@ -4,7 +4,7 @@ from typing import Any
 
 from capax.cards.measuring.card_question import CardQuestion, rates_of
 from capax.cards.measuring.looks import stored_looks, tuning_name
-from capax.cards.protocol.plan import SLOW, Plan
+from capax.cards.protocol.plan import BRIEF, SLOW, Plan
 from capax.cards.protocol.targets import target_of
 from capax.learners.names import Entry, travels
 from capax.sweep.families.known_families import family_of_entry
@@ -50,12 +50,14 @@ def _group(plan: Plan, asked: CardQuestion) -> tuple[Any, ...]:
     The first target before the others; slow learners come last where T is large, most of all those
     that take T steps in a row. Not so on a grid, where the whole set is wanted from a machine that
     trains many at once: there they come first, or the machine would wait for them at the end.
-    A learner outside the engine has one job: its processes start once.
+    A learner outside the engine has one job: its processes start once. At every T the learners that
+    need few examples come last: a long job at the end would leave other cores idle.
     """
     entry, T, others = asked.entry, asked.T, asked.target != plan.targets[0]
     if not entry.in_lanes:
-        return False, False, False, 0, entry.name, 0.0
+        return False, False, False, 0, False, entry.name, 0.0
     long, recurrent = entry.name in SLOW and T > 100, entry.name in ("lstm", "gru")
     whole = plan.design == "grid"
     rank = -T if long and whole else T
-    return long != whole, others, recurrent, rank, entry.name, target_of(asked.target).p
+    brief = entry.name in BRIEF and not whole
+    return long != whole, others, recurrent, rank, brief, entry.name, target_of(asked.target).p

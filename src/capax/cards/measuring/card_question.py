@@ -74,6 +74,7 @@ class CardQuestion(Question):
         self._tuning_running = 0
         self._running: set[Cell] = set()
         self._span: tuple[int, int] | None = None
+        self._rounds: InRounds | None = None
         self._progress: Progress | None = None
         self._rate: Rate = None
         self._begun = self._finished = False
@@ -104,8 +105,11 @@ class CardQuestion(Question):
     def _family(self) -> Family:
         return family_of_entry(self.entry)
 
-    def at(self, rate: Rate) -> Panel:
-        """The settings of its trials with a rate: sizes are data, the hash of a source is not."""
+    def at(self, rate: Rate, aim: float = 1.0) -> Panel:
+        """The settings of its trials with a rate: sizes are data, the hash of a source is not.
+
+        aim: the accuracy at which a trial of the engine ends; below 1 it is part of its identity.
+        """
         model = {k: v for k, v in self.panel.model.items() if k != "source"}
         settings: dict[str, object] = {
             "optimiser": {} if rate is None else {"lr": rate},
@@ -113,12 +117,15 @@ class CardQuestion(Question):
         }
         if self.entry.in_lanes:
             settings |= {"examine_from": _EXAMINE_FROM, "in_pieces": True}
+            if aim < 1:
+                settings["training"] = {**self.panel.training, "success": {"accuracy": aim}}
         return self.panel.model_copy(update=settings)
 
     def panel_of(self, trial: Trial) -> Panel:
         """The settings of a trial that was taken, with its rate."""
-        spec = trial.spec.optimiser if self.entry.in_lanes else trial.spec
-        return self.at(spec.lr if self.entry.tuned else None)
+        if self.entry.in_lanes:
+            return self.at(trial.spec.optimiser.lr, trial.spec.success.accuracy)
+        return self.at(trial.spec.lr if self.entry.tuned else None)
 
     @property
     def num_done(self) -> int:
@@ -173,7 +180,7 @@ class CardQuestion(Question):
         if cell is None:
             return None
         self._running.add(cell)
-        return self._family.trial(self.at(self._rate), self.T, *cell)
+        return self._family.trial(self.at(self._rate, self._aim), self.T, *cell)
 
     def hear(self, outcome: Outcome) -> None:
         """Take in the outcome of a trial that was handed out."""
@@ -247,8 +254,8 @@ class CardQuestion(Question):
         best, known = max(self.plan.accuracies), evidence(self.scores)
         given = {cell: look.accuracy >= best for cell, look in known.items()}
         spent = {*self.scores, *self._running} - set(given)
-        search = self._search(self._span)
-        self._progress = Progress(search, restarts=1, known={}, given=given, spent=spent)
+        self._rounds = self._search(self._span)
+        self._progress = Progress(self._rounds, restarts=1, known={}, given=given, spent=spent)
         self._finished = self._progress.finished
 
     @property
@@ -259,6 +266,11 @@ class CardQuestion(Question):
             return None
         seen = {**self.tuning.get(self._rate, {}), **self.scores}
         return usable_range(seen, lowest(self._fewest), self.plan.highest(self.entry))
+
+    @property
+    def _aim(self) -> float:
+        """The accuracy at which the trials of this round end."""
+        return self._rounds.aim if isinstance(self._rounds, Rounds) else 1.0
 
     def _search(self, span: tuple[int, int]) -> InRounds:
         scouts = evidence(self.tuning.get(self._rate, {}))

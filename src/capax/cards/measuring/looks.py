@@ -21,12 +21,14 @@ class BestLook(NamedTuple):
     """The best accuracy on the validation set that any look at any run found, and steps taken.
 
     `trouble`: the trial ended for a reason of its own (an error, a limit of time or memory), so it
-    says nothing about the number of examples.
+    says nothing about the number of examples. `aim`: it ended once it was this accurate, so it says
+    nothing about higher accuracies, whether it reached its aim or not.
     """
 
     accuracy: float
     steps: int
     trouble: bool = False
+    aim: float = 1.0
 
 
 Looks = dict[Cell, BestLook]
@@ -38,7 +40,9 @@ def look_at(outcome: Outcome) -> BestLook:
     trouble = bool(outcome.reason) or any(
         _failed(r.path, r.outcome, r.reason) for r in outcome.runs
     )
-    return BestLook(max(shares, default=0.0), sum(run.steps for run in outcome.runs), trouble)
+    steps, best = sum(run.steps for run in outcome.runs), max(shares, default=0.0)
+    aims = [run.spec.get("success", {}).get("accuracy", 1.0) for run in outcome.runs]
+    return BestLook(best, steps, trouble, min(aims, default=1.0))
 
 
 def _failed(path: str, outcome: str, reason: str) -> bool:
@@ -51,7 +55,8 @@ def stored_looks(store: Store, panel: str, T: int) -> Looks:
     """All finished trials of a panel at T."""
     rows = store.select(
         "SELECT t.m, t.number, t.solved, t.reason AS why, r.steps, r.curves, r.path, r.outcome, "
-        "r.reason FROM trials t LEFT JOIN runs r USING (trial_id) WHERE t.panel = ? AND t.T = ?",
+        "r.reason, json_extract(r.spec, '$.success.accuracy') AS aim "
+        "FROM trials t LEFT JOIN runs r USING (trial_id) WHERE t.panel = ? AND t.T = ?",
         panel,
         T,
     )
@@ -66,13 +71,14 @@ def stored_looks(store: Store, panel: str, T: int) -> Looks:
             max(before.accuracy, seen),
             before.steps + (row["steps"] or 0),
             before.trouble or trouble,
+            1.0 if row["aim"] is None else row["aim"],
         )
     return looks
 
 
-def evidence(looks: Looks) -> Looks:
-    """The trials without trouble."""
-    return {cell: look for cell, look in looks.items() if not look.trouble}
+def evidence(looks: Looks, accuracy: float = 0.0) -> Looks:
+    """The trials without trouble that aimed at this accuracy or at a higher one."""
+    return {c: look for c, look in looks.items() if not look.trouble and look.aim >= accuracy}
 
 
 def broken_m(looks: Looks) -> set[int]:
@@ -223,7 +229,7 @@ def open_range(looks: Looks, accuracies: tuple[float, ...], low: int, high: int)
 
 def coarse_words(looks: Looks, accuracy: float, kind: str = "trial") -> str:
     """What few trials say of m*: between the largest m that failed and the next that passed."""
-    known = evidence(looks)
+    known = evidence(looks, accuracy)
     if not known:
         return f"{counted(len(looks), kind)} failed" if looks else "no trial yet"
     failed = max((m for (m, _), look in known.items() if look.accuracy < accuracy), default=0)

@@ -17,6 +17,8 @@ ACCURACIES = (1.0, 0.99, 0.95)
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 SLOW = ("transformer2", "cnn", "lstm", "gru", "ssm", "mixer")
 """Learners whose cost grows with m T, or that take T steps in a row."""
+BRIEF = ("transformer", "linear_attention")
+"""Learners of the engine that need few examples, and steps, where a rule has few relevant bits."""
 QUADRATIC = ("transformer2",)
 """Learners whose cost grows with m T^2."""
 COSTLY_FITS = ("forest", "boosting", "neighbours", "version_space")
@@ -40,8 +42,9 @@ class Plan(Spec):
     scored: all of them on the first, the better half on the next.
 
     design: how m* is looked for. `adaptive`: rounds where they tell most, few trials (`max_trials`,
-    and `more_trials` for each accuracy but one; after the first 24 no more than took `effort`
-    examples x steps), one round after the other.
+    and `more_trials` for each accuracy but one), one round after the other. An accuracy is left as
+    it is when the trials that aim at it, 6 or more, took `effort` examples x steps, and all would
+    take three times that; those that follow aim at a lower one, and end when they reach it.
     `grid`: scouts, at the largest m only where no rate passed below it, then `grid_trials` trials
     at every m of a geometric grid over the range that the scouts leave open: few and large rounds,
     for machines that train many models at once.
@@ -66,7 +69,7 @@ class Plan(Spec):
     batch: int = Field(default=8, ge=1)
     max_trials: int = Field(default=40, ge=8)
     more_trials: int = Field(default=12, ge=0)
-    effort: float = Field(default=6e6, gt=0)
+    effort: float = Field(default=1.5e6, gt=0)
     precision: float = Field(default=1.5, gt=1)
     steps: int = Field(default=1000, ge=1)
     eval_every: int = Field(default=100, ge=1)
