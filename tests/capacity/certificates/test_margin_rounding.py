@@ -4,6 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -68,6 +69,28 @@ def test_values_that_cancel_in_float32_are_not_called_right():
     model = head(scores, values)
     assert holdout_errors(model, X, np.array([1])) == (1, 1)
     assert holdout_errors(model, X, np.array([0])) == (1, 1)
+
+
+class Weighing(eqx.Module):
+    """A model of the user's with weights in NumPy, which may change in place."""
+
+    weights: np.ndarray
+
+    def __call__(self, bits):
+        Weighing.traced += 1
+        return jnp.sum(jnp.asarray(self.weights) * bits.astype(float)) - 1.5
+
+
+def test_training_rows_and_holdout_rows_are_one_program():
+    """Traced once for 16 rows and for 320; changed weights are never missed."""
+    model, y = Weighing(np.array([1.0, 1.0, 0.0, 0.0])), BITS[:, 0] & BITS[:, 1]
+    Weighing.traced = 0
+    assert margins_of(model, BITS, y).min() > 0
+    first = Weighing.traced
+    assert holdout_errors(model, np.tile(BITS, (20, 1)), np.tile(y, 20)) == (0, 320)
+    assert Weighing.traced == first > 0
+    model.weights[0] = 0.0  # in place
+    assert holdout_errors(model, BITS, y) == (4, 16)
 
 
 def test_an_operation_without_a_rule_is_named_and_becomes_an_assumption():

@@ -22,7 +22,7 @@ from capax.capacity.margins.running_error import UnknownOperation, evaluate_with
 from capax.errors import require
 from capax.rounding import ROUND_UP
 
-BATCH = 1024
+BATCH = 256  # rows of a call; fewer are filled up, as another number compiles anew
 GUESSED_ERROR = 1e-6  # for operations without an error analysis; stated in the assumptions
 
 
@@ -62,9 +62,8 @@ def _outputs(
 ) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]:
     """f(x_i) in float64 and a bound of its rounding error."""
     with jax.enable_x64(True):
-        size = min(BATCH, len(X))  # the last batch is filled up: another size compiles anew
-        bits = np.concatenate([X, np.repeat(X[:1], -len(X) % size, axis=0)]).astype(np.int32)
-        rows = [_batch(model, part) for part in np.split(bits, len(bits) // size)]
+        bits = np.concatenate([X, np.repeat(X[:1], -len(X) % BATCH, axis=0)]).astype(np.int32)
+        rows = [_batch(model, part) for part in np.split(bits, len(bits) // BATCH)]
         values, doubt = (
             np.concatenate([np.asarray(row[k]) for row in rows])[: len(X)] for k in (0, 1)
         )
