@@ -1,6 +1,7 @@
 """Specs and what surrounds the engine: rules, schedules, memory, progress, roofline."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from capax.attention.transformer import Transformer, TransformerSpec
 from capax.errors import InfeasibleError, InputError
 from capax.training import Hardware, OptimiserSpec, RunSpec
 from capax.training.live_bar import live_bar, words
+from capax.training.one_model import Trained
 from capax.training.programs.memory import block_rows, num_parameters, plan, slot_bytes
 from capax.training.programs.shape import padded_rows, program_of, with_rows
 from capax.training.slots.crew import Tally
@@ -141,3 +143,15 @@ def test_progress_is_quiet_without_a_terminal(capsys):
         bar(tally)
     assert capsys.readouterr().out == ""
     assert words(tally) == "5 runs, 3 solved, 2 running, 300 steps/s"
+
+
+def test_the_accuracy_of_a_model_comes_from_an_evaluation_of_all_rows_only(monkeypatch):
+    """Its last one; with fewer rows the model answers again, which compiles a program."""
+    right = np.array([1, 0, 1, 1], np.uint8)
+    monkeypatch.setattr(Trained, "predict", lambda *_: 1 - right)
+    for rows, shown in ((4, 0.75), (3, 0.0)):
+        evals = {"step": [10, 20], "validation_rows": [4, rows], "validation_accuracy": [1.0, 0.75]}
+        monkeypatch.setattr(Trained, "run", SimpleNamespace(evals=evals))
+        trained = object.__new__(Trained)
+        vars(trained)["task"] = SimpleNamespace(X_validation=right[:, None], y_validation=right)
+        assert trained.accuracy == shown

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import logsumexp, xlogy
-from scipy.stats import chi2
+from scipy.special import chdtrc, logsumexp, xlogy
 
 from capax.identity import key_words
 from capax.sweep.searching.counts import Counts, isotonic_rates
@@ -135,7 +134,7 @@ def plateau_falling(
         where = np.maximum.accumulate(np.where(best >= so_far, np.arange(best.size), 0))
         best, first = table + so_far, first[where]
     last = int(np.argmax(best))
-    p_value = float(chi2.sf(max(0.0, 2 * (float(best[last]) - common)), len(ordered) - 1))
+    p_value = float(chdtrc(len(ordered) - 1, max(0.0, 2 * (float(best[last]) - common))))
     if p_value >= level:
         return None
     return PlateauFall(float(levels[first[last]]), float(levels[last]), p_value)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.stats import beta, binom
+from scipy.special import bdtr, bdtrc, betaincinv
 
 from capax.boolean import parse
 from capax.boolean.traits.bias import balancing_probability
@@ -143,8 +143,8 @@ def solve_times(times: RunTimes) -> SolveTimes:
     """Quartiles, their intervals and the share of solved runs at one setting."""
     n, solved = times.by.size, int(np.isfinite(times.by).sum())
     tail = (1 - LEVEL) / 2
-    low = float(beta.ppf(tail, solved, n - solved + 1)) if solved else 0.0
-    high = float(beta.ppf(1 - tail, solved + 1, n - solved)) if solved < n else 1.0
+    low = float(betaincinv(solved, n - solved + 1, tail)) if solved else 0.0
+    high = float(betaincinv(solved + 1, n - solved, 1 - tail)) if solved < n else 1.0
     first, second, third = (quantile(times, q) for q in QUARTILES)
     return SolveTimes(
         times.panel, times.T, times.m, times.s, times.limit, (first, second, third),
@@ -158,8 +158,8 @@ def quantile(times: RunTimes, q: float, level: float = LEVEL) -> Quantile:
     n, tail = times.by.size, (1 - level) / 2
     after, by = np.sort(times.after), np.sort(times.by)
     ranks = np.arange(1, n + 1)
-    lows = ranks[binom.cdf(ranks - 1, n, q) <= tail]
-    highs = ranks[binom.sf(ranks - 1, n, q) <= tail]
+    lows = ranks[bdtr(ranks - 1, n, q) <= tail]
+    highs = ranks[bdtrc(ranks - 1, n, q) <= tail]
     value = by[math.ceil(n * q) - 1]
     high = by[highs[0] - 1] if highs.size else math.inf
     return Quantile(

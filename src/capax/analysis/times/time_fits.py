@@ -25,9 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.optimize import minimize
-from scipy.special import expit, logit, ndtr
-from scipy.stats import chi2
+from scipy.special import chdtrc, chdtri, expit, logit, ndtr
 
 from capax.analysis.times.solve_times import RunTimes
 
@@ -61,7 +59,7 @@ SHAPES = {
 
 _Loss = tuple[float, ndarray, ndarray]
 _LEAST = 1e-300
-_LIMIT = float(chi2.ppf(0.95, 1))
+_LIMIT = float(chdtri(1, 0.05))
 _STEEPEST = 40.0  # an interval that ends beyond this exponent counts as open
 _CLOSE = 2e-4
 _SPREADS = (math.log(0.01), math.log(10.0))
@@ -159,7 +157,7 @@ def fitted_line(sample: TimeSample) -> Line:
         shape, loss,
         centre - exponent * best.middle + float(spread.mean()) * SHAPES[shape].median,
         exponent, low, high, spread, expit(logit_never),
-        float(chi2.sf(lost, freedom)) if freedom > 0 else None,
+        float(chdtrc(freedom, lost)) if freedom > 0 else None,
     )  # fmt: skip
 
 
@@ -213,6 +211,8 @@ class _LineFit:
             value, slopes = self.loss(np.insert(rest, 1, exponent))
             return value, np.delete(slopes, 1)
 
+        from scipy.optimize import minimize  # most who load this module fit nothing
+
         bounds = [(-30.0, 60.0), *_noise_bounds(self.sample)]
         found = min(
             (
@@ -255,6 +255,8 @@ def _smallest(
     sample: TimeSample,
 ) -> tuple[float, ndarray]:
     """The better of two searches: stopped runs are solved later, or never."""
+    from scipy.optimize import minimize
+
     unsolved = float(np.clip(1 - sample.solved.mean(), 0.01, 0.95))
     found = []
     for never in (0.001, 0.9 * unsolved):

@@ -55,22 +55,27 @@ def train(
 
     Example: `capax train "x2 & x3 & x10" -T 50 -m 300 --out model.safetensors --data data.npz`
     """
-    from capax.training.live_bar import live_bar
-    from capax.training.one_model import train_model
-
     check_destinations(out, data)
+    from capax.training.live_bar import live_bar
+    from capax.training.one_model import train_model, trial_of
+
+    settings: dict[str, Any] = {
+        "seed": seed,
+        "restarts": restarts,
+        "steps": steps,
+        "lr": lr,
+        "task": {"noise": noise},
+        "model": {"layers": layers, "heads": heads, "d": d, "mlp_width": 4 * d},
+        "training": {"eval_every": eval_every},
+    }
+    trial_of(formula, T, m, **settings)  # a mistake is told before anything else
+    note("compiling first; a program for the same sizes is found in the cache")
     with live_bar() as bar:
         trained = train_model(
             formula,
             T,
             m,
-            seed=seed,
-            restarts=restarts,
-            steps=steps,
-            lr=lr,
-            task={"noise": noise},
-            model={"layers": layers, "heads": heads, "d": d, "mlp_width": 4 * d},
-            training={"eval_every": eval_every},
+            **settings,
             max_m=max_m,
             measure_progress=progress,
             progress=bar,
