@@ -27,6 +27,8 @@ from capax.proving.compiled_proof import Proof
 BITS = 80
 SHARES = (0.95, 0.8, 0.5, 0.1)
 EASES = (1.0, 0.8, 0.3)
+ONES = (0.5, 0.1, 0.9)
+"""Shares of ones at which the search for a wrong input starts."""
 
 
 def prove_trained(
@@ -68,7 +70,8 @@ def trained_text(weights: Path | str, f: SparseFunction | None, cells: int = CEL
         f = decompile(model, effort=Effort(cells=0)).function
     T = read.layer.tables.T
     require(f.T in (None, T), "function", f"a function of {T} bits", f.T)
-    wrong = search(TableForward(read.layer), f, np.random.default_rng(0))
+    forward, rng = TableForward(read.layer), np.random.default_rng(0)
+    wrong = min((search(forward, f, rng, p=p) for p in ONES), key=lambda found: found.margin)
     trees, told = None, f"another decision where the ones are {np.flatnonzero(wrong.bits).tolist()}"
     if wrong.margin > 0:
         tree_search = TreeSearch(read, f, cells)
