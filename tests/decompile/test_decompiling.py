@@ -47,6 +47,7 @@ def test_compiled_networks_come_back_proved(encoding):
         assert equal(found.function, f, 17)
         assert found.all_inputs.status == "proved" and found.all_inputs.margin > 0
         assert found.all_inputs.ones == (0, 17 - found.function.s)
+        assert 0 < found.all_inputs.float32_margin < found.all_inputs.margin
 
 
 def test_a_proof_about_symbols_counts_no_ones():

@@ -24,10 +24,12 @@ from capax.decompile.machine.forward_error import (
     norm_rounding,
     token_stream,
 )
+from capax.decompile.proof.all_inputs import on_all_inputs
 from capax.decompile.proof.enclosure import enclose
 from capax.decompile.proof.head_sets import Cells, HeadSets
 from capax.decompile.proof.layer_rounding import as_run
 from capax.decompile.proof.one_query_layer import layer_as_run, one_query_layer
+from capax.decompile.reading.oracle import oracle
 from capax.errors import InputError
 from capax.rounding import UNIT32
 
@@ -184,6 +186,21 @@ def test_every_input_is_within_its_error_of_a_wider_type():
     signed = np.where(f(X) > 0.5, wide, -wide)
     assert abs(float(signed.min()) - found.margin) <= found.error < 1e-4
     np.testing.assert_array_equal(found.bits, X[signed.argmin()])
+
+
+@pytest.mark.parametrize(("least", "status"), [(0.2, "proved"), (-0.2, "refuted")])
+def test_two_layers_are_decided_in_real_arithmetic(least, status):
+    model = random_transformer(5, T=5, layers=2, activation="relu")
+    moved = least - run(model, X, np.float64).min()
+    model = eqx.tree_at(lambda m: m.b, model, model.b + np.float32(moved))
+    found = on_all_inputs(oracle(model), parse("1", 5), np.random.default_rng(0), p=0.5)
+    assert found.status == status and found.found_margin == pytest.approx(least, abs=1e-6)
+    assert "run in float64, off by at most" in found.method and not found.asked_all
+    if status == "proved":
+        assert found.holds[0] == "real arithmetic" and 0 < found.margin < found.found_margin
+    else:
+        bad = np.isin(np.arange(5), found.counterexample)[None].astype(np.uint8)
+        assert run(model, bad, np.longdouble)[0] < 0 and found.holds == ()
 
 
 def test_what_has_no_bound_says_so():

@@ -23,6 +23,7 @@ from capax.attention.parts.normalizers import Softmax
 from capax.attention.readout import ClsMLP, ClsScalar
 from capax.attention.transformer import Transformer
 from capax.boolean.functions import SparseFunction
+from capax.compiler.certificate.float32 import float32_margin
 from capax.compiler.proof.adversary import attack
 from capax.compiler.proof.output_range import output_range
 from capax.compiler.proof.tables import head_tables, readout_output
@@ -109,7 +110,11 @@ def _compiled(
     method = "certified range of the head"
     if (margins > 0).all():
         every = (0, oracle.T - f.s) if f.alphabet == 2 else None
-        return AllInputs("proved", float(margins.min()), None, None, 1.0, every, 1.0, method)
+        single = float32_margin(model, tables, f) if oracle.threshold == model.threshold else None
+        return AllInputs(
+            "proved", float(margins.min()), None, None, 1.0, every, 1.0, method,
+            float32_margin=single.margin if single is not None and single.decided else None,
+        )  # fmt: skip
     targets = np.where(ones, 1.0, 0.0 if isinstance(model, ClsMLP) else -1.0)
     worst = attack(
         tables, f.support, targets, lambda u: readout_output(model, u),
