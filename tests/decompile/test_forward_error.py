@@ -11,7 +11,7 @@ from float_runs import ORDERS, run, total
 
 from capax.attention.block import LayerNorm
 from capax.boolean import parse
-from capax.decompile.machine.every_input import every_input
+from capax.decompile.machine.every_input import every_input, real_logit
 from capax.decompile.machine.forward_error import (
     FLOAT32,
     FLOAT64,
@@ -186,6 +186,8 @@ def test_every_input_is_within_its_error_of_a_wider_type():
     signed = np.where(f(X) > 0.5, wide, -wide)
     assert abs(float(signed.min()) - found.margin) <= found.error < 1e-4
     np.testing.assert_array_equal(found.bits, X[signed.argmin()])
+    value, error = real_logit(model, found.bits)
+    assert abs(float(wide[signed.argmin()]) + 0.1 - value) <= error <= found.error
 
 
 @pytest.mark.parametrize(("least", "status"), [(0.2, "proved"), (-0.2, "refuted")])

@@ -78,6 +78,14 @@ def every_input(
     return EveryInput(margin, (worst >> np.arange(T) & 1).astype(np.uint8), *errors)
 
 
+def real_logit(model: Transformer, bits: np.ndarray) -> tuple[float, float]:
+    """(logit, error) of one input [T]: float64, and how far it is from real arithmetic at most."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        wide = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float64)), model)
+        logits, deviations = jax.jit(forward)(wide, jnp.asarray(bits)[None].astype(int))
+    return float(logits[0]), forward_error(model, np.asarray(deviations).tolist(), FLOAT64)
+
+
 @partial(jax.jit, static_argnums=(2, 3))
 def _block(
     model: Transformer, start: Any, size: int, support: tuple[int, ...], signs: Any, threshold: Any
