@@ -93,6 +93,30 @@ def test_training_rows_and_holdout_rows_are_one_program():
     assert holdout_errors(model, BITS, y) == (4, 16)
 
 
+class Changing:
+    """A model that is no tree of numbers: JAX sees an object that is equal to itself."""
+
+    weight = 1.0
+
+    def __call__(self, bits):
+        return self.weight * (jnp.sum(bits.astype(float)) - 1.5)
+
+
+class Holding(eqx.Module):
+    inner: Changing
+
+    def __call__(self, bits):
+        return self.inner(bits)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, Holding, lambda model: model.__call__])
+def test_a_model_that_changed_since_the_last_call_has_its_own_margins(wrap):
+    model, X, y = Changing(), np.array([[0] * T, [1] * T]), np.array([0, 1])
+    assert (margins_of(wrap(model), X, y) > 0).all()
+    model.weight = -1.0
+    assert (margins_of(wrap(model), X, y) < 0).all()
+
+
 def test_an_operation_without_a_rule_is_named_and_becomes_an_assumption():
     with pytest.raises(UnknownOperation, match="operation sort"):
         evaluate_with_error(jnp.sort, jnp.arange(3.0))

@@ -8,6 +8,8 @@ Margins are distances from the model's threshold (`decision`). Subtracting a con
 neither covers nor Rademacher complexities, so every bound for f holds for f - threshold.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -63,7 +65,8 @@ def _outputs(
     """f(x_i) in float64 and a bound of its rounding error."""
     with jax.enable_x64(True):
         bits = np.concatenate([X, np.repeat(X[:1], -len(X) % BATCH, axis=0)]).astype(np.int32)
-        rows = [_batch(model, part) for part in np.split(bits, len(bits) // BATCH)]
+        batch = _program(model)
+        rows = [batch(part) for part in np.split(bits, len(bits) // BATCH)]
         values, doubt = (
             np.concatenate([np.asarray(row[k]) for row in rows])[: len(X)] for k in (0, 1)
         )
@@ -79,9 +82,23 @@ def _outputs(
     return values, doubt
 
 
+def _program(model: Any) -> Callable[[Any], tuple[Any, Any]]:
+    """Rows of bits -> f and its error; one program for all models of the same shapes.
+
+    A model that is no tree of numbers has a program of its own in every call: its object may have
+    changed since the last one, and a program keeps the values that it was traced with.
+    """
+    if all(isinstance(leaf, jax.Array | np.ndarray | float) for leaf in jax.tree.leaves(model)):
+        return partial(_shared, model)
+    return jax.jit(lambda bits: _batch(model, bits))
+
+
 @eqx.filter_jit
+def _shared(model: Any, bits: Any) -> tuple[Any, Any]:
+    return _batch(model, bits)
+
+
 def _batch(model: Any, bits: Any) -> tuple[Any, Any]:
-    """f and its error on each row of bits; one program for all models of the same shapes."""
     precise = in_float64(model)
 
     def run(row: Any) -> tuple[Any, Any]:
