@@ -181,7 +181,7 @@ def test_an_input_refutes_only_where_the_running_model_says_so(number, status, m
     model, f = random_transformer(3, T=5), parse("1", 5)
     model = eqx.tree_at(lambda m: m.b, model, model.b - 9)
     given = None if number is None else np.array([number])
-    monkeypatch.setattr(all_inputs_module, "_numbers", lambda *_: given)
+    monkeypatch.setattr(all_inputs_module, "numbers", lambda *_: given)
     found = enclosed_alone(model, f)
     assert found.status == status
     assert (found.counterexample is not None) == (status == "refuted")
