@@ -169,6 +169,31 @@ def test_sums_come_near_their_bound_and_a_dropped_gamma_is_seen(case):
     assert lost > case(FAULTY)[1]
 
 
+def welford(x):
+    """The variance of every row in float32, one entry after the other."""
+    mean = square = np.zeros(len(x), np.float32)
+    for i, value in enumerate(x.T):
+        away = value - mean
+        mean = mean + away / np.float32(i + 1)
+        square = square + away * (value - mean)
+    return square / np.float32(x.shape[1])
+
+
+@pytest.mark.parametrize("d", [5, 23, 64])
+def test_the_variance_by_updates_is_within_the_error_that_is_assumed_of_it(d):
+    """Rows far from 0, sorted, with an outlier, of two values, over three orders of size."""
+    z = np.random.default_rng(d).normal(size=(200, d))
+    two = np.where(np.arange(d) % 2, 1, -1) * (1 + 1e-3 * z)
+    kinds = [z, np.sort(z), z * np.where(np.arange(d), 1, 50), two, np.geomspace(1e-3, 1, d) * z]
+    x = np.concatenate([k + shift for k in kinds for shift in (0, 1, 30, 1e3, 1e4)])
+    x = x.astype(np.float32)
+    exact = x.astype(np.longdouble)
+    mean, variance = exact.mean(1), exact.var(1)
+    bound = FLOAT32.sum(2 * d + 16) * (1 + abs(mean) / np.sqrt(variance))
+    share = (abs(welford(x) - variance) / variance / bound).max()
+    assert 0.02 < share < 1
+
+
 def test_scores_with_a_large_key_bias_are_not_promised_in_float32():
     model, f = random_transformer(1, T=5), parse("x1 & x4", 5)
     far = eqx.tree_at(lambda m: m.blocks[0].b_K, model, model.blocks[0].b_K + 1e5)

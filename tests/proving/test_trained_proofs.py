@@ -27,11 +27,12 @@ from capax.attention import load
 from capax.attention.checkpoint import to_bytes
 from capax.boolean import SparseFunction
 from capax.decompile.proof.cell_forms import CellBound, ReadOut
+from capax.decompile.proof.counterexample import Found
 from capax.decompile.proof.float_cell import FloatCell
 from capax.decompile.proof.one_query_layer import one_query_layer
 from capax.decompile.proof.table_forward import TableForward, _normed, activated
 from capax.errors import InputError
-from capax.proving import capax_check
+from capax.proving import capax_check, trained_proof
 from capax.proving.capax_check import GRID, TrainedNetwork, gelu, normed
 from capax.proving.cell_search import candidates, cut_cells, hints
 from capax.proving.proof_files import prove
@@ -106,6 +107,19 @@ def test_another_networks_proof_and_other_kinds_are_refused(proofs):
         header = json.dumps(json.loads(header) | {field: value})
         found = answer("\n".join([header, *lines]), path.read_bytes())
         assert found["status"] == "refused" and found["line"] == 1 and field in found["reason"]
+
+
+@pytest.mark.parametrize("only", [0.1, 0.5, 0.9])
+def test_a_wrong_input_is_searched_at_few_half_and_many_ones(proofs, only, monkeypatch):
+    """A false run at T = 300 went through 4000 cells: its wrong inputs have few or many ones."""
+    path, f, _ = proofs[NETWORKS[0]]
+
+    def search(*_, p):
+        return Found(-1.0 if p == only else 1.0, np.ones(T, np.uint8), 1)
+
+    monkeypatch.setattr(trained_proof, "search", search)
+    with pytest.raises(InputError, match="another decision where the ones are"):
+        prove(path, f)
 
 
 @functools.cache

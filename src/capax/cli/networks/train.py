@@ -69,7 +69,7 @@ def train(
         "training": {"eval_every": eval_every},
     }
     trial_of(formula, T, m, **settings)  # a mistake is told before anything else
-    note("compiling first; a program for the same sizes is found in the cache")
+    note("compiling; later runs with these sizes take the program from the cache")
     with live_bar() as bar:
         trained = train_model(
             formula,

@@ -2,9 +2,10 @@
 
 The machine: unit roundoff u, no overflow. A sum of n terms, in any order, fused or not, is off by
 gamma_n = n u/(1 - n u) times the sum of the absolute values. exp and erf are off by `library`,
-relative to 1 for erf; so is the inverse root. What underflows is off by `tiny`. LayerNorm's
-variance may be computed in two passes or by Welford's updates: its relative error is at most
-gamma_{2d+16} (1 + kappa), kappa = |mean|/sigma. Weights are exact: they are stored numbers.
+relative to 1 for erf; so is the inverse root. What underflows is off by `tiny`. The relative error
+of LayerNorm's variance is at most gamma_{2d+16} (1 + kappa), kappa = |mean|/sigma. Two passes and
+Welford's updates are assumed to keep this; for the updates it is not derived here, a test attacks
+it. Weights are exact: they are stored numbers.
 
 Every quantity q has a size, |q| <= size, and an error, |computed - real| <= error, over the inputs
 in question. With sigma(x) = (|Cx|^2/d + eps)^(1/2), C = I - 11^T/d and n(x) = Cx/sigma(x), |n| <=
