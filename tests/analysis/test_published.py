@@ -132,7 +132,7 @@ def test_less_than_the_smallest_m_of_the_paper_is_no_difference():
 
 
 def test_few_trials_are_compared_by_intervals_alone():
-    counts = Counts((50, 60, 80, 100), (1, 4, 5, 5), (5, 5, 5, 5))
+    counts = Counts((40, 60, 80, 100), (0, 4, 5, 5), (5, 5, 5, 5))
     found = beside_published([threshold_of("p", 300, counts)])
     assert found.p_value is None and "too few trials at each m" in found.verdict
 

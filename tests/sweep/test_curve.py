@@ -11,6 +11,7 @@ from capax.sweep.searching.counts import Counts
 from capax.sweep.searching.curve import (
     CurveGrid,
     estimate,
+    log_likelihood,
     log_posterior,
     position_likelihood,
     success_probability,
@@ -98,6 +99,36 @@ def test_only_what_was_tried_is_claimed():
     assert never.unreached and not never.levelled and never.log_width == math.inf
     hardly = fitted(Counts((100,), (1,), (1,)))
     assert (hardly.low, hardly.high) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("solved", "total", "beyond"),
+    [
+        ((0, 0, 0, 0, 0, 2), (1, 1, 1, 1, 1, 3), False),
+        ((0, 1, 0, 0, 1, 0), (1, 2, 1, 1, 1, 1), False),
+        ((0, 0, 0, 0, 0, 0), (1, 1, 1, 1, 1, 4), True),
+        ((0, 4, 4, 5, 6, 12), (10, 10, 10, 10, 10, 40), True),
+    ],
+)
+def test_few_trials_do_not_put_m_star_beyond_the_largest_m(solved, total, beyond):
+    """The first two were said to show m* > 640 in a simulated card whose m* was 560: the prior said
+    so, not the trials. Four failures, or 12 of 40, do. By brute force: the posterior at even odds
+    of an m*, from the likelihood on the grid."""
+    counts = Counts((320, 353, 390, 453, 580, 640), solved, total)
+    grid = CurveGrid.fitted(counts)
+    found = estimate(grid, counts)
+    assert found.unreached == beyond
+    joint = np.exp(log_likelihood(grid, counts) + grid.nuisance.log_prior)
+    reaches = grid.nuisance.reaches
+    weight = np.where(reaches, 1 / joint[:, reaches].sum(), 0) * joint
+    prior = np.exp(grid.nuisance.log_prior)
+    odds = (
+        joint[:, reaches].sum()
+        / prior[reaches].sum()
+        / (joint[:, ~reaches].sum() / prior[~reaches].sum())
+    )
+    below = weight[grid.theta <= math.log(640)].sum() * odds / (1 + odds)
+    assert (below < 0.025) == beyond
 
 
 def test_a_plateau_below_the_target_is_said_to_be_one():

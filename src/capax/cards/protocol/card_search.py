@@ -14,8 +14,8 @@ from capax.sweep.searching.search import AdaptiveSearch
 
 PROBES = 4  # trials at the largest m that must all fail before a learner is given up there: one
 # that reaches the target there is given up with probability 0.2^4 = 0.0016
-_SURE = 0.999  # level of the interval by which a search gives up before its trials are spent. Looks
-# after every round add up: in simulations with m* = m_high, 0.95 missed more, 0.999 did not
+_SURE = 0.996  # level of the interval by which a search gives up before its trials are spent. Looks
+# after every round add up: in simulations with m* = m_high, 0.95 missed more, 0.996 did not
 _RUNG = 2  # the smaller m that are looked at lie this factor apart
 _FEW = 8  # trials that count, from which on they alone say where to look
 _ROWS = 1600  # examples of the trials of a round that ask for the plateau

@@ -15,8 +15,21 @@ below, there is no m*: θ is then the middle of the rise, and m* counts as infin
 The likelihood is tabulated on a grid of (θ, F, σ, λ). θ has a flat prior, well beyond the range
 tried on either side; λ has a flat prior through the point where m* ceases to exist, so that an
 interval closes above only if the trials themselves show a plateau above τ; log σ is normal and
-wide. The interval is the central 95% of the posterior of m* <= ∞. A side that leaves the range of
-the m tried is open: no trial supports a number there. Coverage is checked on simulated learners.
+wide. Each end of the interval leaves out 2.5 % of the posterior of m* <= ∞.
+
+For the upper end the prior says with probability τ = 0.8 that there is no m*: cautious there, for
+then no end is high enough. For a lower end the same is rash: without m* no end is too high. Few
+trials could not outweigh it, and two passes in three at the largest m gave "m* > m_high"; where m*
+was just below m_high, 8 % of the intervals began above it. So the lower end takes even odds,
+
+    P[m* < low | trials] = 0.025     if P[m* < ∞] = 1/2 before the trials.
+
+An end beyond all m tried then needs trials that are 39 times as likely without an m* there as with
+one. If there is one, drawn from its prior, this happens in a search with probability 1/39 at most,
+whenever the search stops: the ratio of the two likelihoods has mean 1 after every trial (Ville).
+
+A side that leaves the range of the m tried is open: no trial supports a number there. Coverage is
+checked on simulated learners.
 """
 
 import math
@@ -244,13 +257,14 @@ def position_likelihood(
 
 
 def estimate(grid: CurveGrid, counts: Counts, *, level: float = LEVEL) -> Estimate:
-    """Posterior median of m* and its central interval of probability `level`."""
+    """Posterior median of m* and its interval of probability `level`; half of the rest is below."""
     require(counts.trials > 0, "counts", "at least one trial", 0)
     posterior = np.exp(log_posterior(grid, counts))
     _, sigma, lapse, _, reaches = grid.nuisance
     marginal = posterior[:, reaches].sum(axis=1)
     tail = (1 - level) / 2
-    low, middle, high = _quantiles(grid.theta, marginal, (tail, 0.5, 1 - tail))
+    (low,) = _quantiles(grid.theta, _at_even_odds(grid, counts), (tail,))
+    middle, high = _quantiles(grid.theta, marginal, (0.5, 1 - tail))
     smallest, largest = counts.m[0], counts.m[-1]
     inside = smallest - 1e-9 <= math.exp(middle) <= largest + 1e-9
     weight = posterior.sum(axis=0)
@@ -266,6 +280,13 @@ def estimate(grid: CurveGrid, counts: Counts, *, level: float = LEVEL) -> Estima
         largest=largest,
         solved=sum(counts.solved),
     )
+
+
+def _at_even_odds(grid: CurveGrid, counts: Counts) -> Float[ndarray, " n"]:
+    """The posterior of θ where m* exists, if it did with probability 1/2 before the trials."""
+    exists, never = position_likelihood(grid, counts)
+    total = np.logaddexp(logsumexp(exists), logsumexp(never))
+    return np.exp(exists - total)
 
 
 def _quantiles(
