@@ -78,6 +78,7 @@ class Engine:
 
         from capax.data.task import TaskSpec
         from capax.training import Hardware, TrialSpec
+        from capax.training.programs import advancing
         from capax.training.programs import program as programs
         from capax.training.programs.seeds import training_for
         from capax.training.programs.shape import program_of
@@ -97,12 +98,12 @@ class Engine:
             np.pad(training.y.astype(np.float32), pad[0]),
             (np.arange(program.rows) < m).astype(np.float32),
         )
-        params, state = programs.start(program.path, program.rule, np.zeros(2, np.uint32))
+        params, state = advancing.start(program.path, program.rule, np.zeros(2, np.uint32))
         rates = (np.float32(1e-3), np.float32(1e-4), np.float32(1000))
         lane = programs.Lane(params, state, np.int32(0), data, None, *rates, np.zeros(2, np.uint32))
 
         def advance(lane: Any, number: Any) -> Any:
-            step, _ = programs._plain(program, lane, None)
+            step, _ = advancing._plain(program, lane, None)
             carry = (lane.params, lane.state, lane.step)
             return jax.lax.fori_loop(0, number, lambda _, c: step(c, None)[0], carry)
 

@@ -46,10 +46,13 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     command += ["--minutes", f"{minutes:.2f}", "--jobs", str(3 if fitted else options.jobs)]
     with (options.out / f"{group}.log").open("a") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    beside = cores[3 * len(cores) // 8 :]
-    if fitted and len(beside) > 1:
+    if fitted and len(beside := cores[3 * len(cores) // 8 :]) > 1:
         os.sched_setaffinity(process.pid, beside)
         os.setpriority(os.PRIO_PROCESS, process.pid, 15)  # compilations first
+    elif len(cores) >= 8:  # with few cores a process compiles one program after the other, and
+        first = len(cores) // 8 * list(GROUPS).index(group)  # trains by the first as soon as it can
+        quarter = [cores[(first + i) % len(cores)] for i in range(len(cores) // 4)]
+        os.sched_setaffinity(process.pid, quarter)
     return process
 
 

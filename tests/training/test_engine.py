@@ -16,7 +16,7 @@ from capax.errors import InfeasibleError, InputError
 from capax.identity import key_from
 from capax.learners.names import entry_of
 from capax.training import Hardware, train
-from capax.training.programs.program import _fresh_bits
+from capax.training.programs.advancing import _fresh_bits
 from capax.training.programs.seeds import seed_for
 from capax.training.programs.shape import program_of
 from capax.training.slots.record import has_memorised

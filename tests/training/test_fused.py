@@ -19,8 +19,9 @@ from capax.attention.transformer import Transformer, TransformerSpec
 from capax.data.task import validation_inputs
 from capax.training.fused import nvrtc, step_kernel
 from capax.training.fused import step as fused
+from capax.training.programs.advancing import advance
 from capax.training.programs.compiled import executables
-from capax.training.programs.program import SUBSET, advance
+from capax.training.programs.program import SUBSET
 from capax.training.programs.shape import program_of
 from capax.training.specs.trial_specs import OptimiserSpec
 from capax.training.steps.objective import cross_entropy

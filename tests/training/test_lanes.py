@@ -7,8 +7,9 @@ import jax
 import numpy as np
 
 from capax.data.task import validation_inputs
+from capax.training.programs.advancing import advance, start
 from capax.training.programs.compiled import executables
-from capax.training.programs.program import SUBSET, advance, start
+from capax.training.programs.program import SUBSET
 from capax.training.programs.shape import program_of
 
 

@@ -11,10 +11,20 @@ import pytest
 from capax.data.task import TaskSpec
 from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
-from capax.training.programs import compiled, program
+from capax.training.programs import compiled, evaluating
+from capax.training.programs.memory import floats_per_example
+from capax.training.programs.piece_sizes import gpu_lanes, gpu_piece, num_places
 from capax.training.programs.program_compiler import ProgramCompiler
 from capax.training.programs.shape import program_of
-from capax.training.steps.gradient_pieces import in_pieces, larger_pieces, summed, whose
+from capax.training.slots import crew
+from capax.training.steps.gradient_pieces import (
+    by_lane,
+    in_pieces,
+    in_rounds,
+    larger_pieces,
+    summed,
+    whose,
+)
 from capax.training.steps.objective import cross_entropy
 from capax.training.steps.paths import path_for
 
@@ -38,11 +48,18 @@ def trials():
 
 
 def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
-    """Six runs through four slots that go together: some idle at the end, m from 2 to 19."""
+    """Six runs through four slots that go together: some idle at the end, m from 2 to 19. Gradients
+    and answers are in rounds of three places; the pool of 11 rows is three blocks, the last with a
+    row that does not count."""
     hardware = Hardware(workers=1, use_cache=False)
     alone = {r.trial_id: r for r in train(trials, hardware=hardware, max_m=19, block=4)}
     monkeypatch.setattr(ProgramCompiler, "_each", lambda _, function: jax.vmap(function))
     monkeypatch.setattr(compiled, "_kept", {})
+
+    def as_on_a_gpu(*given):
+        return replace(program_of(*given), alone=False, places=3, larger=())
+
+    monkeypatch.setattr(crew, "program_of", as_on_a_gpu)
     four = Hardware(workers=1, slots=4, use_cache=False)
     together = list(train(trials, hardware=four, max_m=19, block=4, keep="final"))
     assert len(together) == len(alone) == 6
@@ -55,7 +72,7 @@ def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
 @pytest.mark.parametrize("alone", [True, False])
 def test_answers_in_pieces_are_those_of_the_whole(trials, monkeypatch, alone):
     """40 rows in pieces of 8, or of 4 where lanes go together: at every m, all that count."""
-    monkeypatch.setattr(program, "_MANY", 8)
+    monkeypatch.setattr(evaluating, "_MANY", 8)
     made = program_of(trials[0], Hardware(workers=1, use_cache=False), max_m=40, block=4)
     path, rows = made.path, made.rows
     bits = np.random.default_rng(1).integers(0, 2, (rows, T)).astype(np.uint8)
@@ -66,7 +83,7 @@ def test_answers_in_pieces_are_those_of_the_whole(trials, monkeypatch, alone):
         return params, inputs, path.logits(params, inputs)
 
     params, inputs, whole = prepared(jax.random.key(2), bits)
-    answers = jax.jit(partial(program._logits, replace(made, alone=alone)))
+    answers = jax.jit(partial(evaluating._logits, replace(made, alone=alone)))
     for m in range(1, rows + 1):
         found = np.asarray(answers(params, inputs, np.float32(np.arange(rows) < m)))
         np.testing.assert_allclose(found[:m], whole[:m], rtol=1e-5, atol=1e-6)
@@ -88,6 +105,37 @@ def test_every_piece_has_one_place_and_every_lane_adds_its_own_in_order(seed):
         wanted[lane] += kept[number]
     given = jax.jit(summed, static_argnums=2)(kept, needed, 9)
     np.testing.assert_array_equal(np.asarray(given), wanted)
+
+
+@pytest.mark.parametrize("needed", [[0, 0, 0], [1, 0, 0], [2, 0, 3], [4, 4, 4], [0, 1, 4]])
+def test_rounds_compute_the_pieces_that_lanes_have_and_no_more(needed):
+    """A round computes all its three places; an idle lane adds none."""
+
+    @jax.jit
+    def computed(needed):
+        kept = in_rounds(lambda lanes, i: 1 + 10 * lanes + i, needed, 4, 3)
+        return kept, by_lane(kept, needed, 4)
+
+    kept, found = jax.device_get(computed(np.int32(needed)))
+    assert (kept > 0).sum() == 3 * -(-sum(needed) // 3)
+    wanted = [[1 + 10 * j + i if i < n else 0 for i in range(4)] for j, n in enumerate(needed)]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_pieces_on_a_gpu_are_large_where_little_is_kept_and_rounds_stay_small():
+    for name in ("transformer", "mlp", "cnn", "ssm", "mixer", "lstm", "transformer2"):
+        sizes = []
+        for length in (20, 50, 100, 200, 400):
+            path = path_for(entry_of(name).spec(T=length), "gpu")
+            block, kept = gpu_piece(path), floats_per_example(path)
+            places = num_places(path, block)
+            sizes.append((block, places))
+            if name == "lstm":
+                assert places >= 48  # its steps are in a row, whatever the number of pieces
+            else:
+                assert places == 4 or places * block * kept <= 1 << 27
+        assert sizes == sorted(sizes, key=lambda size: -size[0])
+    assert gpu_lanes(path_for(entry_of("mlp").spec(T=400), "gpu")) == 256
 
 
 def test_neighbours_change_no_bit_of_a_gradient():

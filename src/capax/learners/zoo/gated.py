@@ -22,6 +22,10 @@ class Gated(Framed):
     hidden: int
 
     @property
+    def in_a_row(self) -> bool:
+        return True
+
+    @property
     def mixed(self) -> int:
         return self.hidden
 

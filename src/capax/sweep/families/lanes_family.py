@@ -30,16 +30,17 @@ from capax.training.alarm.alarm import shipped_alarm
 from capax.training.alarm.giving_up import GiveUp
 from capax.training.programs.kernel_choice import compile_in_background, is_written_for
 from capax.training.programs.memory import all_memory
+from capax.training.programs.piece_sizes import gpu_lanes, gpu_piece
 from capax.training.specs.hardware import MANY, MAX_SLOTS
 from capax.training.specs.progress_names import NAMES
+from capax.training.steps.paths import path_for
 
 _AT_ONCE = 256  # models that the kernel trains in parallel: nearly two per multiprocessor
 _WITH_DROPOUT = 128  # the same with dropout, where one model occupies many multiprocessors
 # Gradients in pieces of so many examples: the cost of a step depends on the m of its lanes, and one
-# program serves every m. On a GPU that program takes up to half a minute of a core to compile, and
-# short inputs need larger pieces: a kernel takes a few microseconds, whatever it computes.
-_PIECE, _GPU_PIECE, _GPU_PIECE_SHORT, _SHORT = 32, 64, 128, 50
-_LANES = 256  # with pieces on a GPU: an idle lane costs next to nothing, a missing one a round
+# program serves every m. For a GPU see `piece_sizes`; its program takes up to half a minute of a
+# core to compile.
+_PIECE = 32
 _PROGRAMS = 3  # programs with pieces that are on a GPU at once, also while one follows another
 _MANY_SYMBOLS = ("transformer", "transformer2")  # families that take more than two symbols
 _SET_BY_THE_SWEEP = {
@@ -97,10 +98,11 @@ class LanesFamily:
         """The engine, from trials of a sweep to outcomes of a sweep."""
         self._kernel_in_background(panel, T)
         hardware = self.hardware(panel)
+        block = _piece(panel, self.trial(panel, T, largest_m(panel, T), 0).spec, hardware)
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             supply = trials if isinstance(trials, Supply) else None
-            engine = partial(_trained, panel, T, hardware, supply)
+            engine = partial(_trained, panel, T, hardware, block, supply)
             if panel.in_pieces and hardware.platform != "cpu":
                 return _largest_first(trials, engine)
             return engine(trials)
@@ -112,7 +114,7 @@ class LanesFamily:
         self._kernel_in_background(panel, T)
         largest = largest_m(panel, T)
         trial, hardware = self.trial(panel, T, largest, 0), self.hardware(panel)
-        block = _piece(panel, T, hardware)
+        block = _piece(panel, trial.spec, hardware)
         progress = _progress(panel)
         compile_ahead(trial.spec, hardware=hardware, max_m=largest, block=block, progress=progress)
 
@@ -127,6 +129,7 @@ def _trained(
     panel: Panel,
     T: int,
     hardware: Hardware,
+    block: int,
     supply: Supply | None,
     trials: Iterator[Trial | None],
 ) -> Iterator[Outcome]:
@@ -140,7 +143,7 @@ def _trained(
         stop_memorised=panel.stop_memorised,
         full_validation=panel.whole_curves,
         examine_from=panel.examine_from,
-        block=_piece(panel, T, hardware),
+        block=block,
         measure_progress=_progress(panel),
         give_up=_rule(panel),
         live=None if supply is None else supply.live,
@@ -163,13 +166,11 @@ def _rule(panel: Panel) -> GiveUp | None:
     return GiveUp(shipped_alarm("blind"), panel.give_up_below)
 
 
-def _piece(panel: Panel, T: int, hardware: Hardware) -> int:
+def _piece(panel: Panel, spec: TrialSpec, hardware: Hardware) -> int:
     """Examples per piece of a gradient, as in `train`; 0: all at once."""
     if not panel.in_pieces:
         return 0
-    if hardware.platform == "cpu":
-        return _PIECE
-    return _GPU_PIECE_SHORT if T <= _SHORT else _GPU_PIECE
+    return _PIECE if hardware.platform == "cpu" else gpu_piece(path_for(spec.model, "gpu"))
 
 
 def _largest_first(trials: Iterator[Trial | None], learn: Learner) -> Iterator[Outcome]:
@@ -202,7 +203,7 @@ def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:
         return found
     if panel.in_pieces:
         memory = all_memory(found.all_devices[0]) // _PROGRAMS
-        return Hardware(slots=_LANES, memory_bytes=memory)
+        return Hardware(slots=gpu_lanes(path_for(spec.model, "gpu")), memory_bytes=memory)
     whole = (panel.search.round_size - 1).bit_length()
     half, quarter = 1 << max(3, whole - 1), 1 << max(3, whole - 2)
     every = min(_AT_ONCE, 1 << ((panel.search.round_size * panel.restarts).bit_length() - 1))

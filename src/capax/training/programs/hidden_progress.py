@@ -18,7 +18,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, UInt8, UInt32
 
-from capax.training.programs.program import Program, TargetBits, labels
+from capax.training.programs.evaluating import labels
+from capax.training.programs.program import Program, TargetBits
 from capax.training.specs.progress_names import NAMES
 from capax.training.steps.paths import Path
 

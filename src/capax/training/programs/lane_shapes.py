@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from capax.training.programs.program import Data, Lane, Program, TargetBits, start
+from capax.training.programs.advancing import start
+from capax.training.programs.program import Data, Lane, Program, TargetBits
 
 _SENT = 1 << 28  # bytes of zeros that are sent to a device; for more, compiling a program is faster
 KEY = jax.ShapeDtypeStruct((2,), jnp.uint32)

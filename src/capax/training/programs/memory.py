@@ -7,8 +7,8 @@ of the rows. With several layers the tables have A T x (d + H) columns for each 
 piece by piece, and so have about four arrays of sums for each example; tokens of the first layer
 keep 10 d + 4 mlp_width for the backward pass. Tokens of a naive layer keep 6 d + 2 H, and H T
 weights; other architectures state their own numbers per example. Gradients in pieces need that only
-for the pieces that are computed together; a slot has its state, its inputs, the results of its
-pieces, and the memory for the outputs of a few examples.
+for the pieces that are computed together; a slot has its state, its inputs and the results of its
+pieces.
 """
 
 import math
@@ -23,7 +23,6 @@ from capax.errors import InfeasibleError
 from capax.training.specs import architecture
 from capax.training.specs.architecture import Architecture
 from capax.training.specs.hardware import Hardware
-from capax.training.steps.gradient_pieces import num_places
 from capax.training.steps.paths import CollapsedPath, ModulePath, Path
 
 _FLOAT = 4
@@ -32,7 +31,6 @@ _BLOCK_BYTES = 1 << 25  # one-hot rows examined at once,
 _TENSOR_BLOCK_BYTES = 1 << 28  # and on a GPU, where every block reads the tables of all slots anew
 _PIECE_BYTES = 1 << 26  # for the backward pass of a larger piece of a gradient
 _INPUT_BYTES = 20  # of a symbol and its prepared form: at most three bfloat16 rows
-_ANSWERS = 8  # factor by which half a piece without a backward pass needs less
 
 
 @dataclass(frozen=True)
@@ -52,27 +50,45 @@ def num_parameters(spec: TransformerSpec | Architecture) -> int:
     return sum(math.prod(shape) for shape in spec.shapes().values())
 
 
+def floats_per_example(path: Path) -> int:
+    """Numbers kept for the backward pass of one example."""
+    spec = path.spec
+    if isinstance(path, ModulePath):
+        return path.kept_floats[0]
+    assert isinstance(spec, TransformerSpec)
+    mlp = 6 * (spec.mlp_width + 2 * spec.d)
+    if path.name == "naive":
+        return mlp + _as_written(spec, spec.layers)
+    pairs = spec.alphabet * spec.T
+    design = 2 * pairs
+    if path.name == "collapsed":
+        return mlp + design
+    tokens = spec.T * (10 * spec.d + 4 * spec.mlp_width) + 4 * pairs * (spec.d + spec.heads)
+    return mlp + design + tokens + _as_written(spec, spec.layers - 2)
+
+
 def slot_bytes(path: Path, rows: int) -> int:
     """Bytes of one run in training with `rows` examples per step."""
     spec = path.spec
-    state = 4 * num_parameters(spec) * _FLOAT
-    bits = rows * spec.T
+    state, bits = 4 * num_parameters(spec) * _FLOAT, rows * spec.T
+    kept = (rows * floats_per_example(path) + _fixed_floats(path)) * _FLOAT
+    if path.name == "pairwise":  # every slot has its own activations of a block
+        kept = max(kept, 2 * _BLOCK_BYTES)
+    return state + bits + kept
+
+
+def _fixed_floats(path: Path) -> int:
+    """Numbers kept for the backward pass, whatever the number of examples: tables of all tokens."""
+    spec = path.spec
     if isinstance(path, ModulePath):
-        each, fixed = path.kept_floats
-        return state + bits + (rows * each + fixed) * _FLOAT
+        return path.kept_floats[1]
     assert isinstance(spec, TransformerSpec)
-    mlp = 6 * rows * (spec.mlp_width + 2 * spec.d) * _FLOAT
-    if path.name == "naive":
-        return state + bits + mlp + rows * _as_written(spec, spec.layers) * _FLOAT
     pairs, columns = spec.alphabet * spec.T, spec.d + spec.heads
-    design = pairs * rows * 2 * _FLOAT
+    if path.name == "naive":
+        return 0
     if path.name == "collapsed":
-        return state + bits + design + 6 * pairs * columns * _FLOAT + mlp
-    tables = 5 * min(pairs**2 * columns, PIECE) + 2 * spec.heads * pairs**2
-    tokens = spec.T * (10 * spec.d + 4 * spec.mlp_width) + 4 * pairs * columns
-    each = tokens + _as_written(spec, spec.layers - 2)
-    examined = 2 * _BLOCK_BYTES  # every slot has its own activations of a block
-    return state + bits + design + mlp + max((tables + rows * each) * _FLOAT, examined)
+        return 6 * pairs * columns
+    return 5 * min(pairs**2 * columns, PIECE) + 2 * spec.heads * pairs**2
 
 
 def _as_written(spec: TransformerSpec, layers: int) -> int:
@@ -133,20 +149,22 @@ def plan(
     hardware: Hardware,
     whole: int | None = None,
     besides: int = 0,
+    places: int = 1,
 ) -> MemoryPlan:
     """The number of slots on each worker; `InfeasibleError` with the numbers if no slot fits.
 
     rows: examples whose activations a run keeps at once; whole: all its examples, if slots run
-    together and their gradients are in pieces of `rows` examples. besides: further bytes per slot.
+    together and their gradients are in pieces of `rows` examples, `places` of them at a time.
+    besides: further bytes per slot.
     """
     spec, one = path.spec, slot_bytes(path, rows) + besides
     block = 4 * block_rows(path) * spec.alphabet * spec.T * _FLOAT
     shared = validation_rows * spec.T + block
     if whole is not None:
-        shared += num_places(spec.T) * one
+        shared += places * one
         inputs = whole * spec.T * _INPUT_BYTES
         kept = 4 + -(-whole // rows)  # the state, and the result of each piece of a gradient
-        one = kept * num_parameters(spec) * _FLOAT + inputs + one // _ANSWERS
+        one = kept * num_parameters(spec) * _FLOAT + inputs
     limit = min(device_memory(device, hardware) for device in hardware.worker_devices())
     fitting = int(_USABLE * limit - shared) // one
     if fitting < 1:

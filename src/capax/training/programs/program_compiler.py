@@ -18,19 +18,13 @@ from jax import lax
 from jax.sharding import SingleDeviceSharding
 
 from capax.attention.collapsed.design import LONG
+from capax.training.programs.advancing import advance, start
+from capax.training.programs.evaluating import examine
 from capax.training.programs.hidden_progress import hidden_progress, progress_rows
 from capax.training.programs.in_order import InOrder
 from capax.training.programs.kernel_choice import may_serve, source_compiles, trouble
 from capax.training.programs.lane_shapes import KEY, lane_shape, packed_width, stacked
-from capax.training.programs.program import (
-    SUBSET,
-    Lane,
-    Program,
-    TargetBits,
-    advance,
-    examine,
-    start,
-)
+from capax.training.programs.program import SUBSET, Lane, Program, TargetBits
 from capax.training.specs.xla_options import drawn_simply, launched_singly
 
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call

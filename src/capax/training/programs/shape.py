@@ -8,6 +8,7 @@ from capax.data.file_task import FileTask
 from capax.errors import InputError, shown
 from capax.training.programs.compiled import executables
 from capax.training.programs.memory import MemoryPlan, block_rows, dropout_bytes, piece_rows, plan
+from capax.training.programs.piece_sizes import num_places
 from capax.training.programs.program import Program
 from capax.training.specs.hardware import Hardware, enable_cache
 from capax.training.specs.trial_specs import TrialSpec
@@ -69,12 +70,15 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
     whole = trial.mode == "online" or trial.dropout.is_used
     block = 0 if whole else block
     larger: tuple[int, ...] = ()
+    places = 1
     if block:
         rows = -(-rows // block) * block
         if isinstance(path, CollapsedPath):  # a design matrix in thirds cannot be cut into pieces
             path = replace(path, tensor_cores=False)
         if hardware.platform == "cpu":
             larger = larger_pieces(block, rows, piece_rows(path))
+        else:
+            places = num_places(path, block)
     return Program(
         path=path,
         rule=rule_of(trial.optimiser),
@@ -85,6 +89,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         validation_rows=trial.task.validation_size,
         block_rows=block_rows(path),
         block=block,
+        places=places,
         larger=larger,
         alone=hardware.platform == "cpu",
         labelled=labelled,
@@ -98,7 +103,9 @@ def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     together = program.block > 0 and hardware.platform != "cpu"
     whole = program.rows if together else None
     besides = dropout_bytes(program.path, kept) if program.dropout.is_used else 0
-    return plan(program.path, kept, program.validation_rows, hardware, whole, besides)
+    return plan(
+        program.path, kept, program.validation_rows, hardware, whole, besides, program.places
+    )
 
 
 def compile_ahead(

@@ -31,6 +31,11 @@ class Architecture(Spec):
         """Bits."""
         return 2
 
+    @property
+    def in_a_row(self) -> bool:
+        """Whether it takes T steps in a row on a GPU."""
+        return False
+
     def init(self, key: Array) -> Any:
         """Freshly drawn parameters."""
         raise NotImplementedError

@@ -17,7 +17,8 @@ import numpy as np
 
 from capax.attention.transformer import TransformerSpec
 from capax.data.task import TaskSpec
-from capax.training.programs.program import Program, start
+from capax.training.programs.advancing import start
+from capax.training.programs.program import Program
 from capax.training.programs.seeds import pool_for, seed_for, training_for
 from capax.training.programs.shape import memory_of, program_of
 from capax.training.slots.slots import Slots

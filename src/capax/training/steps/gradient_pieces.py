@@ -1,8 +1,9 @@
-"""Gradients as sums over pieces of the examples: the cost of a lane depends on its own m.
+"""Gradients and answers in pieces of the examples: the cost of a lane depends on its own m.
 
 One program then serves a search over a wide range of m, and activations of one piece only are kept.
 If many lanes run together (`vmap`), a loop up to the largest m would leave all other lanes idle.
-Instead, a few places compute one piece each, of any lane, and all pieces are divided among them.
+Instead, a few places compute one piece each, of any lane, and all pieces are divided among them:
+an idle lane has no pieces.
 
 All pieces form a list, lane by lane, and every round takes the next ones, one for each place. A
 lane may have several in one round, so the result of a piece is kept until the end, and each lane
@@ -13,33 +14,22 @@ a piece (tables of all tokens, the sum of gradients, small products) then occurs
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Num
 
 from capax.training.steps.paths import Path
 from capax.training.steps.together import spread
 
-_PLACES, _PLACES_LONG, _LONG = 96, 48, 100  # up to T = 100, and beyond it
 _LARGER = (
     4,
 )  # blocks of a larger piece: each size is a gradient more to compile, and ten gain nothing
 _FULL = 0.6  # of a larger piece: if it is fuller than this, it costs less than its blocks
-
-
-def num_places(T: int) -> int:
-    """Pieces that are worked on together: a GPU is busy, and few places stay empty.
-
-    On one H200, lanes with m = 22 to 1024, eight of each (milliseconds per step of all): 96 places
-    of 128 examples instead of 48 of 256 take 6.5 instead of 8.5 (mixer, T = 50) and 5.6 instead of
-    6.7 (lstm); 96 of 64 instead of 48 of 128 take 9.4 instead of 10.7 and 10.6 instead of 12.0 at
-    T = 100. Where inputs are longer, rounds have fewer trials, and more places would stay empty.
-    """
-    return _PLACES if T <= _LONG else _PLACES_LONG
 
 
 def larger_pieces(block: int, rows: int, most: int) -> tuple[int, ...]:
@@ -51,15 +41,14 @@ def larger_pieces(block: int, rows: int, most: int) -> tuple[int, ...]:
 
 
 def in_pieces(
-    path: Path, block: int, larger: tuple[int, ...] = (), places: int | None = None
+    path: Path, block: int, larger: tuple[int, ...] = (), places: int = 1
 ) -> Callable[[Any, Any], Any]:
     """params, (inputs, y, mask) -> the gradient of the mean loss over rows with mask 1.
 
     The number of rows is a multiple of `block`, and those with mask 1 come first. larger: multiples
-    of `block`, largest first, that a lane alone works on. places: pieces that are worked on
-    together, `num_places` if None.
+    of `block`, largest first, that a lane alone works on. places: pieces of any lanes that are
+    worked on together.
     """
-    places = places or num_places(path.spec.T)
 
     def part(params: Any, batch: Any) -> Array:
         inputs, y, mask = batch
@@ -74,29 +63,78 @@ def in_pieces(
     def together(size: int, batched: Any, params: Any, batch: Any) -> Any:
         params, batch = spread(size, batched, (params, batch))
         total = jnp.sum(batch[2], axis=1)
-        pieces = jax.tree.map(lambda x: x.reshape(size, -1, block, *x.shape[2:]), batch)
+        pieces = _cut(batch, size, block)
         needed, most = _pieces(total, block), pieces[2].shape[1]
-        at_once = min(places, size * most)
-        rounds = -(-jnp.sum(needed, dtype=jnp.int32) // at_once)
 
-        def work(number: Array, kept: Any) -> Any:
-            lanes, i = whose(needed, number * at_once + jnp.arange(at_once, dtype=jnp.int32))
-            chosen = jax.tree.map(lambda x: x.at[lanes].get(mode="clip"), params)
-            piece = jax.tree.map(lambda x: x.at[lanes, i].get(mode="clip"), pieces)
-            new = jax.vmap(jax.grad(part))(chosen, piece)
-            return jax.tree.map(
-                lambda all_, x: lax.dynamic_update_slice_in_dim(all_, x, number * at_once, 0),
-                kept,
-                new,
-            )
+        def gradients(lanes: Array, i: Array) -> Any:
+            return jax.vmap(jax.grad(part))(*_chosen(lanes, i, params, pieces))
 
-        longest = -(-size * most // at_once) * at_once
-        room = jax.tree.map(lambda x: jnp.zeros((longest, *x.shape[1:]), x.dtype), params)
-        kept = lax.fori_loop(jnp.int32(0), rounds, work, room)
+        kept = in_rounds(gradients, needed, most, places)
         whole = jax.tree.map(lambda x: summed(x, needed, most), kept)
         return _divided(whole, total), jax.tree.map(lambda _: True, whole)
 
     return descent
+
+
+def answers_in_pieces(path: Path, block: int, places: int) -> Callable[[Any, Any, Any], Array]:
+    """params, inputs, mask -> logits, in the same pieces; where lanes run together, of the pieces
+    with examples only (0 elsewhere)."""
+
+    @custom_vmap
+    def answers(params: Any, inputs: Any, mask: Any) -> Any:
+        del mask
+        pieces = jax.tree.map(lambda x: x.reshape(-1, block, *x.shape[1:]), inputs)
+        return lax.map(lambda piece: path.logits(params, piece), pieces).reshape(-1)
+
+    @answers.def_vmap
+    def together(size: int, batched: Any, *arguments: Any) -> Any:
+        params, inputs, mask = spread(size, batched, arguments)
+        pieces = _cut(inputs, size, block)
+        needed, most = _pieces(jnp.sum(mask, axis=1), block), mask.shape[1] // block
+
+        def logits(lanes: Array, i: Array) -> Array:
+            return jax.vmap(path.logits)(*_chosen(lanes, i, params, pieces))
+
+        kept = in_rounds(logits, needed, most, places)
+        return by_lane(kept, needed, most).reshape(size, -1), True
+
+    return answers
+
+
+def in_rounds(
+    compute: Callable[[Array, Array], Any], needed: Int[Array, "lanes"], most: int, places: int
+) -> Any:
+    """`compute(lanes, i)` of all pieces, `places` at a time: the results, in the order of the list.
+
+    compute: from the lanes of some pieces and their numbers to arrays with a row for each. needed:
+    the pieces of every lane, at most `most`.
+    """
+    at_once = min(places, len(needed) * most)
+    rounds = -(-jnp.sum(needed, dtype=jnp.int32) // at_once)
+
+    def now(number: Array) -> Any:
+        at = number * at_once + jnp.arange(at_once, dtype=jnp.int32)
+        return compute(*whose(needed, at))
+
+    def work(number: Array, kept: Any) -> Any:
+        put = partial(lax.dynamic_update_slice_in_dim, start_index=number * at_once, axis=0)
+        return jax.tree.map(put, kept, now(number))
+
+    longest = -(-len(needed) * most // at_once) * at_once
+    shapes = jax.eval_shape(now, jax.ShapeDtypeStruct((), jnp.int32))
+    room = jax.tree.map(lambda x: jnp.zeros((longest, *x.shape[1:]), x.dtype), shapes)
+    return lax.fori_loop(jnp.int32(0), rounds, work, room)
+
+
+def _cut(batch: Any, size: int, block: int) -> Any:
+    """The rows of every lane in pieces."""
+    return jax.tree.map(lambda x: x.reshape(size, -1, block, *x.shape[2:]), batch)
+
+
+def _chosen(lanes: Array, i: Array, params: Any, pieces: Any) -> tuple[Any, Any]:
+    """The parameters of these lanes, and piece number i of each."""
+    own = jax.tree.map(lambda x: x.at[lanes].get(mode="clip"), params)
+    return own, jax.tree.map(lambda x: x.at[lanes, i].get(mode="clip"), pieces)
 
 
 def _alone(
@@ -146,6 +184,17 @@ def summed(
         found = kept.at[begins + i].get(mode="clip")
         total += jnp.where((i < needed).reshape(like), found, jnp.zeros_like(found))
     return total
+
+
+def by_lane(
+    kept: Num[Array, "row ..."], needed: Int[Array, "lanes"], most: int
+) -> Num[Array, "lanes most ..."]:
+    """The results of each lane's own pieces, 0 where it has none."""
+    begins = jnp.cumsum(needed, dtype=jnp.int32) - needed
+    i = jnp.arange(most, dtype=jnp.int32)[None, :]
+    found = kept.at[begins[:, None] + i].get(mode="clip")
+    own = (i < needed[:, None]).reshape(len(needed), most, *(1,) * (kept.ndim - 1))
+    return jnp.where(own, found, jnp.zeros_like(found))
 
 
 def _divided(sums: Any, total: Array) -> Any:

@@ -1,0 +1,120 @@
+"""The evaluation of a lane: loss and accuracy on its training set, right answers on the pool."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, Int, UInt8
+
+from capax.training.programs.program import SUBSET, Lane, LaneMeasures, Program, TargetBits
+from capax.training.steps.gradient_pieces import answers_in_pieces, by_lane, in_rounds
+from capax.training.steps.objective import accuracy, cross_entropy
+from capax.training.steps.together import spread
+
+_MANY = 128  # rows that a single lane computes at once
+
+
+def examine(
+    program: Program, params: Any, target: TargetBits, pool: UInt8[Array, "n T"]
+) -> tuple[Int[Array, ""], Float[Array, ""]]:
+    """Number of right answers on the pool and mean attention mass, in blocks of rows."""
+    read = program.path.examiner(params)
+    count = partial(_count, program, read, target)
+    correct, mass = lax.map(count, _in_blocks(pool, program.block_rows))
+    return jnp.sum(correct, dtype=jnp.int32), jnp.sum(mass) / len(pool)
+
+
+def _in_blocks(pool: Array, most: int) -> tuple[Array, Array]:
+    """The rows of the pool in blocks of at most `most`, and which of them count."""
+    n, columns = pool.shape
+    rows = min(most, n)
+    number = -(-n // rows)
+    padded = jnp.pad(pool, ((0, number * rows - n), (0, 0)))
+    counted = (jnp.arange(number * rows) < n).reshape(number, rows)
+    return padded.reshape(number, rows, columns), counted
+
+
+def _count(
+    program: Program, read: Any, target: TargetBits, block: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Right answers in a block of rows, and the sum of their attention mass."""
+    bits, counts = block
+    T, A, support = program.path.spec.T, program.path.spec.alphabet, target.support
+    if program.labelled:  # the column of labels is not a position
+        support = jnp.minimum(support, T - 1)
+    values, mass = read(bits[:, :T], support, target.relevant)
+    right = ((values > 0) == (labels(target, bits, A) > 0.5)) & counts
+    return jnp.sum(right.astype(jnp.int32)), jnp.sum(jnp.where(counts, mass, 0.0))
+
+
+def _examine_busy(program: Program) -> Callable[..., tuple[Array, Array]]:
+    """params, target, busy, pool -> as `examine`; where lanes run together, 0 for idle ones."""
+
+    @custom_vmap
+    def look(params: Any, target: Any, busy: Any, pool: Any) -> Any:
+        del busy
+        return examine(program, params, target, pool)
+
+    @look.def_vmap
+    def together(size: int, batched: Any, *arguments: Any) -> Any:
+        pool = arguments[3]
+        assert not batched[3], "all lanes have the same pool"
+        params, target, busy = spread(size, batched[:3], arguments[:3])
+        blocks = _in_blocks(pool, min(program.block, program.block_rows))
+        number = len(blocks[1])
+
+        def count(lanes: Array, i: Array) -> Any:
+            own = jax.tree.map(lambda x: x.at[lanes].get(mode="clip"), (params, target))
+            some = jax.tree.map(lambda x: x.at[i].get(mode="clip"), blocks)
+            return jax.vmap(
+                lambda own, block: _count(program, program.path.examiner(own[0]), own[1], block)
+            )(own, some)
+
+        needed = jnp.where(busy > 0, jnp.int32(number), jnp.int32(0))
+        kept = in_rounds(count, needed, number, program.places)
+        correct, mass = jax.tree.map(lambda x: by_lane(x, needed, number), kept)
+        found = jnp.sum(correct, axis=1, dtype=jnp.int32), jnp.sum(mass, axis=1) / len(pool)
+        return found, (True, True)
+
+    return look
+
+
+def labels(target: TargetBits, bits: UInt8[Array, "m T"], A: int = 2) -> Float[Array, "m"]:
+    """y of each row."""
+    chosen = bits[:, target.support].astype(jnp.int32)
+    powers = A ** jnp.arange(chosen.shape[1], dtype=jnp.int32)
+    return target.truth[jnp.sum(chosen * powers[None, :], axis=1, dtype=jnp.int32)]
+
+
+def measure(program: Program, lane: Lane, batch: Any, pool: Array) -> LaneMeasures:
+    """The evaluation of a lane, with its training set as it was prepared."""
+    inputs, y, mask = batch
+    values, head = _logits(program, lane.params, inputs, mask), pool[:SUBSET]
+    if program.block and not program.alone:
+        look = _examine_busy(program)
+        correct, mass = look(lane.params, lane.target, jnp.sum(mask), head)
+    else:
+        correct, mass = examine(program, lane.params, lane.target, head)
+    return LaneMeasures(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
+
+
+def _logits(program: Program, params: Any, inputs: Any, mask: Float[Array, "m"]) -> Array:
+    """Logits of the training set; with gradients in pieces, of the pieces with examples, which come
+    first."""
+    if program.block == 0:
+        return program.path.logits(params, inputs)
+    if not program.alone:
+        return answers_in_pieces(program.path, program.block, program.places)(params, inputs, mask)
+    size = next(n for n in range(min(_MANY, len(mask)), 0, -1) if len(mask) % n == 0)
+
+    def answer(i: Array, values: Array) -> Array:
+        cut = partial(lax.dynamic_slice_in_dim, start_index=i * size, slice_size=size)
+        found = program.path.logits(params, jax.tree.map(cut, inputs))
+        return lax.dynamic_update_slice_in_dim(values, found, i * size, 0)
+
+    needed = jnp.ceil(jnp.sum(mask) / size).astype(jnp.int32)
+    return lax.fori_loop(jnp.int32(0), needed, answer, jnp.zeros_like(mask))
