@@ -117,15 +117,16 @@ def check_arrays(function):
 
     def prepare():
         """Not before all names of its module are there."""
-        nonlocal checked, answered
+        nonlocal checked
         function.__annotations__ = give.__annotations__ = {
             name: annotation if resolves(annotation, function) else Any
             for name, annotation in function.__annotations__.items()
         }
-        answered, checked = check_types(give), check_types(function)
+        checked = check_types(function)
 
     @wraps(function)
     def call(*arguments, **named):
+        nonlocal answered
         if checked is None:
             prepare()
         seen = look_at_all(arguments)
@@ -141,6 +142,7 @@ def check_arrays(function):
         result = function(*arguments, **named)
         out = WAYS[type(result)](result)
         if out is None or out not in outs:
+            answered = answered or check_types(give)
             here.result = result
             with one_call:
                 answered(*arguments, **named)
