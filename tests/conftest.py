@@ -13,6 +13,8 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
     "--xla_cpu_parallel_codegen_split_count=1",
 )
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # nobody reads where in a program
+os.environ.setdefault("JAX_INCLUDE_FULL_TRACEBACKS_IN_LOCATIONS", "0")  # an operation came from
 
 import atexit
 import gc
@@ -142,7 +144,7 @@ def pytest_collection():
     finally:
         gc.enable()
         gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        gc.set_threshold(500_000, 20, 100)
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,14 @@
 
 import os
 import threading
+import zlib
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import jax
+from jax._src import compilation_cache
 from jax._src.interpreters import mlir
 from jax._src.lru_cache import _CACHE_SUFFIX, LRUCache
 
@@ -42,7 +44,8 @@ def share_contexts(each: int = 100) -> None:
 def write_whole() -> None:
     """Programs enter the shared folder whole: another worker may read them at any time.
 
-    JAX writes in place (0.10.2, November 2026), and warns where it reads a half.
+    JAX writes in place (0.10.2, November 2026), and warns where it reads a half. They are stored as
+    they are, in zlib's own form: to make a folder smaller that is removed takes 2 % of the tests.
     """
 
     def put(cache: Any, key: str, value: bytes) -> None:
@@ -53,3 +56,5 @@ def write_whole() -> None:
             part.replace(path)
 
     LRUCache.put = put  # type: ignore[method-assign]
+    if not (compilation_cache.zstd or compilation_cache.zstandard):
+        compilation_cache.compress_executable = lambda program: zlib.compress(program, 0)

@@ -31,6 +31,21 @@ def trial_of():
     return make
 
 
+SIMPLE = {"layer_norm": False, "activation": "relu"}  # half as long to compile
+
+
+@pytest.fixture
+def online_trial(trial_of):
+    """Fresh parities by a simple network that answers differently: one program for all files."""
+
+    def make(seed=5, *, model=None, **fields):
+        shape = {"mode": "online", "batch_size": 23, "function": "parity3", "steps": 30, **fields}
+        shape |= {"optimiser": {"name": "sgd", "lr": 0.1}}
+        return trial_of(seed, model={"init_scale": 0.4, **SIMPLE, **(model or {})}, **shape)
+
+    return make
+
+
 @pytest.fixture
 def one_by_one():
     return Hardware(workers=1, use_cache=False)

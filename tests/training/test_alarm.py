@@ -84,9 +84,10 @@ def test_moments_come_once_each():
         GiveUp(constant(), 1.0)
 
 
-def test_a_run_without_hope_leaves_early_and_is_otherwise_the_same(trial_of, four_slots, tmp_path):
-    shape = {"mode": "online", "batch_size": 23, "function": "parity3", "restarts": 2}
-    trial = trial_of(5, model={"init_scale": 0.4}, steps=30, **shape)
+def test_a_run_without_hope_leaves_early_and_is_otherwise_the_same(
+    online_trial, four_slots, tmp_path
+):
+    trial = online_trial(restarts=2)
     live = LiveFile(tmp_path / "live")
     (whole,) = train([trial], hardware=four_slots, measure_progress=True, live=live)
     seen = live_runs(tmp_path / "live")

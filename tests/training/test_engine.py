@@ -21,6 +21,7 @@ from capax.training.programs.seeds import seed_for
 from capax.training.programs.shape import program_of
 from capax.training.slots.record import has_memorised
 from capax.training.slots.slots import Slots
+from capax.training.slots.worker import Desk
 from plain_programs import plain_jit
 from torch_transformer import TorchTransformer, cross_entropy
 
@@ -101,11 +102,8 @@ def fresh_samples(run, number):
     return X, np.asarray(task.target(X), np.float32)
 
 
-def test_online_training_equals_a_plain_loop_on_the_same_fresh_samples(trial_of, four_slots):
-    trial = trial_of(
-        1, function="parity3", mode="online", batch_size=23, model={"init_scale": 0.4},
-        optimiser={"lr": 1e-3},
-    )  # fmt: skip
+def test_online_training_equals_a_plain_loop_on_the_same_fresh_samples(online_trial, four_slots):
+    trial = online_trial(1, steps=40)
     (result,) = train([trial], hardware=four_slots, early_exit=False)
     run = trial.run(0)
     wanted = plain_loop(run, lambda number: fresh_samples(run, number))
@@ -158,7 +156,7 @@ def test_rows_grow(trial_of, four_slots):
         )
         for seed, (m, steps) in enumerate([(13, 10), (13, 40), (31, 40)])
     )
-    waiting, advance, chunks = threading.Event(), Slots.advance, []
+    waiting, advance, take, chunks = threading.Event(), Slots.advance, Desk.take, []
 
     def source():
         yield short
@@ -172,9 +170,15 @@ def test_rows_grow(trial_of, four_slots):
         assert len(chunks) == 1 or waiting.wait(20)  # the small one is not done before
         return advance(slots, active)
 
+    def ready(desk, most, wait):
+        for job in tuple(desk._jobs):
+            job.seed.result()  # drawn by another thread: now, not some chunks later
+        return take(desk, most, wait)
+
     alone = by_seed(train([short, small, large], hardware=four_slots, max_m=31))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Slots, "advance", held)
+        patch.setattr(Desk, "take", ready)
         grown = by_seed(train(source(), hardware=four_slots))
     assert chunks[:2] == [16, 16] and chunks[2:] == [32] * 4
     for seed, result in alone.items():

@@ -116,7 +116,7 @@ class Slots:
         """The parameters of one slot, as an ordinary Transformer if it is one."""
         params = self._lanes.params
         if self.width > 1:
-            params = jax.tree.map(lambda x: x[slot], params)
+            params = _of_slot(params, slot)
         return self.program.path.model(jax.tree.map(jax.numpy.asarray, jax.device_get(params)))
 
     def take_over(self, narrower: "Slots") -> None:
@@ -129,3 +129,9 @@ class Slots:
         )
         self._lanes = jax.device_put(lanes._replace(data=data), self.device)
         self._keys = narrower._keys.copy()
+
+
+@jax.jit
+def _of_slot(params: Any, slot: Any) -> Any:
+    """The parameters of one slot, by one program instead of one for each array."""
+    return jax.tree.map(lambda x: x[slot], params)

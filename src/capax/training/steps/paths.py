@@ -5,6 +5,7 @@ of inputs: logits and the share of the attention on the support, block by block 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -49,7 +50,7 @@ class CollapsedPath:
 
     def model(self, params: Any) -> Transformer:
         """The parameters as an ordinary Transformer."""
-        return expand(self.network(params), self.spec)
+        return _expanded(self, params)
 
     def network(self, params: Any) -> Collapsed:
         """The parameters as one network in the column order of the collapse."""
@@ -175,6 +176,12 @@ class NaivePath:
     def positions(self, params: Any) -> Float[Array, "T d"]:
         """The embeddings of positions."""
         return params.position
+
+
+@partial(jax.jit, static_argnums=0)
+def _expanded(path: CollapsedPath, params: Any) -> Transformer:
+    """By one program: alone, each array that is turned would have its own."""
+    return expand(path.network(params), path.spec)
 
 
 def _arrays(spec: TransformerSpec, key: Array) -> Any:
