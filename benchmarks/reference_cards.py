@@ -43,7 +43,8 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
         environment["CUDA_MPS_CLIENT_PRIORITY"] = "1"  # below the others
     command = [sys.executable, "-m", "capax.cli", "card", *GROUPS[group], "--reference"]
     command += ["--store", str(options.out / f"{group}.sqlite")]
-    command += ["--minutes", f"{minutes:.2f}", "--jobs", str(3 if fitted else options.jobs)]
+    jobs = 3 if fitted else 2 * options.jobs if group in LONG else options.jobs
+    command += ["--minutes", f"{minutes:.2f}", "--jobs", str(jobs)]
     with (options.out / f"{group}.log").open("a") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     if fitted and len(beside := cores[3 * len(cores) // 8 :]) > 1:
@@ -83,7 +84,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=25.0)
-    parser.add_argument("--jobs", type=int, default=2, help="questions at once in each process")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=2,
+        help="lengths at once in each process, twice as many where kernels are long",
+    )
     parser.add_argument("--at-once", type=int, default=8, help="processes at once on the GPU")
     parser.add_argument("--groups", nargs="*", default=list(GROUPS), choices=list(GROUPS))
     options = parser.parse_args()

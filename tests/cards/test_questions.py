@@ -196,7 +196,8 @@ def test_a_grid_is_asked_for_once_after_the_scouts():
 
 
 def test_on_a_grid_the_largest_m_is_tried_where_no_rate_passes_below_it():
-    """Four rates on the first seed, two on the next; one passes at the largest scout but one."""
+    """Four rates on the first seed, two on the next; one passes at the largest scout but one. On
+    the second seed the two are tried at the largest m as well: there a high rate may fail."""
     plan, entry = Plan(T=(11,), m_high=512, design="grid"), entry_of("mlp")
     below = plan.scouts(entry, CardQuestion(plan, entry, "and3", 11)._fewest)[:-1]
     for best, asked in ((1.0, [4, 2]), (0.99, [4, 4, 2])):
@@ -207,8 +208,20 @@ def test_on_a_grid_the_largest_m_is_tried_where_no_rate_passes_below_it():
                 right = trial.m == below[-1] and trial.spec.optimiser.lr == 1e-3
                 question.record(outcome(trial, best if right else 0.6))
         assert [len({t.spec.optimiser.lr for t in batch}) for batch in rounds] == asked
-        assert any(t.m == 512 for batch in rounds for t in batch) == (best < 1)
-        assert {t.m for t in rounds[-1]} == {*below, *([512] if best < 1 else [])}
+        assert any(t.m == 512 for batch in rounds[:-1] for t in batch) == (best < 1)
+        assert {t.m for t in rounds[-1]} == {*below, 512}
+
+
+def test_a_rate_that_fails_at_the_largest_m_is_not_chosen():
+    """It is right at all other scouts, and of equals it is the one nearest to the middle."""
+    plan, entry = Plan(T=(11,), m_high=512, design="grid"), entry_of("mlp")
+    question = CardQuestion(plan, entry, "and3", 11)
+    while (batch := list(iter(question.take, None)))[0].index >= TUNING_SEEDS:
+        for trial in batch:
+            rate = trial.spec.optimiser.lr
+            right = rate == 3e-4 or (rate == 3e-3 and trial.m < 512)
+            question.record(outcome(trial, 1.0 if right else 0.6))
+    assert batch[0].spec.optimiser.lr == 3e-4
 
 
 def test_a_grid_is_looked_at_where_a_scout_reached_the_lowest_accuracy():

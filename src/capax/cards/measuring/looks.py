@@ -129,20 +129,21 @@ def tuning_stages(
 
     All rates on the first seed, then the better half on the next. An adaptive search begins with
     scouts far apart, then has some between those where the first rate passes. On a grid scouts stay
-    the same, and the largest m is one only where no rate passes below it: its trials would take
-    most of the time.
+    the same, but the trials at the largest m would take most of the time: all rates are tried there
+    only where none passes below it, and the better half always is, for a high rate may fail there.
     """
+    first = scouts
     if plan.design == "grid" and len(scouts) > 1:
         yield tuple(tuning), scouts[:-1], TUNING_SEEDS
         seen = [looks.get((scouts[-2], TUNING_SEEDS)) for looks in tuning.values()]
         if any(look and look.accuracy >= max(plan.accuracies) for look in seen):
-            scouts = scouts[:-1]
+            first = scouts[:-1]
     for i in range(plan.tuning_trials):
         left = racing(tuning, i)
         if i and plan.design == "adaptive":
             looks = [tuning[rate] for rate in left]
             scouts = scouts_between(looks, scouts, min(plan.accuracies))
-        yield left, scouts, TUNING_SEEDS + i
+        yield left, scouts if i else first, TUNING_SEEDS + i
 
 
 def racing(tuning: dict[Rate, Looks], round_: int) -> tuple[Rate, ...]:

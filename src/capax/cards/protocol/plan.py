@@ -45,9 +45,9 @@ class Plan(Spec):
     and `more_trials` for each accuracy but one), one round after the other. An accuracy is left as
     it is when the trials that aim at it, 6 or more, took `effort` examples x steps, and all would
     take three times that; those that follow aim at a lower one, and end when they reach it.
-    `grid`: scouts, at the largest m only where no rate passed below it, then `grid_trials` trials
-    at every m of a geometric grid over the range that the scouts leave open: few and large rounds,
-    for machines that train many models at once.
+    `grid`: scouts (on the first seed at the largest m only where no rate passed below it), then
+    `grid_trials` trials at every m of a geometric grid over the range that the scouts leave open:
+    few and large rounds, for machines that train many models at once.
     m_high_slow: the largest m of learners that are slow (`SLOW`, `COSTLY_FITS`). slow_T: beyond it
     slow learners are asked about the first target only; those whose cost grows like T^2 beyond half
     of it, and about nothing beyond twice of it.

@@ -16,7 +16,7 @@ from capax.training.specs.architecture import Architecture
 from capax.training.steps.paths import Path
 
 _ROUND = 1 << 27  # numbers kept for the backward pass of a round
-_FEWEST, _IN_A_ROW, _MOST = 4, 48, 96  # places
+_FEWEST, _IN_A_ROW, _MOST, _MOST_LARGE = 4, 48, 96, 32  # places; the last, of large pieces
 _SIZES = ((1 << 12, 256), (1 << 15, 128))  # numbers kept for an example, examples of a piece
 _SMALLEST = 64
 _LANES, _LANES_SMALL = 128, 256
@@ -37,5 +37,5 @@ def num_places(path: Path, block: int) -> int:
     """Pieces of `block` examples that are computed together."""
     spec = path.spec
     in_a_row = isinstance(spec, Architecture) and spec.in_a_row
-    fewest = _IN_A_ROW if in_a_row else _FEWEST
-    return min(_MOST, max(fewest, _ROUND // (block * floats_per_example(path))))
+    fewest, most = _IN_A_ROW if in_a_row else _FEWEST, _MOST_LARGE if block >= 256 else _MOST
+    return min(most, max(fewest, _ROUND // (block * floats_per_example(path))))
