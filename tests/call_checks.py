@@ -144,6 +144,7 @@ def check_arrays(function):
         if out is None or out not in outs:
             answered = answered or check_types(give)
             here.result = result
+            answered = answered or check_types(give)
             with one_call:
                 answered(*arguments, **named)
             outs.add(out)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.progress import Progress
 from rich.text import Text
 
+from any_text import any_text
 from capax.cli.speaking.watching import InLines
 from capax.errors import InputError, require
 from capax.foreign import latex_text, one_line, printable, script_json, shortened
@@ -65,7 +66,7 @@ def at_work(text: str) -> str:
     return out.getvalue()
 
 
-@given(st.text())
+@given(any_text())
 def test_printable_is_printable_and_leaves_printable_text_alone(text):
     shown = printable(text)
     assert all(c.isprintable() or c in "\n\t" or category(c) == "Zs" for c in shown)

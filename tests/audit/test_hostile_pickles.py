@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusing import MEGABYTE, refused
 
+from any_text import any_text
 from capax.audit.reading.torch_pickle import Machine
 from capax.errors import InputError
 from typed_command import typed
@@ -81,8 +82,8 @@ def test_any_bytes_are_a_value_or_an_input_error(program):
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
-                    | st.text() | st.binary(), lambda inner: st.lists(inner, max_size=3)
-                    | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3),
+                    | any_text() | st.binary(), lambda inner: st.lists(inner, max_size=3)
+                    | st.tuples(inner, inner) | st.dictionaries(any_text(), inner, max_size=3),
                     max_leaves=9), st.integers(3, 4))  # fmt: skip
 def test_plain_values_come_back_as_python_reads_them(value, protocol):
     assert Machine().run(io.BytesIO(pickle.dumps(value, protocol))) == value

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from any_text import any_text
 from capax.boolean import SparseFunction, parse
 from capax.errors import InputError
 
@@ -107,7 +108,7 @@ def function_or_one_line(text: str) -> None:
 
 
 @settings(max_examples=300)
-@given(st.text(max_size=60))
+@given(any_text(max_size=60))
 @example("\x00")
 @example("\ud800")
 @example("x١")
