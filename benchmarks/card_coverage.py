@@ -105,6 +105,9 @@ KINDS = {
     "nearly alike": Kind((72, 66, 60, 66), spread=0.4),
     "accuracies far apart": Kind((400, 300, 350, 420), parts=(0.3, 0.15), spread=0.5, quick=500),
     "lapses at high rates": Kind((90, 75, 60, 50), lapse=(0.0, 0.02, 0.08, 0.3)),
+    "slow at the last": Kind(
+        (600, 450, 550, 600), parts=(0.12, 0.08), growth=(0.7,) * 4, spread=0.5
+    ),
     "steep": Kind((90, 70, 60, 60), spread=0.06),
     "shallow": Kind((90, 70, 60, 60), spread=0.8),
     "weibull": Kind((90, 70, 60, 60), shape="weibull"),

@@ -213,6 +213,6 @@ def test_a_lane_alone_takes_larger_pieces_and_counts_every_example_once(larger):
 
 
 def test_larger_pieces_fit_twice_and_into_what_they_may_hold():
-    assert larger_pieces(32, 640, 10**6) == larger_pieces(32, 256, 128) == (128,)
-    assert larger_pieces(32, 640, 127) == ()
-    assert larger_pieces(32, 255, 10**6) == larger_pieces(32, 640, 0) == ()
+    assert larger_pieces(64, 640, 10**6) == larger_pieces(64, 256, 128) == (128,)
+    assert larger_pieces(64, 640, 127) == ()
+    assert larger_pieces(64, 255, 10**6) == larger_pieces(64, 640, 0) == ()

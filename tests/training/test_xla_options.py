@@ -8,7 +8,9 @@ from capax.training.specs.xla_options import (
     ALL_OPTIONS,
     CPU,
     CPU_DRAW,
+    CPU_PIECES,
     REFUSED,
+    compiled_soon,
     drawn_simply,
     is_known,
 )
@@ -35,3 +37,4 @@ def test_a_cpu_has_its_own_options_and_not_the_refused_one():
     assert Hardware().compiler_options() == {option.name: option.value for option in CPU}
     assert REFUSED.name not in Hardware().compiler_options() | drawn_simply()
     assert drawn_simply() == {CPU_DRAW.name: CPU_DRAW.value}
+    assert compiled_soon() == {CPU_PIECES.name: CPU_PIECES.value}

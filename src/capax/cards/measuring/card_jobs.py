@@ -50,8 +50,8 @@ def _group(plan: Plan, asked: CardQuestion) -> tuple[Any, ...]:
     The first target before the others; slow learners come last where T is large, most of all those
     that take T steps in a row. Not so on a grid, where the whole set is wanted from a machine that
     trains many at once: there they come first, or the machine would wait for them at the end.
-    A learner outside the engine has one job: its processes start once. At every T the learners that
-    need few examples come last: a long job at the end would leave other cores idle.
+    A learner outside the engine has one job: its processes start once. At every T the learners with
+    short jobs come last: a long job at the end would leave other cores idle.
     """
     entry, T, others = asked.entry, asked.T, asked.target != plan.targets[0]
     if not entry.in_lanes:

@@ -180,7 +180,7 @@ class CardQuestion(Question):
         if cell is None:
             return None
         self._running.add(cell)
-        return self._family.trial(self.at(self._rate, self._aim), self.T, *cell)
+        return self._family.trial(self.at(self._rate, self._aim(cell[0])), self.T, *cell)
 
     def hear(self, outcome: Outcome) -> None:
         """Take in the outcome of a trial that was handed out."""
@@ -222,7 +222,7 @@ class CardQuestion(Question):
         """
         made = []
         for rate in from_the_middle(rates):
-            panel = self.at(rate)
+            panel = self.at(rate, self.plan.tuning_aim)
             for m in sorted(scouts, reverse=True):
                 if (m, seed) not in self.tuning[rate]:
                     trial = self._family.trial(panel, self.T, m, seed)
@@ -267,10 +267,9 @@ class CardQuestion(Question):
         seen = {**self.tuning.get(self._rate, {}), **self.scores}
         return usable_range(seen, lowest(self._fewest), self.plan.highest(self.entry))
 
-    @property
-    def _aim(self) -> float:
-        """The accuracy at which the trials of this round end."""
-        return self._rounds.aim if isinstance(self._rounds, Rounds) else 1.0
+    def _aim(self, m: int) -> float:
+        """The accuracy at which trials of this round end."""
+        return self._rounds.aims[m] if isinstance(self._rounds, Rounds) else 1.0
 
     def _search(self, span: tuple[int, int]) -> InRounds:
         scouts = evidence(self.tuning.get(self._rate, {}))

@@ -183,7 +183,7 @@ def _merit(tuning: dict[Rate, Looks]) -> Callable[[Rate], tuple[float, float, fl
     def merit(rate: Rate) -> tuple[float, float, float]:
         looks = list(evidence(tuning[rate]).values())
         number = max(1, len(looks))
-        accuracy = round(sum(look.accuracy for look in looks) / number, 4)
+        accuracy = round(sum(min(look.accuracy, look.aim) for look in looks) / number, 4)
         steps = sum(look.steps for look in looks) / number
         return accuracy, -steps, 0.0 if rate is None else -abs(math.log(rate) - middle)
 

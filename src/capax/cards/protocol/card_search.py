@@ -9,6 +9,7 @@ the m at which it succeeded.
 """
 
 from capax.sweep.searching.counts import NOTHING, Counts
+from capax.sweep.searching.curve import mean_success
 from capax.sweep.searching.next_trials import next_batch
 from capax.sweep.searching.search import AdaptiveSearch
 
@@ -49,7 +50,7 @@ class CardSearch(AdaptiveSearch):
         take many examples. A third of all if None.
         """
         tried = dict(zip(counts.m, counts.total, strict=True))
-        known = counts.joined(hints) if counts.trials < _FEW else counts
+        known = self._known(counts, hints)
         missing = PROBES - tried.get(self.m_high, 0)
         if missing > 0 and not any(known.solved):
             first = () if tried else self.rungs(hints)[: max(0, self.max_trials - PROBES)]
@@ -62,6 +63,9 @@ class CardSearch(AdaptiveSearch):
             return unseen
         top = below.m_high
         return below.next_round(counts.up_to(top), restarts, hints.up_to(top), plateau)
+
+    def _known(self, counts: Counts, hints: Counts) -> Counts:
+        return counts.joined(hints) if counts.trials < _FEW else counts
 
     def _batch(
         self, counts: Counts, known: Counts, restarts: int, plateau: int | None
@@ -80,6 +84,10 @@ class CardSearch(AdaptiveSearch):
             rows_of_a_start=_START,
             plateau=None if plateau is None else lambda m: _affordable(plateau, m),
         )
+
+    def chance(self, m: int, counts: Counts, hints: Counts = NOTHING) -> float:
+        """The probability that a trial at m passes, by what is known."""
+        return mean_success(self.grid, self._known(counts, hints), m)
 
     def rising(self, counts: Counts) -> Counts:
         """The outcomes that are evidence for m*: those up to the m below which the search went."""

@@ -17,8 +17,8 @@ ACCURACIES = (1.0, 0.99, 0.95)
 RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 SLOW = ("transformer2", "cnn", "lstm", "gru", "ssm", "mixer")
 """Learners whose cost grows with m T, or that take T steps in a row."""
-BRIEF = ("transformer", "linear_attention")
-"""Learners of the engine that need few examples, and steps, where a rule has few relevant bits."""
+BRIEF = ("mlp",)
+"""Learners of the engine whose steps are short and whose program is compiled soon."""
 QUADRATIC = ("transformer2",)
 """Learners whose cost grows with m T^2."""
 COSTLY_FITS = ("forest", "boosting", "neighbours", "version_space")
@@ -42,9 +42,10 @@ class Plan(Spec):
     scored: all of them on the first, the better half on the next.
 
     design: how m* is looked for. `adaptive`: rounds where they tell most, few trials (`max_trials`,
-    and `more_trials` for each accuracy but one), one round after the other. An accuracy is left as
-    it is when the trials that aim at it, 6 or more, took `effort` examples x steps, and all would
-    take three times that; those that follow aim at a lower one, and end when they reach it.
+    and `more_trials` for each accuracy but one), one round after the other. A trial aims at an
+    accuracy and ends when it reaches it, in the race of the rates at the middle one. An accuracy is
+    left as it is when the trials that aim at it, 4 or more, took `effort` examples x steps, and all
+    would take three times that.
     `grid`: scouts (on the first seed at the largest m only where no rate passed below it), then
     `grid_trials` trials at every m of a geometric grid over the range that the scouts leave open:
     few and large rounds, for machines that train many models at once.
@@ -69,7 +70,7 @@ class Plan(Spec):
     batch: int = Field(default=8, ge=1)
     max_trials: int = Field(default=40, ge=8)
     more_trials: int = Field(default=12, ge=0)
-    effort: float = Field(default=1.5e6, gt=0)
+    effort: float = Field(default=1e6, gt=0)
     precision: float = Field(default=1.5, gt=1)
     steps: int = Field(default=1000, ge=1)
     eval_every: int = Field(default=100, ge=1)
@@ -123,6 +124,17 @@ class Plan(Spec):
         if self.design == "adaptive":
             return tuple(sorted({*near, between}))
         return tuple(sorted({*near, *([between] if high > 8 * near[1] else []), high}))
+
+    @property
+    def tuning_aim(self) -> float:
+        """The accuracy at which tuning trials end: the middle one, but on a grid the highest.
+
+        Where a learner is slow to get the last examples right, rates differ in how fast they come
+        near; to wait for the last examples would take most of the time of a race.
+        """
+        if self.design == "grid":
+            return 1.0
+        return sorted(self.accuracies)[len(self.accuracies) // 2]
 
     def grid(self, low: int, high: int) -> GridSearch:
         """From `low` to `high` in steps of a factor 2^(1/2), about."""

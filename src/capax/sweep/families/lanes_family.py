@@ -40,7 +40,7 @@ _WITH_DROPOUT = 128  # the same with dropout, where one model occupies many mult
 # Gradients in pieces of so many examples: the cost of a step depends on the m of its lanes, and one
 # program serves every m. For a GPU see `piece_sizes`; its program takes up to half a minute of a
 # core to compile.
-_PIECE = 32
+_PIECE = 64
 _PROGRAMS = 3  # programs with pieces that are on a GPU at once, also while one follows another
 _MANY_SYMBOLS = ("transformer", "transformer2")  # families that take more than two symbols
 _SET_BY_THE_SWEEP = {

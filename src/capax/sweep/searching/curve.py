@@ -244,6 +244,11 @@ def log_posterior(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
     return log_joint - logsumexp(log_joint)
 
 
+def mean_success(grid: CurveGrid, counts: Counts, m: int) -> float:
+    """The probability that a trial at m succeeds, over the posterior."""
+    return float((np.exp(log_posterior(grid, counts)) * _table(grid, m)).sum())
+
+
 def position_likelihood(
     grid: CurveGrid, counts: Counts
 ) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:

@@ -25,7 +25,7 @@ from capax.training.programs.in_order import InOrder
 from capax.training.programs.kernel_choice import may_serve, source_compiles, trouble
 from capax.training.programs.lane_shapes import KEY, lane_shape, packed_width, stacked
 from capax.training.programs.program import SUBSET, Lane, Program, TargetBits
-from capax.training.specs.xla_options import drawn_simply, launched_singly
+from capax.training.specs.xla_options import compiled_soon, drawn_simply, launched_singly
 
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
 _INDEX = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
@@ -154,7 +154,11 @@ class ProgramCompiler:
         platform = self.device.platform
         if platform == "gpu" and name == "advance" and self.program.path.spec.T >= LONG:
             return launched_singly()
-        return drawn_simply() if platform == "cpu" and name == "draw" else {}
+        if platform != "cpu":
+            return {}
+        if name == "draw":
+            return drawn_simply()
+        return compiled_soon() if self.program.block else {}
 
 
 def _into(future: Future[Any], make: Callable[[], Any]) -> None:

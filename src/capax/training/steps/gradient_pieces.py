@@ -27,7 +27,7 @@ from capax.training.steps.paths import Path
 from capax.training.steps.together import spread
 
 _LARGER = (
-    4,
+    2,
 )  # blocks of a larger piece: each size is a gradient more to compile, and ten gain nothing
 _FULL = 0.6  # of a larger piece: if it is fuller than this, it costs less than its blocks
 
