@@ -29,6 +29,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from call_checks import check_calls
+from eager_numpy import move_by_numpy
 from plain_programs import share_contexts, write_whole
 from slow_tests import SLOW
 from warm_commands import WarmCommands, WarmServer
@@ -54,6 +55,8 @@ if Path(os.environ["JAX_COMPILATION_CACHE_DIR"]).name.startswith("capax-tests-")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 share_contexts()
+if jax.config.jax_platforms == "cpu":
+    move_by_numpy()
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

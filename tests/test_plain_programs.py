@@ -3,11 +3,15 @@
 from pathlib import Path
 from time import process_time
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 from jax._src.interpreters import mlir
 from jax._src.lru_cache import LRUCache
 
+import eager_numpy
 from plain_programs import JAX_CONTEXT, JAX_PUT, write_whole
 
 
@@ -40,3 +44,59 @@ def test_programs_enter_the_shared_folder_whole_and_jax_still_writes_them_in_pla
     assert cache.get("ours") == cache.get("theirs") == b"program"
     assert written[0] != "ours-cache"
     assert written[1] == "theirs-cache", "JAX writes elsewhere first: `write_whole` can go"
+
+
+@pytest.fixture
+def by_jax():
+    """A function evaluated by programs of JAX, as without the tests."""
+
+    def evaluate(function):
+        eager_numpy.move_by_jax()
+        try:
+            return function()
+        finally:
+            eager_numpy.move_by_numpy()
+
+    if jax.config.jax_platforms != "cpu":
+        pytest.skip("nothing is moved by NumPy here")
+    return evaluate
+
+
+A = np.random.default_rng(0).normal(size=(3, 5)) * 10.0 ** np.arange(-150, 150, 60)
+MOVES = {
+    "copy": lambda: jnp.array(A),
+    "narrow": lambda: jnp.asarray(A).astype(jnp.float32),
+    "widen": lambda: jnp.asarray(np.arange(7, dtype=np.uint8), jnp.float64),
+    "wrap": lambda: jnp.asarray(np.array([-1, 300, 2**40])).astype(jnp.uint8),
+    "whole": lambda: jnp.array([np.inf, np.nan, -3.7, 1e30]).astype(jnp.int32),
+    "truth": lambda: jnp.asarray(np.array([0.0, -0.0, np.nan, 2.0])).astype(bool),
+    "python": lambda: (jnp.asarray(1.5), jnp.asarray(3), jnp.float32(0.1), jnp.full(2, 0.5)),
+    "turn": lambda: jnp.asarray(A).T,
+    "shape": lambda: (jnp.asarray(A).reshape(5, 3), jnp.asarray(A)[None, :, None]),
+    "rows": lambda: (jnp.asarray(A)[1], jnp.asarray(A)[:, -1], jnp.asarray(A)[::2, 1:4]),
+    "at": lambda: [lax.dynamic_slice(jnp.asarray(A), at, (2, 2)) for at in ((0, 1), (2, -9))],
+    "join": lambda: jnp.concatenate([jnp.asarray(A), jnp.zeros((1, 5))]),
+    "wide": lambda: jnp.broadcast_to(jnp.asarray(A[0]), (4, 5)),
+    "count": lambda: (jnp.arange(9), lax.broadcasted_iota(np.float32, (2, 3), 1)),
+    "numbers": lambda: jnp.zeros((2, 3), jnp.int8),
+}
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_numbers_moved_by_numpy_are_those_of_jax(move, by_jax):
+    ours, wanted = jax.tree.leaves(move()), jax.tree.leaves(by_jax(move))
+    assert len(ours) == len(wanted)
+    for a, b in zip(ours, wanted, strict=True):
+        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_moved_array_is_nobody_elses_and_still_worth_it(by_jax):
+    mine = np.arange(6.0)
+    copies = jnp.asarray(mine), jnp.array(mine)
+    mine[0] = 9
+    assert all(copy[0] == 0 for copy in copies)
+    shapes = iter(range(2003, 3000))
+    ours = seconds(lambda _: jnp.array(np.zeros(next(shapes))))
+    theirs = by_jax(lambda: seconds(lambda _: jnp.array(np.zeros(next(shapes)))))
+    assert theirs > 4 * ours, "JAX copies without a program now: `eager_numpy.py` can go"
