@@ -150,6 +150,17 @@ def pytest_collection():
         gc.set_threshold(500_000, 20, 100)
 
 
+@pytest.fixture(scope="module")
+def without_layout():
+    """Pictures in a third of the time, whose parts may overlap: for files with
+    `pytestmark = pytest.mark.usefixtures("without_layout")`, which look at what is drawn, not
+    where."""
+    with pytest.MonkeyPatch.context() as patch:
+        engine = "matplotlib.layout_engine.ConstrainedLayoutEngine"
+        patch.setattr(f"{engine}.execute", lambda *_: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def browser():
     """A real browser; tests that need it are skipped where there is none."""

@@ -11,6 +11,8 @@ from fuzzing.kinds import KINDS, drawn
 from fuzzing.samples import good_files
 from fuzzing.seams import seams
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 CASES = {"formula": 10, "experiment": 15, "weights": 4, "points": 20, "data": 3, "store": 5,
          "command": 15, "checkpoint": 12, "special": 8, "card": 8}  # fmt: skip
 

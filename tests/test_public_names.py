@@ -12,6 +12,8 @@ import pytest
 
 import capax
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "capax"
 PAGE = (ROOT / "docs" / "api" / "capax.md").read_text()

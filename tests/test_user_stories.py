@@ -10,6 +10,8 @@ import pytest
 from test_documents import blocks, run
 from typed_command import typed
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 
 def answer(*words):
     """What `capax words --json` says; the command must succeed."""

@@ -9,6 +9,8 @@ from capax.audit.layouts.facts import Facts
 from capax.figures.heads.audit_heatmaps import available, draw_head_maps, grid_of
 from capax.report.audit_page import audit_page, write_audit_page
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 HOSTILE = "</script><img src=x onerror=window.broken=1>"
 QUANTITIES = ("W_QK_F", "W_QK_2", "stable_rank", "W_VO_2", "W_VO_21", "score_radius")
 LENGTHS = [16.0, 32.0, 64.0, 128.0]

@@ -22,6 +22,8 @@ from capax.figures.theory.bound_curves import conjunction_curves, selection_head
 from capax.figures.theory.slack_waterfall import waterfall_steps
 from one_line import one_line
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 app = typer.Typer()
 bound.register(app)
 theorems.register(app)

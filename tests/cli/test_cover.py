@@ -10,6 +10,8 @@ from capax.errors import InputError
 from one_line import one_line
 from typed_command import typed
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 POINTS = "x,y\n0.5,0.7\n0.2,0.3\n0.6,0.65\n"
 
 

@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
 from capax.cli.theory import shatter
 from capax.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("without_layout")
 
 app = typer.Typer()
 shatter.register(app)

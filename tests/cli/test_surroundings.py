@@ -23,6 +23,8 @@ from capax.files import cache_folder, write_atomically
 from capax.sweep.storage.store import Store
 from typed_command import typed
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 EXPERIMENT = """
 name = "été"
 [model]

@@ -19,6 +19,8 @@ from capax.cli.networks import compile as compile_command
 from capax.cli.networks import verify as verify_command
 from capax.errors import CapaxError
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 app = typer.Typer()
 compile_command.register(app)
 verify_command.register(app)

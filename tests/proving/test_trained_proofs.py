@@ -215,10 +215,18 @@ def faulty(name: str):
     return module
 
 
+# Seeds at which a fault shows that does not show at once: they are tried first.
+SHOWN_AT = {
+    "products are linear": 115, "sigma is a line": 134, "any sign of a multiplier": 91,
+    "a limit is added": 34, "ones are lost between parts": 14, "another bit that differs": 13,
+    "a head's level has a gap": 10, "a bit shows twice": 99,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_in_the_checker_makes_a_claim_false(name):
     module = faulty(name)
-    for seed in range(300):
+    for seed in (SHOWN_AT.get(name, 0), *range(300)):
         claims = claims_and_truth(seed, module, far=0.5 if "far" in name else 1.0)
         if any(below > above + 1e-6 for below, above in claims):
             return

@@ -9,6 +9,8 @@ import report_cases
 from capax.figures.style import DARK, LIGHT
 from capax.report.page import render_page
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):

@@ -19,6 +19,8 @@ from capax.sweep.running.runner import run_sweep
 from capax.sweep.storage.store import Store
 from typed_command import typed
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 
 @pytest.fixture
 def stores(tmp_path, monkeypatch):

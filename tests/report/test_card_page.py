@@ -16,6 +16,8 @@ from capax.cards.answers.parity_rows import MixedRow
 from capax.report.card_page import card_page
 from capax.report.page import render_page
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 HOSTILE = "<script>window.broken = 1</script>"
 LEARNERS = ("transformer", "mlp", "lasso", "tree", "cnn", "lstm", HOSTILE)
 

@@ -16,6 +16,8 @@ from capax.report.failure import failure_section
 from capax.report.page import render_page
 from capax.sweep.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 T = 11
 
 

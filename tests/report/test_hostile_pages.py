@@ -21,6 +21,8 @@ from capax.sweep.experiments.spec import build_experiment
 from capax.sweep.running.runner import run_sweep
 from capax.sweep.storage.store import Store
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 ACTS = "document.title = 'taken'; window.broken = 1; alert(1)"
 HOSTILE = (
     f"</script><script>{ACTS}</script>",

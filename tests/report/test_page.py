@@ -29,6 +29,8 @@ from capax.report.provenance import (
 from capax.report.sections import interval, threshold_section
 from capax.report.vector import inline_svg
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 VALUES = st.none() | st.booleans() | st.integers(-5, 5) | any_text(max_size=4)
 NAMES = st.text("abcxyz_", min_size=1, max_size=4)
 SPECS = st.dictionaries(

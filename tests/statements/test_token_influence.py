@@ -21,6 +21,8 @@ from capax.statements.forms.token_influence import (
     smallest_score,
 )
 
+pytestmark = pytest.mark.usefixtures("without_layout")
+
 app = typer.Typer()
 command.register(app)
 
