@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 from subprocess import CompletedProcess
+from tempfile import TemporaryFile
+
+import warm_server
 
 SERVER = str(Path(__file__).with_name("warm_server.py"))
 
@@ -49,15 +52,24 @@ class WarmCommands:
         self.environment = {**environment(), "PATH": os.pathsep.join(path)}
 
     def bash(self, script: str, folder: Path) -> CompletedProcess[str]:
-        return self._run(["bash", "-euo", "pipefail", "-c", script], folder, CAPAX_TESTS_CORES="1")
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=folder,
+            env={**self.environment, "CAPAX_TESTS_CORES": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
 
     def python(self, program: str, folder: Path) -> CompletedProcess[str]:
-        return self._run([*self.client, "python", program], folder, CAPAX_TESTS_CORES="1")
+        return self._ask(["python", program], folder, CAPAX_TESTS_CORES="1")
 
     def capax(
         self, *arguments: object, folder: Path | None = None, **variables: str
     ) -> CompletedProcess[str]:
-        return self._run([*self.client, "capax", *map(str, arguments)], folder, **variables)
+        return self._ask(["capax", *map(str, arguments)], folder, **variables)
 
     def main_of(self, module: str) -> tuple[str, ...]:
         """A command that calls `main` of a module with the arguments that are appended to it.
@@ -67,16 +79,13 @@ class WarmCommands:
         code = f"import sys; sys.argv += '$*'.split(); from {module} import main; main()"
         return "sh", "-c", f'exec {shlex.join(self.client)} python "{code}"', "sh"
 
-    def _run(
+    def _ask(
         self, command: list[str], folder: Path | None, **variables: str
     ) -> CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env={**self.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
+        """The server asked by ourselves: a client would be a process more."""
+        told = {**self.environment, **variables}
+        with Path(os.devnull).open() as nothing, TemporaryFile() as out, TemporaryFile() as err:
+            streams = [stream.fileno() for stream in (nothing, out, err)]
+            code = warm_server.ask(self.client[-1], command, streams, folder or ".", told)
+            written = [os.pread(number, 1 << 30, 0).decode() for number in streams[1:]]
+        return CompletedProcess(command, code, *(text.replace("\r\n", "\n") for text in written))

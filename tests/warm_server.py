@@ -25,16 +25,21 @@ IMPORTED = (
 READ_BY_IMPORTS = ("JAX_", "XLA_", "MPL", "PYTHON", "OMP_")
 
 
-def ask(path: str, arguments: list[str]) -> int:
-    """The exit code of a command that the server ran with our folder, streams and environment."""
+def ask(path: str, arguments: list[str], streams=(0, 1, 2), folder=".", variables=None) -> int:
+    """The exit code of a command that the server ran with these streams, folder and variables."""
     import json
 
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        socket.send_fds(connection, [b"-"], [0, 1, 2, os.open(".", os.O_RDONLY)])
-        connection.sendall(json.dumps([dict(os.environ), arguments]).encode())
-        connection.shutdown(socket.SHUT_WR)
-        return int(connection.recv(16) or b"-1")
+    variables = dict(os.environ) if variables is None else variables
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            socket.send_fds(connection, [b"-"], [*streams, place])
+            connection.sendall(json.dumps([variables, arguments]).encode())
+            connection.shutdown(socket.SHUT_WR)
+            return int(connection.recv(16) or b"-1")
+    finally:
+        os.close(place)
 
 
 def listening_at(path: str) -> socket.socket:
@@ -59,17 +64,38 @@ def serve(path: str) -> None:
 def answer_all(listening: socket.socket) -> None:
     """A process per connection, until our standard input is closed and all of them have ended."""
     import select
+    import signal
 
-    while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
-        connection = listening.accept()[0]
-        if os.fork() == 0:
-            answer(connection)
-        connection.close()
-        while os.waitpid(-1, os.WNOHANG)[0]:  # those that ended; the one just begun is there
-            pass
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, 0):
-            pass
+    woken, waking = socket.socketpair()
+    waking.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waking.fileno())
+    asked: dict[int, socket.socket] = {}
+    while sys.stdin not in (ready := select.select([listening, sys.stdin, woken], [], [])[0]):
+        if woken in ready:
+            woken.recv(1 << 10)
+            report(asked, os.WNOHANG)
+        if listening in ready:
+            connection = listening.accept()[0]
+            if (child := os.fork()) == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for inherited in (*asked.values(), woken, waking, listening):
+                    inherited.close()
+                answer(connection)
+            asked[child] = connection
+    while asked:
+        report(asked, 0)
+
+
+def report(asked: dict[int, socket.socket], options: int) -> None:
+    """Tell whoever asked for them the exit codes of processes that ended."""
+    while asked:
+        child, status = os.waitpid(-1, options)
+        if child == 0:
+            return
+        with asked.pop(child) as connection, suppress(OSError):  # it may have gone away
+            connection.sendall(b"%d" % os.waitstatus_to_exitcode(status))
 
 
 def import_everything() -> None:
@@ -78,6 +104,7 @@ def import_everything() -> None:
     import gc
     import importlib
     import pkgutil
+    import weakref
 
     import capax
 
@@ -87,19 +114,17 @@ def import_everything() -> None:
     for module in pkgutil.walk_packages(capax.__path__, "capax."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    for finalizer in list(weakref.finalize._registry):  # of what is imported: 30 ms per command
+        finalizer.atexit = False
     gc.freeze()  # what is here stays: a child need not look through it, which would copy it all
 
 
 def answer(connection: socket.socket) -> NoReturn:
-    """Fork again: the child becomes the command, we send its exit code back."""
+    """Become the command that is asked for."""
     import json
 
     _, (*streams, folder), _, _ = socket.recv_fds(connection, 1, 4)
     said = b"".join(iter(lambda: connection.recv(1 << 16), b""))
-    if child := os.fork():
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        connection.sendall(b"%d" % code)
-        os._exit(0)
     connection.close()
     os.fchdir(folder)
     for number, stream in enumerate(streams):
