@@ -8,13 +8,13 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryFile
 
-import warm_server
+import warm_client
 
 SERVER = str(Path(__file__).with_name("warm_server.py"))
 
 
 def client(folder: Path) -> list[str]:
-    return [sys.executable, "-I", "-S", SERVER, str(folder / "socket")]
+    return [sys.executable, "-I", "-S", warm_client.__file__, str(folder / "socket")]
 
 
 def environment() -> dict[str, str]:
@@ -86,6 +86,6 @@ class WarmCommands:
         told = {**self.environment, **variables}
         with Path(os.devnull).open() as nothing, TemporaryFile() as out, TemporaryFile() as err:
             streams = [stream.fileno() for stream in (nothing, out, err)]
-            code = warm_server.ask(self.client[-1], command, streams, folder or ".", told)
+            code = warm_client.ask(self.client[-1], command, streams, folder or ".", told)
             written = [os.pread(number, 1 << 30, 0).decode() for number in streams[1:]]
         return CompletedProcess(command, code, *(text.replace("\r\n", "\n") for text in written))

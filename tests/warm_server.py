@@ -1,10 +1,7 @@
 """A process that has imported what commands import, and forks a process for each one asked for.
 
-    python warm_server.py SOCKET              the server; it ends when its standard input is closed,
-                                              and imports nothing before it is asked
-    python warm_server.py SOCKET capax ...    a command, as `capax ...`
-    python warm_server.py SOCKET python CODE  a program, as `python -c CODE`
-    python warm_server.py SOCKET worker ... CODE   the same, of the process in warm_workers.py
+    python warm_server.py SOCKET    asked by warm_client.py; nothing is imported before that, and it
+                                    ends when its standard input is closed
 
 A short command spends most of its time on imports. Here each command still is a process of its
 own, with its own folder, streams, exit code and a JAX that has not computed anything: only the
@@ -23,23 +20,6 @@ IMPORTED = (
     "matplotlib.pyplot matplotlib.backends.backend_agg rich.progress rich.table sklearn.tree"
 )
 READ_BY_IMPORTS = ("JAX_", "XLA_", "MPL", "PYTHON", "OMP_")
-
-
-def ask(path: str, arguments: list[str], streams=(0, 1, 2), folder=".", variables=None) -> int:
-    """The exit code of a command that the server ran with these streams, folder and variables."""
-    import json
-
-    variables = dict(os.environ) if variables is None else variables
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(path)
-            socket.send_fds(connection, [b"-"], [*streams, place])
-            connection.sendall(json.dumps([variables, arguments]).encode())
-            connection.shutdown(socket.SHUT_WR)
-            return int(connection.recv(16) or b"-1")
-    finally:
-        os.close(place)
 
 
 def listening_at(path: str) -> socket.socket:
@@ -121,7 +101,7 @@ def import_everything() -> None:
 
 def answer(connection: socket.socket) -> NoReturn:
     """Become the command that is asked for."""
-    import json
+    import marshal
 
     _, (*streams, folder), _, _ = socket.recv_fds(connection, 1, 4)
     said = b"".join(iter(lambda: connection.recv(1 << 16), b""))
@@ -132,7 +112,7 @@ def answer(connection: socket.socket) -> NoReturn:
     for received in (*streams, folder):
         os.close(received)
     fresh_streams()
-    environment, arguments = json.loads(said)
+    environment, arguments = marshal.loads(said)
     prepare(environment)
     if settings(environment) != settings(os.environ):
         capax = arguments[0] == "capax"
@@ -202,7 +182,4 @@ def leave(run, arguments: list[str]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        serve(sys.argv[1])
-    else:
-        sys.exit(ask(sys.argv[1], sys.argv[2:]))
+    serve(sys.argv[1])

@@ -22,6 +22,7 @@ import psutil
 import pytest
 from jax._src import xla_bridge
 
+import warm_client
 import warm_server
 
 # What tests import when they run, beside what commands import: seconds for each worker, or once.
@@ -45,7 +46,7 @@ class CollectedWorkers:
     def python(self) -> str:
         """What xdist starts instead of Python."""
         return shlex.join(
-            [sys.executable, "-I", "-S", warm_server.__file__, self._socket, "worker"]
+            [sys.executable, "-I", "-S", warm_client.__file__, self._socket, "worker"]
         )
 
     def stop(self) -> None:
