@@ -1,13 +1,14 @@
 """Does the formula hold on all 2^T inputs? Proved, refuted with an input, or open with the gap.
 
 One-layer Transformers: the logit is enclosed over every pattern of the support and all fillers
-(`enclosure`); a cell whose enclosure does not decide is cut (`branching`). What remains undecided
-at the end is open, and the probability of what was proved is exact: the number of ones among
-fillers is binomial. A search for a counterexample runs first; what it finds is confirmed on the
-model. PyTorch modules of the same form are read first (`decompile.modules`), and proved alike.
-Compiled networks: the certified range of their head. Transformers of two layers: the search alone.
-What is still open, and every other model, is decided by asking about all inputs where these are at
-most 2^22; else it stays open.
+(`enclosure`); a cell whose enclosure does not decide is cut (`branching`). Cells that are undecided
+at the end are open, and the probability of the proved ones is exact: the number of ones among
+fillers is binomial. A search for a counterexample runs first; an input that it finds is confirmed
+on the model. PyTorch modules of the same form are read first (`decompile.modules`), and proved
+alike. Compiled networks: the certified range of their head. Transformers of two layers: the search
+alone.
+Open verdicts, and every other model, are decided by asking the model about all inputs if these are
+at most 2^22; otherwise they stay open.
 """
 
 from collections.abc import Callable
@@ -75,7 +76,7 @@ def _proved(
     reading: LayerReading | None,
     reason: str,
 ) -> AllInputs:
-    """What the enclosures say, where the model has a form that they know."""
+    """The verdict of the enclosures, if the model has a form that they know."""
     known = model.model
     if reading is not None:
         return _read_module(model, reading, f, rng, p, cells)

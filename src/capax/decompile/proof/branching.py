@@ -2,7 +2,7 @@
 
 A cell is cut where that is likely to tighten its enclosure most, each cell at its own place: at one
 filler (which becomes a fixed position, 0 in one half and 1 in the other) or at the middle of its
-interval for the number of ones. What a cut takes away is estimated in the residual stream: the
+interval for the number of ones. The gain of a cut is estimated in the residual stream: the
 filler's part of the linear form, and its part of the range of a normaliser D_h times the remainder
 of head h. Many heads look for a zero and, where the bits that matter have none, find it at the few
 fillers they take for them: cutting there makes a chain of cells, "the first of these that is 0".

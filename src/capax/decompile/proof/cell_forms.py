@@ -97,7 +97,7 @@ class ReadOut:
 class CellBound:
     """The bound of one cell: hints u, far, D, and `least`, about sign logit - margin.
 
-    `missing`: what the claim, sign logit - margin times the last root, may be below 0.
+    `missing`: how far the claim, sign logit - margin times the last root, may be below 0.
     """
 
     read: ReadOut

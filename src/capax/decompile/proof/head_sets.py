@@ -1,4 +1,4 @@
-"""What the heads of one layer can put out together, over all fillers of a cell: certified.
+"""The outputs of all heads of one layer together, over all fillers of a cell: certified ranges.
 
 A cell is a pattern of some fixed positions and an interval [first, last] for the number of ones
 among the other bits, the fillers. For head h with weights w and values v, and any point u0_h,

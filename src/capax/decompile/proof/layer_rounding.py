@@ -3,7 +3,7 @@
 The machine is that of `forward_error`. Its errors are pushed back, so that the number it computes
 is the exact number of a network with slightly other tables, and the enclosures hold for all these:
 
-* scores are off by what `head_rounding` says, each by itself: the radii of the table;
+* scores are off by the bounds of `head_rounding`, each by itself: the radii of the table;
 * p_t v_t with the share p_t, a quotient of sums of T + 1 terms: each term is off by a factor
   1 + theta, |theta| <= gamma_{2T+14}, as if v_t were; and v_t itself is off by its own error;
 * the residual, a sum of H k + 2 terms: the radius of its constant part.
@@ -34,7 +34,7 @@ from capax.rounding import UP
 
 @dataclass(frozen=True)
 class LayerRounding:
-    """What is added to h, to z and to the logit of a one-layer Transformer."""
+    """The errors that are added to h, to z and to the logit of a one-layer Transformer."""
 
     model: Transformer
     machine: FloatUnit
@@ -72,7 +72,7 @@ class LayerRounding:
 def as_run(
     model: Transformer, tables: LayerTables, machine: FloatUnit
 ) -> tuple[LayerTables, LayerRounding]:
-    """The tables with what the machine adds to them, and what it adds behind the heads."""
+    """The tables with the machine's errors, and its errors behind the heads."""
     stream, normed = token_stream(model, machine)
     block = model.blocks[0]
     H, _, k = block.W_Q.shape

@@ -1,9 +1,9 @@
 """The tables of a one-layer Transformer as balls: scores, values and the way to the residual.
 
 With one layer and a fixed query, a token enters a head through its score g[t, c] and its value
-v[t, c] only (`capax.attention.collapsed`). Weights as stored are taken as exact real numbers; what
-float64 adds is in the radii. What is proved from here on is about real arithmetic with the stored
-weights, epsilon of LayerNorm anywhere within float32 rounding of the stated one.
+v[t, c] only (`capax.attention.collapsed`). Weights as stored are taken as exact real numbers; the
+errors of float64 are in the radii. All proofs from here on are about real arithmetic with the
+stored weights, epsilon of LayerNorm anywhere within float32 rounding of the stated one.
 """
 
 from dataclasses import dataclass

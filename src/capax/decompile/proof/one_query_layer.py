@@ -71,7 +71,7 @@ def one_query_layer(model: Transformer) -> OneQueryLayer:
 
 
 def layer_as_run(model: Transformer, machine: FloatUnit) -> OneQueryLayer | None:
-    """The form of a Transformer with all that a machine adds; None where there is no bound."""
+    """The form of a Transformer with all errors of a machine; None where there is no bound."""
     if unfit(model) is not None:
         return None
     layer = one_query_layer(model)

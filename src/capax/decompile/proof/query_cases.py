@@ -25,7 +25,7 @@ class QueryCase:
 
 @dataclass(frozen=True)
 class LayerReading:
-    """A model of another library in the form that is proved, and what its numbers mean.
+    """A model of another library in the form that is proved, and the meaning of its numbers.
 
     cases: one, or one for each value of the bit that asks. told: what was recognised, in words.
     as_logits: from the model's numbers to logits. logit_threshold: the same for the threshold.

@@ -1,6 +1,6 @@
 """The logit of a one-layer Transformer from its tables, for many inputs and all their single flips.
 
-Plain float64, no bounds: this is what the search for counterexamples runs on. What it finds is
+Plain float64, no bounds: the search for counterexamples runs on it. An input that it finds is
 confirmed on the model itself.
 """
 
@@ -37,7 +37,7 @@ class TableForward:
 
     @cached_property
     def contributions(self) -> np.ndarray:
-        """[T, 2, H, k + 1]: what a token adds to the sums."""
+        """[T, 2, H, k + 1]: the summands of every token."""
         w, v = self.tables.weights[0].mid, self.tables.heads.values.mid
         both = np.concatenate([w[..., None] * v, w[..., None]], axis=-1)  # [H, T, 2, k + 1]
         return np.moveaxis(both, 0, 2)

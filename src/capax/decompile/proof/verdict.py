@@ -1,4 +1,4 @@
-"""What is known about all inputs: proved, refuted with an input, or open with the gap."""
+"""A verdict about all inputs: proved, refuted with an input, or open with the gap."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
