@@ -265,9 +265,10 @@ def test_what_reaches_an_accuracy_anyway_aims_at_it():
     looks = {(m, i): BestLook(0.6 if m < 15 else 0.96 if m < 60 else 1.0, 100)
              for m in (8, 30, 100, 200) for i in range(4)}  # fmt: skip
     shared = Rounds(search, (1.0, 0.95), looks, {})
-    shared.next_round(NOTHING)
-    assert all(aim == 1.0 for m, aim in shared.aims.items() if m >= 100)
-    assert any(aim == 0.95 for aim in shared.aims.values())
+    left = {accuracy: (counts_at(looks, accuracy), NOTHING) for accuracy in (1.0, 0.95)}
+    asked = {1.0: (40, 640), 0.95: (30, 40, 100)}
+    aims = {m: shared._aim(m, left, asked) for m in (30, 40, 100, 640)}
+    assert aims == {30: 0.95, 40: 1.0, 100: 1.0, 640: 1.0}
     hints = {(m, 10**6): BestLook(0.992 * (m > 40), 100, aim=0.99) for m in (20, 80)}
     first = Rounds(search, (1.0, 0.99), {}, hints).next_round(NOTHING)
     assert first and 640 not in first
