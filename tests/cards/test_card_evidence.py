@@ -193,7 +193,9 @@ def test_a_trial_says_nothing_about_more_than_it_aimed_at():
     looks = {**ended, **whole}
     assert counts_at(looks, 1.0) == Counts((40,), (1,), (2,)) == counts_at(looks, 0.99)
     assert counts_at(looks, 0.95) == Counts((30, 40), (2, 2), (3, 2))
-    assert coarse_answer(ended, {}, 1.0) == "3 trials failed"
+    assert coarse_answer(ended, {}, 1.0) == "perhaps m* > 30, 3 trials"
+    near = {cell: look._replace(accuracy=0.96) for cell, look in ended.items()}
+    assert coarse_answer({}, {1e-3: near}, 1.0) == "perhaps m* <= 30, 3 tuning trials"
     assert "40" in coarse_answer(looks, {}, 1.0) and "2 trials" in coarse_answer(looks, {}, 1.0)
 
 

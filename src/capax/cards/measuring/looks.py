@@ -229,12 +229,16 @@ def open_range(looks: Looks, accuracies: tuple[float, ...], low: int, high: int)
 
 
 def coarse_words(looks: Looks, accuracy: float, kind: str = "trial") -> str:
-    """What few trials say of m*: between the largest m that failed and the next that passed."""
-    known = evidence(looks, accuracy)
+    """What few trials say of m*: between the largest m that failed and the next that passed.
+
+    Where none aimed at this accuracy, by whether they reached what they aimed at.
+    """
+    known = evidence(looks, accuracy) or evidence(looks)
     if not known:
         return f"{counted(len(looks), kind)} failed" if looks else "no trial yet"
-    failed = max((m for (m, _), look in known.items() if look.accuracy < accuracy), default=0)
-    passed = [m for (m, _), look in known.items() if look.accuracy >= accuracy and m > failed]
+    solved = {cell: look.accuracy >= min(accuracy, look.aim) for cell, look in known.items()}
+    failed = max((m for (m, _), passed in solved.items() if not passed), default=0)
+    passed = [m for (m, _), passed in solved.items() if passed and m > failed]
     low = f"{failed} < " if failed and passed else ""
     what = f"{low}m* <= {min(passed)}" if passed else f"m* > {failed}"
     return f"perhaps {what}, {counted(len(known), kind)}"
