@@ -78,6 +78,17 @@ MOVES = {
     "join": lambda: jnp.concatenate([jnp.asarray(A), jnp.zeros((1, 5))]),
     "wide": lambda: jnp.broadcast_to(jnp.asarray(A[0]), (4, 5)),
     "count": lambda: (jnp.arange(9), lax.broadcasted_iota(np.float32, (2, 3), 1)),
+    "sum": lambda: jnp.asarray(A) + 1.0,
+    "product": lambda: jnp.asarray(np.float32(A[:, 2:4])) * jnp.asarray(np.float32(A[:1, 2:4])),
+    "half": lambda: (jnp.asarray(A) / 3.0, -jnp.asarray(A), 1 - jnp.asarray(A)),
+    "tiny": lambda: jnp.asarray([1e-308, 2e-308, 0.0]) * 0.3,
+    "beyond": lambda: (jnp.asarray([1e308, -1.0]) * 10.0, jnp.asarray([0.0, 1.0]) / 0.0),
+    "overflow": lambda: jnp.asarray(np.array([2**31 - 1, -(2**31)], np.int32)) * np.int32(3),
+    "compare": lambda: (jnp.asarray(A) > 0, jnp.asarray(A) == jnp.asarray(A[:1])),
+    "choose": lambda: jnp.where(jnp.asarray(A) > 0, jnp.asarray(A), 0.0),
+    "both": lambda: jnp.asarray(A) * 3.0 + 0.1,
+    "axes": lambda: (jnp.moveaxis(jnp.asarray(A), 0, 1), jnp.stack([jnp.asarray(A)] * 2)),
+    "index": lambda: [jnp.asarray(A)[jnp.int32(i)] for i in (0, 2, -1)],
     "numbers": lambda: jnp.zeros((2, 3), jnp.int8),
 }
 
