@@ -37,4 +37,4 @@ def test_a_cpu_has_its_own_options_and_not_the_refused_one():
     assert Hardware().compiler_options() == {option.name: option.value for option in CPU}
     assert REFUSED.name not in Hardware().compiler_options() | drawn_simply()
     assert drawn_simply() == {CPU_DRAW.name: CPU_DRAW.value}
-    assert compiled_soon() == {CPU_PIECES.name: CPU_PIECES.value}
+    assert compiled_soon() == {option.name: option.value for option in CPU_PIECES}
