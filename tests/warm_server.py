@@ -38,7 +38,20 @@ def serve(path: str) -> None:
     with listening_at(path) as listening:
         if sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
             import_everything()
+            compile_fast()
             answer_all(listening)
+
+
+def compile_fast() -> None:
+    """Commands share the folder of compiled programs as the workers do (conftest.py)."""
+    import jax
+
+    from plain_programs import share_contexts, write_whole
+
+    share_contexts()
+    if "capax-tests-" in os.environ.get("JAX_COMPILATION_CACHE_DIR", ""):  # not the user's
+        write_whole()
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
 def answer_all(listening: socket.socket) -> None:
