@@ -88,9 +88,10 @@ def pytest_configure():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config, specs):
-    """Workers are forked from one process that has collected the tests."""
-    global WORKERS
+    """Workers are forked from one process that has collected the tests; so is the server."""
+    global SERVER, WORKERS
     if sys.platform == "linux":
+        SERVER = SERVER and SERVER.stop()
         WORKERS = CollectedWorkers(Path(os.environ[WARM]), config.args)
         for spec in specs:
             spec.python = WORKERS.python()
@@ -106,6 +107,7 @@ def pytest_unconfigure():
         WORKERS.stop()
     if SERVER is not None:
         SERVER.stop()
+    if SERVER is not None or WORKERS is not None:
         shutil.rmtree(os.environ.pop(WARM), ignore_errors=True)
     if MADE_HERE is not None:
         shutil.rmtree(MADE_HERE, ignore_errors=True)

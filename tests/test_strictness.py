@@ -44,3 +44,18 @@ def test_what_fitted_once_is_asked_again_when_it_looks_different():
                 first(x, y, way)
         with pytest.raises(TypeCheckError):
             first(x, y, 3)
+
+
+def test_an_answer_that_looks_different_is_asked_about():
+    answers = [np.ones(3), np.ones(3), np.ones(2), np.ones(3)]
+
+    @check_calls(typechecker=None)
+    def next_answer(x: ONE) -> ONE:
+        del x
+        return answers.pop(0)
+
+    for _ in range(2):
+        next_answer(np.ones(3))
+    with pytest.raises(TypeCheckError):
+        next_answer(np.ones(3))
+    assert next_answer(np.ones(3)) is not None

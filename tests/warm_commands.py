@@ -26,6 +26,7 @@ class WarmServer:
     """The server in `folder` and a `capax` that asks it, until it is stopped."""
 
     def __init__(self, folder: Path) -> None:
+        self._socket = folder / "socket"
         script = folder / "capax"
         script.write_text(f'#!/bin/sh\nexec {shlex.join(client(folder))} capax "$@"\n')
         script.chmod(0o755)
@@ -37,6 +38,7 @@ class WarmServer:
 
     def stop(self) -> None:
         self._process.communicate()
+        self._socket.unlink()  # another one may listen in its place
 
 
 class WarmCommands:

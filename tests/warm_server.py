@@ -16,30 +16,28 @@ from typing import NoReturn
 
 # Besides every module of capax: what its commands and the programs of the guides import when used.
 IMPORTED = (
-    "jax.numpy equinox optax scipy.stats scipy.optimize scipy.special pandas pyarrow.parquet "
+    "torch jax.numpy equinox optax scipy.stats scipy.optimize scipy.special pandas pyarrow.parquet "
     "matplotlib.pyplot matplotlib.backends.backend_agg rich.progress rich.table sklearn.tree"
 )
 READ_BY_IMPORTS = ("JAX_", "XLA_", "MPL", "PYTHON", "OMP_")
 
 
 def listening_at(path: str) -> socket.socket:
-    """A socket that can be asked from now on, and a word to the process that waits for it."""
+    """A socket that can be asked from now on."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
     listening.listen()
-    print("ready", flush=True)
     return listening
 
 
-def serve(path: str) -> None:
+def serve(listening: socket.socket) -> None:
     """Import when the first one comes, then fork a process per connection."""
     import select
 
-    with listening_at(path) as listening:
-        if sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
-            import_everything()
-            compile_fast()
-            answer_all(listening)
+    if sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
+        import_everything()
+        compile_fast()
+        answer_all(listening)
 
 
 def compile_fast() -> None:
@@ -91,9 +89,17 @@ def report(asked: dict[int, socket.socket], options: int) -> None:
             connection.sendall(b"%d" % os.waitstatus_to_exitcode(status))
 
 
+def import_packages(names: str = IMPORTED) -> None:
+    """Packages beside Capax, as far as they are there: who needs one that is not will say so."""
+    import importlib
+
+    for name in names.split():
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
 def import_everything() -> None:
     """What commands import, once for all of them."""
-    import contextlib
     import gc
     import importlib
     import pkgutil
@@ -101,9 +107,7 @@ def import_everything() -> None:
 
     import capax
 
-    for name in IMPORTED.split():
-        with contextlib.suppress(ModuleNotFoundError):  # the command that needs it will say so
-            importlib.import_module(name)
+    import_packages()
     for module in pkgutil.walk_packages(capax.__path__, "capax."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -196,4 +200,6 @@ def leave(run, arguments: list[str]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    with listening_at(sys.argv[1]) as asked_here:
+        print("ready", flush=True)
+        serve(asked_here)

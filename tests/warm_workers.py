@@ -1,19 +1,18 @@
 """Workers of xdist that share one collection.
 
-    python warm_workers.py SOCKET PATHS    collect the tests, then fork a worker for each that asks
+    python warm_workers.py FOLDER PATHS    collect the tests, then fork a worker for each that asks
 
+Before that it forks the server of commands, which shares its imports of other packages.
 To collect the tests takes twenty seconds: imports, asserts rewritten, checks of calls compiled. One
 process does it and forks the workers, which find every module there. No thread may run in a process
 that forks, so nothing is computed while tests are collected.
 """
 
 import gc
-import importlib
 import os
 import shlex
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from socket import socket
 from unittest.mock import patch
@@ -24,11 +23,17 @@ from jax._src import xla_bridge
 
 import warm_client
 import warm_server
+from warm_commands import environment
 
 # What tests import when they run, beside what commands import: seconds for each worker, or once.
 IMPORTED = (
     "torch._dynamo sympy flint sklearn.neural_network PIL.Image playwright.sync_api "
     "transformers.models.bert.modeling_bert"
+)
+# What workers and commands share. Not Equinox, which imports jaxtyping: pytest imports its plugins.
+SHARED = (
+    "torch jax.numpy scipy.stats scipy.optimize pandas pyarrow.parquet matplotlib.pyplot "
+    "sklearn.tree"
 )
 
 
@@ -37,7 +42,7 @@ class CollectedWorkers:
 
     def __init__(self, folder: Path, paths: list[str]) -> None:
         self._socket = str(folder / "workers")
-        command = [sys.executable, __file__, self._socket, *paths]
+        command = [sys.executable, __file__, str(folder), *paths]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
         assert self._process.stdout is not None
@@ -77,9 +82,7 @@ class Forking:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self):
-        for name in IMPORTED.split():
-            with suppress(ImportError):  # the test that needs it will say so
-                importlib.import_module(name)
+        warm_server.import_packages(IMPORTED)
         warm_server.import_everything()
         gc.collect()
         gc.freeze()  # shared with the workers as long as nobody looks through it
@@ -87,12 +90,21 @@ class Forking:
         os._exit(0)
 
 
-def main(path: str, paths: list[str]) -> None:
-    with warm_server.listening_at(path) as listening, Path(os.devnull).open("w") as nowhere:
+def main(folder: Path, paths: list[str]) -> None:
+    commands, workers = (warm_server.listening_at(str(folder / n)) for n in ("socket", "workers"))
+    print("ready", flush=True)
+    warm_server.import_packages(SHARED)
+    if os.fork() == 0:
+        workers.close()
+        os.environ.update(environment())
+        warm_server.serve(commands)
+        os._exit(0)
+    commands.close()
+    with workers, Path(os.devnull).open("w") as nowhere:
         sys.stdout = nowhere
         # without capture: the streams of a worker are its own
-        pytest.main(["-s", *paths], plugins=[Forking(listening)])
+        pytest.main(["-s", *paths], plugins=[Forking(workers)])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2:])
