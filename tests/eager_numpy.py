@@ -7,9 +7,9 @@ of products once; so does what is used often. `test_plain_programs.py` holds the
 JAX's own, bit for bit, and says when a copy is cheap.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -120,7 +120,7 @@ ROUNDED = {
 }  # fmt: skip
 FEW, OFTEN = 8, 16  # operations of a program; uses of it, from which on it is compiled
 PROGRAM_BY_JAX = pjit._pjit_call_impl_python
-USES: Counter[Any] = Counter()
+USES: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def operations(jaxpr: Any) -> list[Any]:
@@ -132,6 +132,8 @@ def operations(jaxpr: Any) -> list[Any]:
 
 def is_exact(program: Any) -> bool:
     """Whether NumPy's bits are those of any compiler."""
+    if len(program.jaxpr.eqns) > FEW:
+        return False
     used = operations(program.jaxpr)
     known = all(operation in RULES or operation in COMPARED or operation in ROUNDED or
                 operation in (lax.select_n_p, lax.neg_p) for operation in used)  # fmt: skip
@@ -191,9 +193,9 @@ def evaluated(jaxpr: Any, consts: Any, arguments: Any) -> list[np.ndarray] | Non
 
 def program_by_numpy(*arguments: Any, **options: Any) -> Any:
     program = options["jaxpr"]
-    USES[program] += 1
     own = options["compiler_options_kvs"] or any(options["donated_invars"])
-    if not own and USES[program] < OFTEN and is_exact(program):
+    if not own and is_exact(program) and USES.setdefault(program, 0) < OFTEN:
+        USES[program] += 1
         with np.errstate(all="ignore"):
             results = evaluated(program.jaxpr, program.consts, arguments)
         if results is not None:
