@@ -48,9 +48,9 @@ _CURVES = 2  # sample sizes per learner and target whose learning curves are sho
 def read_card(
     plan: Plan, entries: tuple[Entry, ...], store: Store, *, unfinished: bool = False
 ) -> Card:
-    """What the store says about these learners under this plan.
+    """The rows of these learners under this plan, from a store.
 
-    unfinished: also the cells without an answer, each with what is known so far or with the reason;
+    unfinished: also the cells without an answer, each with its trials so far or with the reason;
     otherwise only finished ones, of learners that the store knows.
     """
     if not unfinished:
@@ -97,7 +97,7 @@ def read_card(
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a learner on a target at one T: trials that count, and those for the rate.
+    """The trials of a learner on a target at one T: trials that count, and trials for the rate.
 
     `note`: why there is no answer, if trouble prevented it.
     """

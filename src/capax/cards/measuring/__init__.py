@@ -1,1 +1,1 @@
-"""Trials of a card: which are requested, how they are trained, and what is stored of each."""
+"""Trials of a card: their choice, their training and their storage."""

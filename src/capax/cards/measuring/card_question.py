@@ -54,7 +54,7 @@ def rates_of(plan: Plan, entry: Entry) -> tuple[Rate, ...]:
 class CardQuestion(Question):
     """One learner on one target at one T: its rate, then m* at every accuracy.
 
-    scores, tuning: what is known already of the trials that count, and of those for each rate.
+    scores, tuning: stored trials that count, and stored trials of each rate.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class CardQuestion(Question):
         self._begun = self._finished = False
 
     def begin(self) -> None:
-        """Look up what is known and what to ask first."""
+        """Look up the stored trials and choose the first ones to ask for."""
         self._begun = True
         self._waiting = self._tuning_trials()
         if not self._waiting:
@@ -151,7 +151,7 @@ class CardQuestion(Question):
 
     @property
     def most_trials(self) -> int:
-        """Those of the rates, of the first search, and those that later accuracies may add."""
+        """Trials of the rates, of the first search, and the ones that later accuracies may add."""
         if self.is_over:
             return self.num_done
         rates = len(rates_of(self.plan, self.entry)) * self.plan.tuning_trials * _SCOUTS
@@ -307,7 +307,7 @@ def card_protocol(plan: Plan, accuracy: float) -> Protocol:
 
 
 def card_floor(plan: Plan, target: str, T: int, accuracy: float) -> Floor | None:
-    """What the best possible learner needs under the protocol of the card; `None` where no floor
-    is known."""
+    """The examples that the best possible learner needs under the protocol of the card; `None`
+    where no floor is known."""
     chosen = target_of(target)
     return floor(chosen.function, T, chosen.p, protocol=card_protocol(plan, accuracy))

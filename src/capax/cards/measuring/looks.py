@@ -1,4 +1,4 @@
-"""What a card remembers of a trial, and the rate that its tuning trials speak for."""
+"""The record of a trial in a card, and the choice of a rate by tuning trials."""
 
 import json
 import math
@@ -176,7 +176,7 @@ def chosen_rate(tuning: dict[Rate, Looks]) -> Rate:
 
 
 def _merit(tuning: dict[Rate, Looks]) -> Callable[[Rate], tuple[float, float, float]]:
-    """What rates are ordered by."""
+    """The order of rates."""
     logs = [math.log(rate) for rate in tuning if rate is not None]
     middle = sum(logs) / max(1, len(logs))
 
@@ -229,9 +229,9 @@ def open_range(looks: Looks, accuracies: tuple[float, ...], low: int, high: int)
 
 
 def coarse_words(looks: Looks, accuracy: float, kind: str = "trial") -> str:
-    """What few trials say of m*: between the largest m that failed and the next that passed.
+    """A first estimate of m*: between the largest m that failed and the next that passed.
 
-    Where none aimed at this accuracy, by whether they reached what they aimed at.
+    If no trial aimed at this accuracy: by whether trials reached the accuracy they aimed at.
     """
     known = evidence(looks, accuracy) or evidence(looks)
     if not known:

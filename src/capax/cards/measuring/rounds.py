@@ -1,17 +1,17 @@
 """The rounds of a card's question: trials for all its accuracies at once.
 
 Every accuracy that is not settled says where trials would tell most about its threshold, and gets
-an equal part of the round. What two of them ask for is trained once. A trial aims at one accuracy:
-it ends when it is so accurate, and counts for this accuracy and for those below, passed or not. The
-aim is the highest accuracy that asked for its m or that it reaches more likely than not, by the
-trials before it; so given the aim an outcome is like any other at its m, and no interval is biased
-by the choice. A learner that is slow to get the last examples right would otherwise take all its
-steps in trials that tell nothing about 100 %.
+an equal part of the round. A trial that two of them ask for is trained once. A trial aims at one
+accuracy: it ends when it is so accurate, and counts for this accuracy and for those below, passed
+or not. The aim is the highest accuracy that asked for its m or that it reaches more likely than
+not, by the trials before it; so given the aim an outcome is like any other at its m, and no
+interval is biased by the choice. A learner that is slow to get the last examples right would
+otherwise take all its steps in trials that tell nothing about 100 %.
 
 That success levels off above 80 % takes the most trials to show (17 in a row, if none fails). As
 many trials as the parts have together ask for it, fewer where they take many examples. The highest
-accuracy says where: what passes there passes at the others. A lower one asks for them itself where
-a higher one had to do with fewer.
+accuracy says where: a trial that passes there passes at the others. A lower one asks for them
+itself where a higher one had to do with fewer.
 
 An accuracy is left as it is, with an interval that is open above, when the trials that aim at it
 took as much work as they may, and all of them would take three times as much.

@@ -70,7 +70,7 @@ class CardSearch(AdaptiveSearch):
     def _batch(
         self, counts: Counts, known: Counts, restarts: int, plateau: int | None
     ) -> tuple[int, ...]:
-        """Where the next trials say most about m* for what they cost; none at the end."""
+        """The m at which the next trials say most about m* for their cost; empty at the end."""
         done = counts.trials
         size = min(self.batch, self.max_trials - done)
         if size <= 0 or (done >= self.min_trials and self._narrow(counts)):

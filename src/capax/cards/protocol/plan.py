@@ -1,4 +1,4 @@
-"""What a card measures: learners, targets, lengths, and the protocol that is the same for all."""
+"""The protocol of a card: learners, targets, lengths, and settings that are the same for all."""
 
 import math
 from typing import Any, Literal
