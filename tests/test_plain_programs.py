@@ -86,7 +86,7 @@ MOVES = {
     "overflow": lambda: jnp.asarray(np.array([2**31 - 1, -(2**31)], np.int32)) * np.int32(3),
     "compare": lambda: (jnp.asarray(A) > 0, jnp.asarray(A) == jnp.asarray(A[:1])),
     "choose": lambda: jnp.where(jnp.asarray(A) > 0, jnp.asarray(A), 0.0),
-    "both": lambda: jnp.asarray(A) * 3.0 + 0.1,
+    "both": lambda: jax.jit(lambda x: x * 3.0 + 0.1)(jnp.asarray(A)),
     "axes": lambda: (jnp.moveaxis(jnp.asarray(A), 0, 1), jnp.stack([jnp.asarray(A)] * 2)),
     "index": lambda: [jnp.asarray(A)[jnp.int32(i)] for i in (0, 2, -1)],
     "numbers": lambda: jnp.zeros((2, 3), jnp.int8),
@@ -100,6 +100,12 @@ def test_numbers_moved_by_numpy_are_those_of_jax(move, by_jax):
     for a, b in zip(ours, wanted, strict=True):
         assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_compiler_may_round_a_product_and_a_sum_once():
+    assert eager_numpy.is_exact(jax.make_jaxpr(lambda x: jnp.where(x * 3.0 > 1, x.T[0], 0.0))(A[0]))
+    assert not eager_numpy.is_exact(jax.make_jaxpr(lambda x: x * 3.0 + 0.1)(A))
+    assert not eager_numpy.is_exact(jax.make_jaxpr(lambda x: x / 3.0)(A))  # by the reciprocal
 
 
 def test_a_moved_array_is_nobody_elses_and_still_worth_it(by_jax):
