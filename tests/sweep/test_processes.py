@@ -200,3 +200,12 @@ def test_a_different_seed_is_a_different_panel_there(experiment):
     (second,) = learned(other, [moved])
     assert first.runs[0].run_id != second.runs[0].run_id
     assert replace(first.trial, spec=None) == replace(trial, spec=None)
+
+
+def test_a_card_has_a_job_for_each_core_up_to_eight_or_one_on_a_gpu(monkeypatch):
+    for cores, jobs in ((1, 1), (2, 2), (64, 8)):
+        monkeypatch.setattr(sharing, "num_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(sharing, "has_gpu", lambda: False)
+        assert sharing.one_for_each_core() == jobs
+        monkeypatch.setattr(sharing, "has_gpu", lambda: True)
+        assert sharing.one_for_each_core() == 1

@@ -35,7 +35,7 @@ def card(
     trials: options.MostTrials = 40,
     time_limit: options.TimeLimit = 60.0,
     parity_steps: options.ParitySteps = 5000,
-    jobs: options.AtOnce = 1,
+    jobs: options.AtOnce = None,
     minutes: options.Minutes = None,
     on: On = Where.here,
     address: Address = None,
@@ -54,8 +54,11 @@ def card(
 
     Example: `capax card --mine mine.py:build`
     """  # fmt: skip
+    from capax.sweep.running.sharing import one_for_each_core
+
     ready_for(on, address)
     check_destinations(html, csv, picture=plot)
+    jobs = jobs or one_for_each_core()
     if reference:
         if not distil:
             _train_reference(learners or (), _only(store), jobs, minutes, as_json)

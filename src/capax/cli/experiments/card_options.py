@@ -42,7 +42,14 @@ TimeLimit = Annotated[
 ParitySteps = Annotated[
     int, typer.Option(help="Most steps of a run for the target times; a multiple of 50.")
 ]
-AtOnce = Annotated[int, typer.Option(min=1, help="Learners and T that are measured at once.")]
+AtOnce = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Learners and T that are measured at once; by default one for each core, up to eight, "
+        "or one on a GPU.",
+    ),
+]
 Minutes = Annotated[
     float | None, typer.Option(help="Stop after this time; the same command continues.")
 ]

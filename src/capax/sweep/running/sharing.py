@@ -13,9 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capax.machine import num_cores
+
 _DRIVER = Path("/dev/nvidiactl")
 _CONTROL = "nvidia-cuda-mps-control"
 _PIPE = "CUDA_MPS_PIPE_DIRECTORY"
+_MOST_JOBS = 8  # a process has half a gigabyte before it trains
 _MEMORY = 0.92  # of a GPU, for all processes together: each also needs a context
 _LEAST = 50  # no part of the memory is smaller than the largest divided by this,
 _SHORT = (
@@ -40,6 +43,11 @@ class Share:
 def has_gpu() -> bool:
     """Whether JAX will find an NVIDIA GPU; does not start JAX."""
     return _DRIVER.exists() and os.environ.get("JAX_PLATFORMS", "").strip() != "cpu"
+
+
+def one_for_each_core() -> int:
+    """Jobs at once on this machine: one for each core, up to eight, or one on a GPU."""
+    return 1 if has_gpu() else min(_MOST_JOBS, num_cores())
 
 
 @contextmanager
