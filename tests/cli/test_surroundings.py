@@ -143,13 +143,19 @@ def test_nothing_is_lost_on_40_columns(made, monkeypatch):
 
 @contextmanager
 def full_disk(bytes_left):
-    """No file may grow beyond so many bytes; what is beyond is refused by the system."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """No file may grow beyond so many bytes; what is beyond is refused by the system.
+
+    Python would keep the bytecode of a module that is imported here for the first time, as far as
+    it fits (seen with 3.11.7): every later import of it would fail.
+    """
+    before, kept = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = kept
 
 
 @contextmanager
