@@ -27,7 +27,7 @@ NAMES = (
     *("cnn", "lstm", "gru", "ssm", "mixer"),
 )
 MOST = 1024  # examples that the program has room for, as in a card
-PIECE = 32
+PIECE = 64  # as in a card
 
 
 def product_operations(jaxpr: Any) -> int:
@@ -80,8 +80,10 @@ class Engine:
         from capax.training import Hardware, TrialSpec
         from capax.training.programs import advancing
         from capax.training.programs import program as programs
+        from capax.training.programs.piece_sizes import keeps_little
         from capax.training.programs.seeds import training_for
         from capax.training.programs.shape import program_of
+        from capax.training.specs.xla_options import compiled_soon
         from capax.training.steps.paths import ModulePath
 
         spec, _ = model_at(name, T)
@@ -108,7 +110,8 @@ class Engine:
             return jax.lax.fori_loop(0, number, lambda _, c: step(c, None)[0], carry)
 
         self._lane = jax.device_put(lane)
-        options = hardware.compiler_options()
+        soon = compiled_soon() if keeps_little(program.path) else {}
+        options = hardware.compiler_options() | soon
         lowered = jax.jit(advance).lower(self._lane, jnp.int32(1))
         self._advance = lowered.compile(compiler_options=options)
         self._wait, self._number = jax.block_until_ready, jnp.int32

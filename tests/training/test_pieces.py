@@ -13,7 +13,7 @@ from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.programs import compiled, evaluating
 from capax.training.programs.memory import floats_per_example
-from capax.training.programs.piece_sizes import gpu_lanes, gpu_piece, num_places
+from capax.training.programs.piece_sizes import gpu_lanes, gpu_piece, keeps_little, num_places
 from capax.training.programs.program_compiler import ProgramCompiler
 from capax.training.programs.shape import program_of
 from capax.training.slots import crew
@@ -134,8 +134,9 @@ def test_pieces_on_a_gpu_are_large_where_little_is_kept_and_rounds_stay_small():
                 assert places >= 48  # its steps are in a row, whatever the number of pieces
             else:
                 assert places == 4 or places * block * kept <= 1 << 27
+            assert keeps_little(path) == (name in ("transformer", "mlp"))
+            assert gpu_lanes(path) == (256 if keeps_little(path) else 128)
         assert sizes == sorted(sizes, key=lambda size: -size[0])
-    assert gpu_lanes(path_for(entry_of("mlp").spec(T=400), "gpu")) == 256
 
 
 def test_neighbours_change_no_bit_of_a_gradient():

@@ -22,6 +22,13 @@ _SMALLEST = 64
 _LANES, _LANES_SMALL = 128, 256
 
 
+def keeps_little(path: Path) -> bool:
+    """Whether its plain form keeps few numbers for an example: its steps are short."""
+    spec = path.spec
+    plain = isinstance(spec, Architecture)
+    return (spec.floats_per_example if plain else floats_per_example(path)) < _SIZES[0][0]
+
+
 def gpu_piece(path: Path) -> int:
     """Examples in a piece."""
     kept = floats_per_example(path)
@@ -30,7 +37,7 @@ def gpu_piece(path: Path) -> int:
 
 def gpu_lanes(path: Path) -> int:
     """Runs that train together: an idle one costs the update of its parameters."""
-    return _LANES_SMALL if floats_per_example(path) < _SIZES[0][0] else _LANES
+    return _LANES_SMALL if keeps_little(path) else _LANES
 
 
 def num_places(path: Path, block: int) -> int:

@@ -24,6 +24,7 @@ from capax.training.programs.hidden_progress import hidden_progress, progress_ro
 from capax.training.programs.in_order import InOrder
 from capax.training.programs.kernel_choice import may_serve, source_compiles, trouble
 from capax.training.programs.lane_shapes import KEY, lane_shape, packed_width, stacked
+from capax.training.programs.piece_sizes import keeps_little
 from capax.training.programs.program import SUBSET, Lane, Program, TargetBits
 from capax.training.specs.xla_options import compiled_soon, drawn_simply, launched_singly
 
@@ -158,7 +159,8 @@ class ProgramCompiler:
             return {}
         if name == "draw":
             return drawn_simply()
-        return compiled_soon() if self.program.block else {}
+        soon = self.program.block and keeps_little(self.program.path)
+        return compiled_soon() if soon else {}
 
 
 def _into(future: Future[Any], make: Callable[[], Any]) -> None:
