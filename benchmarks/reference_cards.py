@@ -50,8 +50,10 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     if fitted and len(beside := cores[3 * len(cores) // 8 :]) > 1:
         os.sched_setaffinity(process.pid, beside)
         os.setpriority(os.PRIO_PROCESS, process.pid, 15)  # compilations first
-    elif len(cores) >= 8:  # with few cores a process compiles one program after the other, and
-        first = len(cores) // 8 * list(GROUPS).index(group)  # trains by the first as soon as it can
+    elif len(cores) >= 8:
+        # With few cores a process compiles one program after the other, and trains by the first
+        # one while it compiles the next.
+        first = len(cores) // 8 * list(GROUPS).index(group)
         quarter = [cores[(first + i) % len(cores)] for i in range(len(cores) // 4)]
         os.sched_setaffinity(process.pid, quarter)
     return process

@@ -116,19 +116,27 @@ def test_few_trials_do_not_put_m_star_beyond_the_largest_m(solved, total, beyond
     of an m*, from the likelihood on the grid."""
     counts = Counts((320, 353, 390, 453, 580, 640), solved, total)
     grid = CurveGrid.fitted(counts)
-    found = estimate(grid, counts)
-    assert found.unreached == beyond
+    assert estimate(grid, counts).unreached == beyond
+    assert (below_at_even_odds(grid, counts, 640) < 0.025) == beyond
+
+
+def below_at_even_odds(grid, counts, m):
+    """P[m* <= m | trials] by brute force, if there is an m* with probability 1/2."""
     joint = np.exp(log_likelihood(grid, counts) + grid.nuisance.log_prior)
-    reaches = grid.nuisance.reaches
-    weight = np.where(reaches, 1 / joint[:, reaches].sum(), 0) * joint
-    prior = np.exp(grid.nuisance.log_prior)
-    odds = (
-        joint[:, reaches].sum()
-        / prior[reaches].sum()
-        / (joint[:, ~reaches].sum() / prior[~reaches].sum())
-    )
-    below = weight[grid.theta <= math.log(640)].sum() * odds / (1 + odds)
-    assert (below < 0.025) == beyond
+    reaches, prior = grid.nuisance.reaches, np.exp(grid.nuisance.log_prior)
+    there = joint[:, reaches].sum(axis=1) / prior[reaches].sum()
+    never = joint[:, ~reaches].sum() / prior[~reaches].sum()
+    return there[grid.theta <= math.log(m)].sum() / (there.sum() + never)
+
+
+@pytest.mark.parametrize("solved", [(0, 2, 5, 8, 9, 10), (0, 1, 4, 7, 8, 8), (0, 2, 5, 6, 6, 7)])
+def test_a_lower_end_leaves_out_2_5_percent_at_even_odds(solved):
+    """Neither more nor less: the sum up to the end, and up to the next points of the grid."""
+    counts = Counts((20, 28, 40, 57, 80, 113), solved, (10,) * 6)
+    grid = CurveGrid.fitted(counts)
+    low, step = estimate(grid, counts).low, math.exp(grid.theta[1] - grid.theta[0])
+    assert below_at_even_odds(grid, counts, low / step**2) < 0.025
+    assert below_at_even_odds(grid, counts, low * step**2) > 0.025
 
 
 def test_a_plateau_below_the_target_is_said_to_be_one():

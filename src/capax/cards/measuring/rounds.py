@@ -4,9 +4,9 @@ Every accuracy that is not settled says where trials would tell most about its t
 an equal part of the round. A trial that two of them ask for is trained once. A trial aims at one
 accuracy: it ends when it is so accurate, and counts for this accuracy and for those below, passed
 or not. The aim is the highest accuracy that asked for its m or that it reaches more likely than
-not, by the trials before it; so given the aim an outcome is like any other at its m, and no
-interval is biased by the choice. A learner that is slow to get the last examples right would
-otherwise take all its steps in trials that tell nothing about 100 %.
+not, by the trials before it: so the likelihood of its outcome does not depend on the choice of the
+aim. A learner that is slow to get the last examples right would otherwise take all its steps in
+trials that tell nothing about 100 %.
 
 That success levels off above 80 % takes the most trials to show (17 in a row, if none fails). As
 many trials as the parts have together ask for it, fewer where they take many examples. The highest
@@ -84,7 +84,7 @@ class Rounds:
         return tuple(sorted(together.elements(), reverse=True))[: max(0, most)]
 
     def _parts(self, left: dict[float, _Known], restarts: int) -> dict[float, tuple[int, ...]]:
-        """What each accuracy asks for. Trials of the plateau at one serve the lower ones; these ask
+        """The trials of each accuracy. Trials of the plateau at one serve the lower ones; these ask
         for some themselves where it has less than its part, as its m is too large."""
         half = self.search.batch // 2
         size = -(-(self.search.batch - half) // len(left))

@@ -24,9 +24,9 @@ was just below m_high, 8 % of the intervals began above it. So the lower end tak
 
     P[m* < low | trials] = 0.025     if P[m* < ∞] = 1/2 before the trials.
 
-An end beyond all m tried then needs trials that are 39 times as likely without an m* there as with
-one. If there is one, drawn from its prior, this happens in a search with probability 1/39 at most,
-whenever the search stops: the ratio of the two likelihoods has mean 1 after every trial (Ville).
+Averaged over this prior, an interval begins above m* with probability 0.025, so with probability
+0.05 at most where there is an m*, whenever the search stops: a posterior does not depend on the
+rule that ended the trials. With 1 to 4 the same sum was 0.125.
 
 A side that leaves the range of the m tried is open: no trial supports a number there. Coverage is
 checked on simulated learners.

@@ -3,12 +3,14 @@
 A round computes all its places, also those without a piece. A search has waves of a few trials
 (four to twelve, to choose a rate) and of hundreds; several processes share the GPU, and together
 they fill it. So a round is small: as many pieces as keep 512 MB for the backward pass, 200 000 to
-400 000 tokens of a network that keeps numbers for every token. Rounds of 1.2 million tokens (48
-places at T = 400) took 5.1 ms for the five pieces of one Mixer, as long as for 48 (one H200).
+400 000 tokens of a network that keeps numbers for every token. A round of 1.2 million tokens (48
+places at T = 400) took 5.1 ms for the five pieces of one Mixer, and 5.4 ms for 24 pieces (one
+H200).
 
-The loop of a recurrent cell takes T steps in a row, whether a round has few pieces or many: there
-a round has a piece for every other multiprocessor. Networks that work on all tokens by tables keep
-little for an example: they have large pieces, for every piece also leaves a gradient to be added.
+The loop of a recurrent cell takes T steps in a row, whether a round has few pieces or many: there a
+round has 48 pieces or more, each on two multiprocessors at least. Networks that work on all tokens
+by tables keep little for an example: they have large pieces, for every piece also leaves a gradient
+to be added.
 """
 
 from capax.training.programs.memory import floats_per_example

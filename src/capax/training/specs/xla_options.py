@@ -127,7 +127,7 @@ def drawn_simply() -> dict[str, Any]:
 
 
 def compiled_soon() -> dict[str, Any]:
-    """Further options of a program with gradients in pieces, on a CPU."""
+    """Further options of a small network with gradients in pieces, on a CPU."""
     return {name: value for o in CPU_PIECES for name, value in _if_known(o).items()}
 
 
