@@ -33,7 +33,6 @@ GROUPS = {
 }
 LONG = ("mixer", "gru", "lstm", "cnn", "ssm")  # groups whose kernels are long
 FITTED = ("linear", "trees", "others")  # groups that need no GPU
-COMPILING = 45.0  # seconds in which networks compile on all cores; fits begin after them
 
 
 def started(group: str, options: argparse.Namespace, minutes: float, settings: dict[str, str]):
@@ -48,7 +47,7 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     command += ["--minutes", f"{minutes:.2f}", "--jobs", str(jobs)]
     with (options.out / f"{group}.log").open("a") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    if fitted and len(beside := cores[len(cores) // 8 :]) > 1:
+    if fitted and len(beside := cores[3 * len(cores) // 8 :]) > 1:
         os.sched_setaffinity(process.pid, beside)
         os.setpriority(os.PRIO_PROCESS, process.pid, 15)  # compilations first
     elif len(cores) >= 8:
@@ -64,7 +63,6 @@ def run(options: argparse.Namespace, settings: dict[str, str]) -> None:
     """All groups, those on the GPU in their order, `at_once` of them."""
     began = time.monotonic()
     end = began + 60 * options.minutes
-    fits = began + (0.0 if set(options.groups) <= set(FITTED) else COMPILING)
     waiting, running = list(options.groups), {}
     while waiting or running:
         for group, process in list(running.items()):
@@ -76,7 +74,7 @@ def run(options: argparse.Namespace, settings: dict[str, str]) -> None:
         left = (end - time.monotonic()) / 60
         busy = sum(group not in FITTED for group in running)
         for group in list(waiting):
-            if time.monotonic() > fits if group in FITTED else busy < options.at_once:
+            if group in FITTED or busy < options.at_once:
                 waiting.remove(group)
                 if left > 0:
                     busy += group not in FITTED

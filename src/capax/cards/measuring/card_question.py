@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from capax.analysis.floor import Floor, Protocol, fewest_examples, floor
-from capax.cards.measuring.grid_rounds import GridRounds
 from capax.cards.measuring.looks import (
     Looks,
     Rate,
@@ -277,8 +276,7 @@ class CardQuestion(Question):
         if self.plan.design == "grid":
             whole = self.plan.grid(*open_range(scouts, self.plan.accuracies, *span))
             broken = broken_m(self.scores)
-            works = whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
-            return GridRounds(works, self.plan.accuracies, self.scores)
+            return whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
         search = self.plan.search(*span).model_copy(update={"max_trials": self._most})
         return Rounds(search, self.plan.accuracies, self.scores, scouts, self.plan.effort)
 
