@@ -5,16 +5,21 @@ but not this checkout. `make wheel` does the same with everything from the regis
 interpreter it is given.
 """
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 
@@ -101,3 +106,16 @@ def test_doctor_and_cite_work_alone(installed, tmp_path):
 def test_an_experiment_by_name_works_alone(installed, tmp_path):
     run(installed, tmp_path, "sweep", "smoke", "--store", "smoke.sqlite")
     assert (tmp_path / "smoke.sqlite").is_file()
+
+
+def test_the_pinned_versions_install_on_the_oldest_python():
+    """A fresh machine may have 3.11.2 (Debian 12): pip finds no version there that needs 3.11.5."""
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    oldest = f"{asked.removeprefix('>=')}.0"
+    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    needed = {}
+    for name in pinned:
+        with contextlib.suppress(metadata.PackageNotFoundError):  # of another platform
+            needed[name] = metadata.metadata(name).get("Requires-Python") or ""
+    assert len(needed) > len(pinned) / 2
+    assert [f"{n}: {r}" for n, r in needed.items() if oldest not in SpecifierSet(r)] == []
