@@ -1,5 +1,7 @@
 """Tasks: the data a spec stands for, and every way a spec can be wrong."""
 
+import zipfile
+
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -192,6 +194,17 @@ def test_files_hold_the_same_data(tmp_path):
     assert np.array_equal(np.stack([table[f"x{t}"] for t in range(19)], axis=1), rows)
     assert TaskSpec.model_validate_json(table.schema.metadata[b"capax_spec"]) == spec
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.csv", "d.npz", "d.parquet"]
+
+
+def test_the_bytes_of_a_file_do_not_depend_on_python(tmp_path):
+    """No time, and no headers for files beyond 4 GB, which some versions of Python always write."""
+    spec = small()
+    with zipfile.ZipFile(write_task(tmp_path / "d.npz", spec, draw_task(spec))) as archive:
+        entries = archive.infolist()
+    assert {(entry.date_time, entry.extra, entry.extract_version) for entry in entries} == {
+        ((1980, 1, 1, 0, 0, 0), b"", 20)
+    }
+    assert {entry.compress_type for entry in entries} == {zipfile.ZIP_DEFLATED}
 
 
 def test_files_that_cannot_be_written(tmp_path):
