@@ -30,7 +30,7 @@ from hypothesis import HealthCheck, settings
 
 from call_checks import check_calls
 from eager_numpy import move_by_numpy
-from plain_programs import share_contexts, write_whole
+from plain_programs import forget_many, share_contexts, write_whole
 from slow_tests import SLOW
 from warm_commands import WarmCommands, WarmServer
 from warm_workers import CollectedWorkers
@@ -40,15 +40,15 @@ TESTS = Path(__file__).parent
 jaxtyping.jaxtyped = check_calls
 jaxtyping.install_import_hook("capax", "beartype.beartype")
 
-# What one process has compiled the others need not: the workers of a session, and the commands
-# they start, share a folder of compiled programs. The first process makes and removes it. Workers
+# What one process has compiled the others need not, nor the next session: they share a folder of
+# compiled programs. An entry is found by the program, its options and the version of XLA. Workers
 # write small ones too: an addition takes 17 ms to compile, 1.5 to write, 6 to find (Neoverse N1).
-MADE_HERE = None
+KEPT = TESTS.parent / ".cache" / "capax-tests-programs"
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    MADE_HERE = tempfile.mkdtemp(prefix="capax-tests-")
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = MADE_HERE
+    forget_many(KEPT)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(KEPT)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    jax.config.update("jax_compilation_cache_dir", MADE_HERE)
+    jax.config.update("jax_compilation_cache_dir", str(KEPT))
 
 if Path(os.environ["JAX_COMPILATION_CACHE_DIR"]).name.startswith("capax-tests-"):  # not the user's
     write_whole()
@@ -109,8 +109,6 @@ def pytest_unconfigure():
         SERVER.stop()
     if SERVER is not None or WORKERS is not None:
         shutil.rmtree(os.environ.pop(WARM), ignore_errors=True)
-    if MADE_HERE is not None:
-        shutil.rmtree(MADE_HERE, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Programs of the tests: they run for milliseconds and compile for seconds."""
 
 import os
+import shutil
 import threading
 import zlib
 from collections.abc import Callable
@@ -41,11 +42,20 @@ def share_contexts(each: int = 100) -> None:
     mlir.make_ir_context = shared
 
 
+MOST_BYTES = 500 << 20  # kept programs; all tests together compile 92 MB
+
+
+def forget_many(folder: Path) -> None:
+    """Empty the folder of compiled programs when it has grown by several versions of the code."""
+    if sum(file.stat().st_size for file in folder.glob("*")) > MOST_BYTES:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def write_whole() -> None:
     """Programs enter the shared folder whole: another worker may read them at any time.
 
     JAX writes in place (0.10.2, November 2026), and warns where it reads a half. They are stored as
-    they are, in zlib's own form: to make a folder smaller that is removed takes 2 % of the tests.
+    they are, in zlib's own form: to make them smaller takes 2 % of the tests.
     """
 
     def put(cache: Any, key: str, value: bytes) -> None:

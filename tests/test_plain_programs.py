@@ -12,6 +12,7 @@ from jax._src.interpreters import mlir
 from jax._src.lru_cache import LRUCache
 
 import eager_numpy
+import plain_programs
 from plain_programs import JAX_CONTEXT, JAX_PUT, write_whole
 
 
@@ -44,6 +45,19 @@ def test_programs_enter_the_shared_folder_whole_and_jax_still_writes_them_in_pla
     assert cache.get("ours") == cache.get("theirs") == b"program"
     assert written[0] != "ours-cache"
     assert written[1] == "theirs-cache", "JAX writes elsewhere first: `write_whole` can go"
+
+
+def test_kept_programs_are_forgotten_when_they_are_many(tmp_path, monkeypatch):
+    folder = tmp_path / "programs"
+    plain_programs.forget_many(folder)  # none yet
+    cache = LRUCache(str(folder), max_size=-1)
+    cache.put("one", bytes(600))
+    monkeypatch.setattr(plain_programs, "MOST_BYTES", 1000)
+    plain_programs.forget_many(folder)
+    assert cache.get("one") == bytes(600)
+    cache.put("another", bytes(600))
+    plain_programs.forget_many(folder)
+    assert not folder.exists()
 
 
 @pytest.fixture
