@@ -32,11 +32,21 @@ GROUPS = {
     "others": ("neighbours", "version_space"),
 }
 LONG = ("mixer", "gru", "lstm", "cnn", "ssm")  # groups whose kernels are long
-FITTED = ("linear", "trees", "others")  # groups that need no GPU
+FITTED = {"linear": 2, "trees": 2, "others": 1}  # groups that need no GPU, and their parts of cores
+
+
+def own_cores(group: str, cores: list[int]) -> list[int]:
+    """A fitted group's part of these cores; none if there are too few to divide."""
+    whole, before = sum(FITTED.values()), 0
+    for name, part in FITTED.items():
+        if name == group:
+            return cores[len(cores) * before // whole : len(cores) * (before + part) // whole]
+        before += part
+    raise KeyError(group)
 
 
 def started(group: str, options: argparse.Namespace, minutes: float, settings: dict[str, str]):
-    """One process; on cores of its own where it needs no GPU."""
+    """One process; on cores of its own where it needs no GPU: it starts as many fits as it has."""
     cores, fitted = sorted(os.sched_getaffinity(0)), group in FITTED
     environment = {**os.environ, **({"JAX_PLATFORMS": "cpu"} if fitted else settings)}
     if group in LONG:
@@ -47,8 +57,9 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     command += ["--minutes", f"{minutes:.2f}", "--jobs", str(jobs)]
     with (options.out / f"{group}.log").open("a") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    if fitted and len(beside := cores[3 * len(cores) // 8 :]) > 1:
-        os.sched_setaffinity(process.pid, beside)
+    if fitted:
+        if own := own_cores(group, cores[3 * len(cores) // 8 :]):
+            os.sched_setaffinity(process.pid, own)
         os.setpriority(os.PRIO_PROCESS, process.pid, 15)  # compilations first
     elif len(cores) >= 8:
         # With few cores a process compiles one program after the other, and trains by the first
