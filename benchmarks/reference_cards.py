@@ -37,16 +37,14 @@ FITTED = {"linear": 2, "trees": 2, "others": 1}  # groups that need no GPU, and 
 
 def own_cores(group: str, cores: list[int]) -> list[int]:
     """A fitted group's part of these cores; none if there are too few to divide."""
-    whole, before = sum(FITTED.values()), 0
-    for name, part in FITTED.items():
-        if name == group:
-            return cores[len(cores) * before // whole : len(cores) * (before + part) // whole]
-        before += part
-    raise KeyError(group)
+    parts, place = list(FITTED.values()), list(FITTED).index(group)
+    first, last = (len(cores) * sum(parts[:k]) // sum(parts) for k in (place, place + 1))
+    return cores[first:last]
 
 
 def started(group: str, options: argparse.Namespace, minutes: float, settings: dict[str, str]):
-    """One process; on cores of its own where it needs no GPU: it starts as many fits as it has."""
+    """One process; on cores of its own where it needs no GPU: each of its learners starts as many
+    processes for fits as it has cores."""
     cores, fitted = sorted(os.sched_getaffinity(0)), group in FITTED
     environment = {**os.environ, **({"JAX_PLATFORMS": "cpu"} if fitted else settings)}
     if group in LONG:

@@ -201,8 +201,8 @@ def test_the_bytes_of_a_file_do_not_depend_on_python(tmp_path):
     spec = small()
     with zipfile.ZipFile(write_task(tmp_path / "d.npz", spec, draw_task(spec))) as archive:
         entries = archive.infolist()
-    assert {(entry.date_time, entry.extra, entry.extract_version) for entry in entries} == {
-        ((1980, 1, 1, 0, 0, 0), b"", 20)
+    assert {(e.date_time, e.extra, e.extract_version, e.create_system) for e in entries} == {
+        ((1980, 1, 1, 0, 0, 0), b"", 20, 3)
     }
     assert {entry.compress_type for entry in entries} == {zipfile.ZIP_DEFLATED}
 

@@ -1,6 +1,5 @@
 """A task as a file that other tools open: .npz (NumPy), .csv or .parquet, written atomically."""
 
-import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -44,22 +43,25 @@ def check_destination(
 
 
 def _write_npz(file: IO[bytes], spec: TaskSpec | FileTask, task: Task) -> None:
-    """The same bytes from every Python. A sweep draws its trials by the hash of its data file, and
-    `np.savez_compressed` writes other headers with Python 3.11.2 than with 3.11.7."""
+    """The same bytes with every Python that has the same zlib. A sweep draws its trials by the hash
+    of its data file, and `np.savez_compressed` writes other headers with Python 3.11.2 than with
+    3.11.7."""
     arrays = {
-        "X_train": task.X_train,
-        "y_train": task.y_train,
-        "X_validation": task.X_validation,
-        "y_validation": task.y_validation,
+        "X_train": np.asarray(task.X_train),
+        "y_train": np.asarray(task.y_train),
+        "X_validation": np.asarray(task.X_validation),
+        "y_validation": np.asarray(task.y_validation),
         "support": np.array(task.support, dtype=np.int64),
         "rejections": np.array(task.rejections, dtype=np.int64),
         "spec": np.array(spec.model_dump_json()),
     }
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
-            member, entry = io.BytesIO(), zipfile.ZipInfo(f"{name}.npy")
-            np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
-            archive.writestr(entry, member.getvalue(), zipfile.ZIP_DEFLATED)
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3  # also on Windows
+            entry.file_size = array.nbytes  # a size that needs other headers is known before
+            with archive.open(entry, "w") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _write_csv(file: IO[bytes], spec: TaskSpec | FileTask, task: Task) -> None:
