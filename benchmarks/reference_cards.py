@@ -32,7 +32,7 @@ GROUPS = {
     "others": ("neighbours", "version_space"),
 }
 LONG = ("mixer", "gru", "lstm", "cnn", "ssm")  # groups whose kernels are long
-FITTED = {"linear": 2, "trees": 2, "others": 1}  # groups that need no GPU, and their parts of cores
+FITTED = {"linear": 4, "trees": 3, "others": 1}  # groups that need no GPU, and their parts of cores
 
 
 def own_cores(group: str, cores: list[int]) -> list[int]:
@@ -56,7 +56,7 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     with (options.out / f"{group}.log").open("a") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     if fitted:
-        if own := own_cores(group, cores[3 * len(cores) // 8 :]):
+        if own := own_cores(group, cores):
             os.sched_setaffinity(process.pid, own)
         os.setpriority(os.PRIO_PROCESS, process.pid, 15)  # compilations first
     elif len(cores) >= 8:

@@ -177,7 +177,8 @@ def test_scouts_bound_the_grid():
 
 
 def test_a_grid_is_asked_for_once_after_the_scouts():
-    """A fake learner that is right from m = 300 on: the largest m is a scout, both seeds, grid."""
+    """A fake learner that is right from m = 300 on: the largest m is a scout, both seeds; two
+    trials at every m of the upper half of the grid, and a third where the first two passed."""
     plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
     question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
     rounds = []
@@ -186,13 +187,14 @@ def test_a_grid_is_asked_for_once_after_the_scouts():
         for trial in batch:
             question.record(outcome(trial, 1.0 if trial.m >= 300 else 0.6))
     assert question.finished
-    assert [{t.index - TUNING_SEEDS for t in batch} for batch in rounds[:-1]] == [{0}, {0}, {1}]
-    assert [max(t.m for t in batch) == 512 for batch in rounds[:-1]] == [False, True, True]
-    assert {t.index for t in rounds[-1]} == {0, 1, 2}
-    values = sorted({t.m for t in rounds[-1]})
+    *tuned, grid, rest = rounds
+    assert [{t.index - TUNING_SEEDS for t in batch} for batch in tuned] == [{0}, {0}, {1}]
+    assert [max(t.m for t in batch) == 512 for batch in tuned] == [False, True, True]
+    values = sorted({t.m for t in grid})
     assert values[0] < 300 < values[-1]
     assert all(b / a < 1.6 for a, b in pairwise(values))
-    assert len(rounds[-1]) == 3 * len(values)
+    assert sorted((t.m, t.index) for t in grid) == [(m, i) for m in values for i in range(2)]
+    assert sorted((t.m, t.index) for t in rest) == [(m, 2) for m in values if m >= 300]
 
 
 def test_on_a_grid_the_largest_m_is_tried_where_no_rate_passes_below_it():

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from capax.analysis.floor import Floor, Protocol, fewest_examples, floor
+from capax.cards.measuring.grid_rounds import GridRounds
 from capax.cards.measuring.looks import (
     Looks,
     Rate,
@@ -34,7 +35,7 @@ from capax.sweep.experiments.spec import Panel
 from capax.sweep.families.family import Family
 from capax.sweep.families.known_families import family_of_entry
 from capax.sweep.running.question import Question
-from capax.sweep.searching.search import Cell, InRounds, Progress
+from capax.sweep.searching.search import Cell, Progress
 from capax.sweep.trial import Outcome, Trial
 
 _EXAMINE_FROM = 0.9  # below the lowest accuracy asked for, by more than the error of 512 rows
@@ -74,7 +75,7 @@ class CardQuestion(Question):
         self._tuning_running = 0
         self._running: set[Cell] = set()
         self._span: tuple[int, int] | None = None
-        self._rounds: InRounds | None = None
+        self._rounds: Rounds | GridRounds | None = None
         self._progress: Progress | None = None
         self._rate: Rate = None
         self._begun = self._finished = False
@@ -269,14 +270,16 @@ class CardQuestion(Question):
 
     def _aim(self, m: int) -> float:
         """The accuracy at which trials of this round end."""
-        return self._rounds.aims[m] if isinstance(self._rounds, Rounds) else 1.0
+        assert self._rounds is not None
+        return self._rounds.aims[m]
 
-    def _search(self, span: tuple[int, int]) -> InRounds:
+    def _search(self, span: tuple[int, int]) -> Rounds | GridRounds:
         scouts = evidence(self.tuning.get(self._rate, {}))
         if self.plan.design == "grid":
             whole = self.plan.grid(*open_range(scouts, self.plan.accuracies, *span))
             broken = broken_m(self.scores)
-            return whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
+            works = whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
+            return GridRounds(works, self.plan.accuracies, self.scores)
         search = self.plan.search(*span).model_copy(update={"max_trials": self._most})
         return Rounds(search, self.plan.accuracies, self.scores, scouts, self.plan.effort)
 

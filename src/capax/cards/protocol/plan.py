@@ -47,8 +47,9 @@ class Plan(Spec):
     left as it is when the trials that aim at it, 4 or more, took `effort` examples x steps, and all
     would take three times that.
     `grid`: scouts (on the first seed at the largest m only where no rate passed below it), then
-    `grid_trials` trials at every m of a geometric grid over the range that the scouts leave open:
-    few and large rounds, for machines that train many models at once.
+    up to `grid_trials` trials at every m of a geometric grid over the range that the scouts leave
+    open (`capax.cards.measuring.grid_rounds`): few and large rounds, for machines that train many
+    models at once.
     m_high_slow: the largest m of learners that are slow (`SLOW`, `COSTLY_FITS`). slow_T: beyond it
     slow learners are asked about the first target only; those whose cost grows like T^2 beyond half
     of it, and about nothing beyond twice of it.
