@@ -37,11 +37,15 @@ def _job(plan: Plan, questions: list[CardQuestion]) -> Job:
 
 
 def question_of(plan: Plan, entry: Entry, target: str, T: int, store: Store) -> CardQuestion:
-    """A question with all its trials in the store."""
+    """A question with all its trials in the store. One that has trials begins at once: if it needs
+    no more of them, its job starts no process and compiles nothing."""
     name = plan.panel(entry, target).name
     rates = rates_of(plan, entry)
     tuning = {rate: stored_looks(store, tuning_name(name, rate), T) for rate in rates}
-    return CardQuestion(plan, entry, target, T, stored_looks(store, name, T), tuning)
+    found = CardQuestion(plan, entry, target, T, stored_looks(store, name, T), tuning)
+    if found.num_done:
+        found.begin()
+    return found
 
 
 def _group(plan: Plan, asked: CardQuestion) -> tuple[Any, ...]:
