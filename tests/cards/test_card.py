@@ -211,6 +211,25 @@ def test_an_architecture_is_tuned_searched_and_read(tmp_path):
     assert made.curves[0].step == (20.0, 40.0)
 
 
+@pytest.mark.parametrize("design", ["adaptive", "grid"])
+def test_a_finished_card_starts_nothing(tmp_path, design):
+    """Its jobs are known to be finished before a way to train could start processes for them."""
+    sizes = {"max_trials": 8, "more_trials": 0, "grid_trials": 2, "validation_size": 256}
+    plan = Plan(T=(7,), m_high=32, accuracies=(1.0,), design=design, **sizes)
+    entries = (entry_of(patient),)
+    asked = []
+
+    def way(jobs, should_stop):
+        asked.append(len(jobs))
+        for job in jobs:
+            yield from job.outcomes(should_stop)
+
+    with Store.create_or_resume(tmp_path / "s.sqlite", plan.experiment(entries)) as store:
+        for _ in range(2):
+            assert is_complete(run_card(plan, entries, store, way=way))
+    assert asked == [1, 0]
+
+
 def test_a_part_of_a_grid_is_no_measurement(tmp_path):
     """Solved trials finish first: what is there of a grid before its end would flatter."""
     grid = {"design": "grid", "grid_trials": 2, "tuning_trials": 1, "validation_size": 256}

@@ -14,9 +14,12 @@ from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.programs import compiled, evaluating
 from capax.training.programs.memory import floats_per_example
 from capax.training.programs.piece_sizes import gpu_lanes, gpu_piece, keeps_little, num_places
+from capax.training.programs.program import SUBSET
 from capax.training.programs.program_compiler import ProgramCompiler
+from capax.training.programs.seeds import pool_for, seed_for, training_for
 from capax.training.programs.shape import program_of
 from capax.training.slots import crew
+from capax.training.slots.slots import Slots
 from capax.training.steps.gradient_pieces import (
     by_lane,
     in_pieces,
@@ -217,3 +220,29 @@ def test_larger_pieces_fit_twice_and_into_what_they_may_hold():
     assert larger_pieces(64, 640, 10**6) == larger_pieces(64, 256, 128) == (128,)
     assert larger_pieces(64, 640, 127) == ()
     assert larger_pieces(64, 255, 10**6) == larger_pieces(64, 640, 0) == ()
+
+
+@pytest.mark.parametrize("size", [11, 512, 700])
+def test_one_program_advances_and_looks(size):
+    """A lane alone on a CPU: the whole pool by the program that trains, also if it is smaller than
+    the part that every evaluation looks at, or no multiple of it. A look changes nothing."""
+    task = TaskSpec(T=T, m=19, seed=3, validation_size=size, reject_ambiguous=False)
+    spec = entry_of("mlp").spec(T=T, width=5)
+    trial = TrialSpec(task=task, model=spec, steps=6, eval_every=3, restarts=1)
+    hardware = Hardware(workers=1, use_cache=False)
+    program, run = program_of(trial, hardware, 24, 4), trial.run(0)
+    program = replace(program, block_rows=96)  # blocks of 64
+    assert program.looks_itself(1) and not program.looks_itself(2)
+    pool = pool_for(task)
+    slots = Slots(program, hardware.all_devices[0], 1, pool, hardware.compiler_options())
+    slots.admit({0: seed_for(run, training_for(run), program)})
+    first, lane = slots.advance([0]), jax.device_get(slots._lanes)
+    found = slots.examine([0])
+    jax.tree.map(np.testing.assert_array_equal, lane, jax.device_get(slots._lanes))
+    params, target = jax.tree.map(jnp.asarray, (lane.params, lane.target))
+    for (correct, mass), rows in ((found, pool), ((first.correct, first.mass), pool[:SUBSET])):
+        wanted = evaluating.examine(program, params, target, jnp.asarray(rows))
+        assert correct == wanted[0]
+        np.testing.assert_allclose(mass, wanted[1][None], rtol=1e-6)
+    second = slots.advance([0])
+    assert int(slots._lanes.step) == 6 and second.loss != first.loss

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
-from jaxtyping import Array, Float, UInt8, UInt32
+from jaxtyping import Array, Bool, Float, UInt8, UInt32
 
 from capax.attention.transformer import TransformerSpec
 from capax.training.dropout.dropout_masks import Masks
@@ -50,6 +50,22 @@ def advance(
     lane = lane._replace(params=params, state=state, step=number)
     batch = fixed if fixed is not None else _fresh(program, lane, number)
     return lane, measure(program, lane, batch, pool)
+
+
+def advance_or_look(
+    program: Program, lane: Lane, pool: UInt8[Array, "n T"], looks: Bool[Array, ""]
+) -> tuple[Lane, LaneMeasures]:
+    """`advance` of a single lane; or, if it looks, no steps and the whole pool: right answers and
+    mass are then as by `examine`. One program instead of two takes a sixth less to compile."""
+    step, batch = _plain(program, lane, None)
+    carry = (lane.params, lane.state, lane.step)
+    steps = jnp.where(looks, jnp.int32(0), jnp.int32(program.chunk))
+    one = lambda _, at: step(at, None)[0]  # noqa: E731
+    params, state, number = lax.fori_loop(jnp.int32(0), steps, one, carry)
+    lane = lane._replace(params=params, state=state, step=number)
+    inputs, y, mask = batch
+    seen = (inputs, y, jnp.where(looks, jnp.zeros_like(mask), mask))
+    return lane, measure(program, lane, seen, pool, looks)
 
 
 def _plain(program: Program, lane: Lane, busy: Array | None) -> tuple[Step, Any]:

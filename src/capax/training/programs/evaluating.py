@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Bool, Float, Int, UInt8
 
 from capax.training.programs.program import SUBSET, Lane, LaneMeasures, Program, TargetBits
 from capax.training.steps.gradient_pieces import answers_in_pieces, by_lane, in_rounds
@@ -26,6 +26,24 @@ def examine(
     count = partial(_count, program, read, target)
     correct, mass = lax.map(count, _in_blocks(pool, program.block_rows))
     return jnp.sum(correct, dtype=jnp.int32), jnp.sum(mass) / len(pool)
+
+
+def _examine_either(
+    program: Program, params: Any, target: TargetBits, pool: Array, whole: Bool[Array, ""]
+) -> tuple[Array, Array]:
+    """`examine` of the whole pool, or of its first `SUBSET` rows."""
+    size = next(n for n in range(min(program.block_rows, SUBSET), 0, -1) if SUBSET % n == 0)
+    blocks, read = _in_blocks(pool, size), program.path.examiner(params)
+    first = min(SUBSET, len(pool))
+    needed = jnp.where(whole, jnp.int32(len(blocks[1])), jnp.int32(-(-first // size)))
+
+    def add(i: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+        block = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, i, keepdims=False), blocks)
+        correct, mass = _count(program, read, target, block)
+        return sums[0] + correct, sums[1] + mass
+
+    correct, mass = lax.fori_loop(jnp.int32(0), needed, add, (jnp.int32(0), jnp.float32(0)))
+    return correct, mass / jnp.where(whole, jnp.float32(len(pool)), jnp.float32(first))
 
 
 def _in_blocks(pool: Array, most: int) -> tuple[Array, Array]:
@@ -48,7 +66,7 @@ def _count(
         support = jnp.minimum(support, T - 1)
     values, mass = read(bits[:, :T], support, target.relevant)
     right = ((values > 0) == (labels(target, bits, A) > 0.5)) & counts
-    return jnp.sum(right.astype(jnp.int32)), jnp.sum(jnp.where(counts, mass, 0.0))
+    return jnp.sum(right, dtype=jnp.int32), jnp.sum(jnp.where(counts, mass, 0.0))
 
 
 def _examine_busy(program: Program) -> Callable[..., tuple[Array, Array]]:
@@ -90,11 +108,16 @@ def labels(target: TargetBits, bits: UInt8[Array, "m T"], A: int = 2) -> Float[A
     return target.truth[jnp.sum(chosen * powers[None, :], axis=1, dtype=jnp.int32)]
 
 
-def measure(program: Program, lane: Lane, batch: Any, pool: Array) -> LaneMeasures:
-    """The evaluation of a lane, with its training set as it was prepared."""
+def measure(
+    program: Program, lane: Lane, batch: Any, pool: Array, whole: Bool[Array, ""] | None = None
+) -> LaneMeasures:
+    """The evaluation of a lane, with its training set as it was prepared, on the first `SUBSET`
+    rows of the pool. whole: a single lane is examined on all of them if this is true."""
     inputs, y, mask = batch
     values, head = _logits(program, lane.params, inputs, mask), pool[:SUBSET]
-    if program.block and not program.alone:
+    if whole is not None:
+        correct, mass = _examine_either(program, lane.params, lane.target, pool, whole)
+    elif program.block and not program.alone:
         look = _examine_busy(program)
         correct, mass = look(lane.params, lane.target, jnp.sum(mask), head)
     else:

@@ -35,6 +35,12 @@ class Program:
     labelled: bool = False  # the pool has the labels in a column after the inputs
     dropout: DropoutSpec = NOTHING_DROPPED
 
+    def looks_itself(self, width: int) -> bool:
+        """Whether one program advances and examines the whole pool: for a single lane with
+        gradients in pieces on a CPU, as in a card. Compilation takes a quarter of a card's time."""
+        whole = self.mode == "full_batch" and not self.dropout.is_used
+        return width == 1 and self.alone and self.block > 0 and whole
+
 
 # A leaf of a lane: a JAX array on the device, a NumPy array while the lane is being made on the
 # host, or a shape while a program is being compiled. The comments give type and shape.

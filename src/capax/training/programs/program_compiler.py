@@ -18,7 +18,7 @@ from jax import lax
 from jax.sharding import SingleDeviceSharding
 
 from capax.attention.collapsed.design import LONG
-from capax.training.programs.advancing import advance, start
+from capax.training.programs.advancing import advance, advance_or_look, start
 from capax.training.programs.evaluating import examine
 from capax.training.programs.hidden_progress import hidden_progress, progress_rows
 from capax.training.programs.in_order import InOrder
@@ -65,8 +65,10 @@ class ProgramCompiler:
         return self._build("write", write, lanes, fresh, _INDEX, donate=(0,))
 
     def examine(self) -> Any:
-        """The whole pool."""
+        """The whole pool, if `advance` does not examine it."""
         program, lane = self.program, lane_shape(self.program)
+        if program.looks_itself(self.width):
+            return None
         pool = self._pool(program.validation_rows)
         if self.width == 1:
             return self._build("examine", partial(examine, program), lane.params, lane.target, pool)
@@ -108,6 +110,10 @@ class ProgramCompiler:
 
     def _advance(self, program: Program) -> Any:
         lane, head = lane_shape(program), self._pool(min(SUBSET, program.validation_rows))
+        if program.looks_itself(self.width):
+            pool, looks = self._pool(program.validation_rows), jax.ShapeDtypeStruct((), jnp.bool_)
+            either = partial(advance_or_look, program)
+            return self._build("advance", either, lane, pool, looks, donate=(0,))
         if self.width == 1:
             return self._build("advance", partial(advance, program), lane, head, donate=(0,))
 

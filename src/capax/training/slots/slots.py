@@ -71,7 +71,9 @@ class Slots:
         """Train the slots in `busy` for one chunk; the measurements, one entry per slot."""
         with self._turn:
             arguments = (self._lanes, self._head)
-            if self.width > 1:
+            if self._run.examine is None:
+                arguments = (self._lanes, self._pool, np.False_)
+            elif self.width > 1:
                 flags = np.zeros(self.width, np.float32)
                 flags[list(busy)] = 1.0
                 arguments += (jax.device_put(flags, self.device),)
@@ -94,6 +96,9 @@ class Slots:
 
     def examine(self, slots: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Right answers on the whole pool and attention mass, for the given slots."""
+        if self._run.examine is None:
+            self._lanes, seen = self._run.advance(self._lanes, self._pool, np.True_)
+            return np.atleast_1d(np.asarray(seen.correct)), np.atleast_1d(np.asarray(seen.mass))
         if self.width == 1:
             found = self._run.examine(self._lanes.params, self._lanes.target, self._pool)
             return np.atleast_1d(np.asarray(found[0])), np.atleast_1d(np.asarray(found[1]))
