@@ -132,6 +132,25 @@ def test_numbers_that_make_no_sense_are_mended_and_an_old_answer_is_no_certifica
     assert "Right on all" not in said(page)
 
 
+def test_an_answer_does_not_replace_what_is_being_typed(open_view):
+    page = open_view("compile?T=50")
+    value(page, "margin")
+    held = []
+    page.route("**/api/ask/compile", lambda route: held.append(route))
+    page.locator("input[data-field=T]").fill("40")
+    page.keyboard.press("Enter")
+    until(page, lambda: held)
+    for field, text in (("input[data-field=T]", "31"), ("input[data-name=formula]", "x1 & x")):
+        page.locator(field).fill(text)
+        held.pop().continue_()
+        until(page, lambda: "computing" not in said(page))
+        assert page.locator(field).input_value() == text
+        if text == "31":
+            page.keyboard.press("Enter")
+            until(page, lambda: held)
+    assert page.locator("input[data-field=T]").input_value() == "31"
+
+
 @pytest.mark.parametrize("view", ["compile", "create"])
 def test_hostile_formulas_are_text(open_view, view):
     page = open_view(f"{view}?formula={quote(HOSTILE)}&T=20&weight={quote(HOSTILE)}")

@@ -98,7 +98,6 @@ export function mount(root, host) {
     head = reply.head;
     said.say("");
     result.classList.remove("stale");
-    state.formula === formula.value || (formula.value = state.formula);
     weight.fill([{ value: "", text: "as compiled" }, ...Object.entries(reply.weights).map(([name, amount]) => ({ value: name, text: `${name} = ${shortNumber(amount)}` }))], state.weight);
     value.disable(!state.weight);
     if (state.weight) value.set(state.value);

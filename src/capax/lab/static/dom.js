@@ -71,18 +71,24 @@ export function slider({ label, name, low, high, value, most = high, log = false
   const field = make("input", { type: "number", min: low, max: most, step: step ?? (whole ? 1 : "any"), value, "aria-label": `${label}, number`, "data-field": name });
   const said = (x) => range.setAttribute("aria-valuetext", shortNumber(x));
   let last = value; // shown again after an input that is not a number
+  let moving = false; // somebody types or drags: an answer that arrives meanwhile changes nothing here
   said(value);
+  field.addEventListener("input", () => (moving = true));
+  for (const part of [field, range]) part.addEventListener("blur", () => (moving = false));
   range.addEventListener("input", () => {
+    moving = true;
     const x = stepped(rounded(clip(back(warp(low) + (range.value / steps) * (warp(high) - warp(low))))));
     field.value = x;
     said(x);
     onInput?.(x);
   });
   range.addEventListener("change", () => {
+    moving = false;
     last = Number(field.value);
     onChange?.(last);
   });
   field.addEventListener("change", () => {
+    moving = false;
     const typed = field.valueAsNumber;
     if (!Number.isFinite(typed)) return void (field.value = last);
     const x = stepped(Math.min(most, Math.max(low, whole ? Math.round(typed) : typed)));
@@ -99,6 +105,7 @@ export function slider({ label, name, low, high, value, most = high, log = false
       return Number(field.value);
     },
     set(x) {
+      if (moving) return;
       field.value = last = x;
       range.value = to(clip(x));
       said(x);
