@@ -132,10 +132,11 @@ def test_numbers_that_make_no_sense_are_mended_and_an_old_answer_is_no_certifica
     assert "Right on all" not in said(page)
 
 
-def test_an_answer_does_not_replace_what_is_being_typed(open_view):
+def test_an_answer_does_not_replace_what_is_being_typed(open_view, request):
     page = open_view("compile?T=50")
     value(page, "margin")
     held = []
+    request.addfinalizer(page.unroute_all)
     page.route("**/api/ask/compile", lambda route: held.append(route))
     page.locator("input[data-field=T]").fill("40")
     page.keyboard.press("Enter")
