@@ -150,6 +150,17 @@ def test_an_answer_does_not_replace_what_is_being_typed(open_view, request):
             page.keyboard.press("Enter")
             until(page, lambda: held)
     assert page.locator("input[data-field=T]").input_value() == "31"
+    page.locator("input[data-name=formula]").fill("x1 & x2")
+    page.keyboard.press("Enter")
+    until(page, lambda: held)
+    at = page.locator("input[data-name=T]").bounding_box()
+    page.mouse.move(at["x"] + 0.7 * at["width"], at["y"] + at["height"] / 2)
+    page.mouse.down()
+    dragged = page.locator("input[data-field=T]").input_value()
+    held.pop().continue_()
+    until(page, lambda: "computing" not in said(page))
+    assert dragged != "31" and page.locator("input[data-field=T]").input_value() == dragged
+    page.mouse.up()
 
 
 @pytest.mark.parametrize("view", ["compile", "create"])

@@ -222,12 +222,19 @@ def test_larger_pieces_fit_twice_and_into_what_they_may_hold():
     assert larger_pieces(64, 255, 10**6) == larger_pieces(64, 640, 0) == ()
 
 
-@pytest.mark.parametrize("size", [11, 512, 700])
-def test_one_program_advances_and_looks(size):
+@pytest.mark.parametrize(
+    ("name", "sizes", "size"),
+    [
+        ("mlp", {"width": 5}, 11),
+        ("mlp", {"width": 5}, 512),
+        ("transformer", {"d": 6, "heads": 2, "mlp_width": 5}, 700),
+    ],
+)
+def test_one_program_advances_and_looks(name, sizes, size):
     """A lane alone on a CPU: the whole pool by the program that trains, also if it is smaller than
     the part that every evaluation looks at, or no multiple of it. A look changes nothing."""
     task = TaskSpec(T=T, m=19, seed=3, validation_size=size, reject_ambiguous=False)
-    spec = entry_of("mlp").spec(T=T, width=5)
+    spec = entry_of(name).spec(T=T, **sizes)
     trial = TrialSpec(task=task, model=spec, steps=6, eval_every=3, restarts=1)
     hardware = Hardware(workers=1, use_cache=False)
     program, run = program_of(trial, hardware, 24, 4), trial.run(0)
@@ -244,5 +251,6 @@ def test_one_program_advances_and_looks(size):
         wanted = evaluating.examine(program, params, target, jnp.asarray(rows))
         assert correct == wanted[0]
         np.testing.assert_allclose(mass, wanted[1][None], rtol=1e-6)
+        assert (mass > 0) == (name == "transformer")
     second = slots.advance([0])
     assert int(slots._lanes.step) == 6 and second.loss != first.loss

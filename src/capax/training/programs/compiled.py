@@ -20,7 +20,8 @@ from capax.training.programs.program_compiler import GROUP, ProgramCompiler
 @dataclass(frozen=True)
 class Executables:
     """draw: parameters from keys; write: new runs into slots (width > 1); advance: one chunk for
-    all slots; examine: the whole pool; progress: the measures of hidden progress, on request."""
+    all slots; examine: the whole pool, None if `advance` examines it (`Program.looks_itself`);
+    progress: the measures of hidden progress, on request."""
 
     draw: Any
     write: Any
