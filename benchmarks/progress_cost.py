@@ -37,7 +37,7 @@ def cost(trial: TrialSpec, models: int, rounds: int) -> dict[str, float]:
     hardware = Hardware(workers=1)
     program = program_of(trial, hardware)
     device, options = hardware.all_devices[0], hardware.compiler_options()
-    slots = Slots(program, device, models, pool_for(trial.task), options, progress=True)
+    slots = Slots(program, device, models, [pool_for(trial.task)], options, progress=True)
     slots.admit({i: seed_for(trial.run(0), None, program) for i in range(models)})
     chunks, looks = [], []
     slots.advance(range(models)), slots.progress()

@@ -45,7 +45,7 @@ def chunk(trial: TrialSpec, training: Training | None, width: int, kernels: int)
     lane, _ = seed_for(trial.run(0), training, program)
     keys = np.random.default_rng(0).integers(0, 2**32, (width, 2), np.uint32)
     began = time.perf_counter()
-    slots = Slots(program, hardware.all_devices[0], width, pool, hardware.compiler_options())
+    slots = Slots(program, hardware.all_devices[0], width, [pool], hardware.compiler_options())
     slots.admit({i: (lane, keys[i]) for i in range(width)})
     slots.advance(range(width))
     ready = time.perf_counter() - began

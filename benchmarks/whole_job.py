@@ -65,14 +65,14 @@ def watch_everything() -> None:
     from capax.sweep.storage import store
     from capax.training.fused import nvrtc, step
     from capax.training.programs import program_compiler, seeds
-    from capax.training.slots import crew, slots
+    from capax.training.slots import crew, pools, slots
 
     at = lambda self, name, *_: f"T = {self.program.path.spec.T}: {name}"  # noqa: E731
     spans(program_compiler.ProgramCompiler, "_traced", lambda *a: f"{at(*a)} traced")
     spans(program_compiler.ProgramCompiler, "_compiled", lambda *a: f"{at(*a)} compiled")
     spans(nvrtc, "to_ptx", lambda *_: "NVRTC")
     spans(step, "_trouble", lambda *_: "kernel tried on one example")
-    spans(crew, "pool_for", lambda task, *_: f"T = {task.T}: validation pool drawn")
+    spans(pools, "pool_for", lambda task, *_: f"T = {task.T}: validation pool drawn")
     spans(crew, "training_for", total="training sets drawn")
     spans(seeds, "seed_for", total="lanes made")
     spans(slots.Slots, "admit", total="runs admitted (calls)")

@@ -14,7 +14,6 @@ from capax.cards.protocol.card_search import PROBES, CardSearch
 from capax.cards.protocol.plan import REFERENCE, TUNING_SEEDS, Plan
 from capax.cards.protocol.targets import target_of
 from capax.learners.names import entry_of, known_names
-from capax.sweep.families.lanes_family import _largest_first
 from capax.sweep.families.simulated import SimulatedSpec
 from capax.sweep.searching.counts import Counts
 from capax.sweep.searching.search import Progress
@@ -238,21 +237,6 @@ def test_a_grid_is_looked_at_where_a_scout_reached_the_lowest_accuracy():
     assert question.finished and len(question.scores) > 9
 
 
-def test_on_a_gpu_trials_are_trained_by_their_size_as_far_as_they_are_known():
-    rounds = []
-
-    def learn(trials):
-        trials = list(trials)
-        rounds.append([trial.m for trial in trials])
-        return (outcome(trial, 1.0) for trial in trials)
-
-    trials = [Trial("p", 11, m, 0, str(m), None) for m in (5, 2048, 256, 257, 99)]
-    source = iter([*trials[:3], None, *trials[3:]])
-    done = list(_largest_first(source, learn))
-    assert rounds == [[2048, 256, 5], [257, 99]]
-    assert [o.trial.m for o in done] == [2048, 256, 5, 257, 99]
-
-
 def test_the_reference_says_what_it_leaves_out():
     asked = {
         (name, target, T): REFERENCE.asks(entry_of(name), target, T)
@@ -290,7 +274,7 @@ def test_the_reference_set_measures_each_target_once(monkeypatch, tmp_path):
     ("plan", "order"),
     [
         (REFERENCE.model_copy(update={"design": "adaptive"}), [20, 50, 100, 20, 50, 100, 200, 400]),
-        (REFERENCE, [400, 200, 20, 50, 100, 20, 50, 100]),
+        (REFERENCE, [400, 200, 100, 50, 20]),
     ],
 )
 def test_what_is_slow_comes_last_but_first_where_the_whole_set_is_wanted(plan, order, tmp_path):
@@ -298,6 +282,18 @@ def test_what_is_slow_comes_last_but_first_where_the_whole_set_is_wanted(plan, o
     with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment(entries)) as store:
         jobs = card_jobs(plan, entries, store)
     assert [T for T, _ in groupby(job.T for job in jobs)] == order
+    most = max(len({target_of(q.target).p for q in job.questions}) for job in jobs)
+    assert most == (3 if plan.design == "grid" else 1)
+
+
+def test_on_a_grid_a_job_has_as_many_values_of_p_as_a_call_has_room_for(tmp_path):
+    targets = ("and3", "and2", "xor2", "or2", "or3", "parity3", "and4")
+    plan = Plan(T=(11,), targets=targets, design="grid")
+    entries = (entry_of("mlp"),)
+    with Store.create_or_resume(tmp_path / "a.sqlite", plan.experiment(entries)) as store:
+        jobs = card_jobs(plan, entries, store)
+    found = [[q.target for q in job.questions] for job in jobs]
+    assert found == [["and3", "and2", "xor2", "or2", "parity3"], ["or3", "and4"]]
 
 
 def test_learners_outside_the_engine_come_first(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from capax.data.task import TaskSpec
+from capax.errors import InputError
 from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.programs import compiled, evaluating
@@ -50,12 +51,8 @@ def trials():
     ]
 
 
-def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
-    """Six runs through four slots that go together: some idle at the end, m from 2 to 19. Gradients
-    and answers are in rounds of three places; the pool of 11 rows is three blocks, the last with a
-    row that does not count."""
-    hardware = Hardware(workers=1, use_cache=False)
-    alone = {r.trial_id: r for r in train(trials, hardware=hardware, max_m=19, block=4)}
+def lanes_go_together(monkeypatch):
+    """Programs as on a GPU, in rounds of three places."""
     monkeypatch.setattr(ProgramCompiler, "_each", lambda _, function: jax.vmap(function))
     monkeypatch.setattr(compiled, "_kept", {})
 
@@ -63,6 +60,15 @@ def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
         return replace(program_of(*given), alone=False, places=3, larger=())
 
     monkeypatch.setattr(crew, "program_of", as_on_a_gpu)
+
+
+def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
+    """Six runs through four slots that go together: some idle at the end, m from 2 to 19. Gradients
+    and answers are in rounds of three places; the pool of 11 rows is three blocks, the last with a
+    row that does not count."""
+    hardware = Hardware(workers=1, use_cache=False)
+    alone = {r.trial_id: r for r in train(trials, hardware=hardware, max_m=19, block=4)}
+    lanes_go_together(monkeypatch)
     four = Hardware(workers=1, slots=4, use_cache=False)
     together = list(train(trials, hardware=four, max_m=19, block=4, keep="final"))
     assert len(together) == len(alone) == 6
@@ -70,6 +76,48 @@ def test_lanes_together_give_what_they_give_alone(trials, monkeypatch):
         for name, values in result.runs[0].evals.items():
             wanted = alone[result.trial_id].runs[0].evals[name]
             np.testing.assert_allclose(values, wanted, rtol=1e-4, atol=1e-5)
+
+
+def with_functions(trials, *functions):
+    """The trials with these rules in turn, each at its own p, and a pool of two parts."""
+    made = []
+    for i, trial in enumerate(trials):
+        rule = {"function": functions[i % len(functions)], "validation_size": SUBSET + 89}
+        made.append(trial.model_copy(update={"task": trial.task.model_copy(update=rule)}))
+    return made
+
+
+@pytest.mark.parametrize("way", ["one slot", "one after the other", "together"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_lanes_with_other_p_have_validation_sets_of_their_own(trials, monkeypatch, way, whole):
+    """Three values of p through one program: the same looks as where every p has its own call, at
+    the first rows (their number shows it) and at all of them."""
+    trials = with_functions(trials, "and3", "or2", "xor2")
+    assert len({trial.task.probability for trial in trials}) == 3
+    hardware = Hardware(workers=1, use_cache=False)
+    settings = {"max_m": 19, "block": 4, "full_validation": whole, "examine_from": 1.0}
+    apart = {t.trial_id: next(train([t], hardware=hardware, **settings)) for t in trials}
+    if way == "together":
+        lanes_go_together(monkeypatch)
+    slots = {} if way == "one slot" else {"slots": 4}
+    found = list(train(trials, hardware=Hardware(workers=1, use_cache=False, **slots), **settings))
+    assert len(found) == 6
+    for result in found:
+        for name, values in result.runs[0].evals.items():
+            wanted = apart[result.trial_id].runs[0].evals[name]
+            np.testing.assert_allclose(values, wanted, rtol=1e-4, atol=1e-5)
+            if name == "validation_rows":
+                assert set(values) == {SUBSET + 89 if whole else SUBSET}
+
+
+def test_a_call_has_room_for_few_values_of_p(trials, one_by_one):
+    several = with_functions(trials, "and1", "and2", "and3", "and4", "and5")
+    with pytest.raises(InputError, match=r"trials: wanted at most 4 values of p \(0.5, .*got 0.87"):
+        list(train(several, hardware=one_by_one, max_m=19, block=4))
+    with pytest.raises(InputError, match=r"trials: wanted the same p in all \(0.5\), got 0.7"):
+        list(train(several, hardware=one_by_one, max_m=19))  # not in pieces
+    with pytest.raises(InputError, match="wanted the same p in all"):
+        list(train(several, hardware=one_by_one, max_m=19, block=4, measure_progress=True))
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -241,7 +289,7 @@ def test_one_program_advances_and_looks(name, sizes, size):
     program = replace(program, block_rows=96)  # blocks of 64
     assert program.looks_itself(1) and not program.looks_itself(2)
     pool = pool_for(task)
-    slots = Slots(program, hardware.all_devices[0], 1, pool, hardware.compiler_options())
+    slots = Slots(program, hardware.all_devices[0], 1, [pool], hardware.compiler_options())
     slots.admit({0: seed_for(run, training_for(run), program)})
     first, lane = slots.advance([0]), jax.device_get(slots._lanes)
     found = slots.examine([0])

@@ -10,12 +10,14 @@ from capax.learners.names import Entry, travels
 from capax.sweep.families.known_families import family_of_entry
 from capax.sweep.running.job import Job
 from capax.sweep.storage.store import Store
+from capax.training.specs.trial_specs import MAX_POOLS
 
 
 def card_jobs(plan: Plan, entries: tuple[Entry, ...], store: Store) -> list[Job]:
     """All jobs, each with its outcomes in the store; cheap and informative ones first.
 
-    In the engine a job has the questions of one learner at one T with inputs of one p.
+    In the engine a job has the questions of one learner at one T, with inputs of one p; on a grid
+    of up to `MAX_POOLS`, in the order of the targets, so that more trials share each step.
     """
     groups: dict[tuple[Any, ...], list[CardQuestion]] = {}
     for T in plan.T:
@@ -53,15 +55,18 @@ def _group(plan: Plan, asked: CardQuestion) -> tuple[Any, ...]:
 
     The first target before the others; slow learners come last where T is large, most of all those
     that take T steps in a row. Not so on a grid, where the whole set is wanted from a machine that
-    trains many at once: there they come first, or the machine would wait for them at the end.
+    trains many at once: there all targets come together, and the largest T first, or the machine
+    would wait for it at the end.
     A learner outside the engine has one job: its processes start once. At every T the learners with
     short jobs come last: a long job at the end would leave other cores idle.
     """
-    entry, T, others = asked.entry, asked.T, asked.target != plan.targets[0]
+    entry, T = asked.entry, asked.T
     if not entry.in_lanes:
         return False, False, False, 0, False, entry.name, 0.0
+    p = target_of(asked.target).p
+    if plan.design == "grid":
+        all_p = list(dict.fromkeys(target_of(target).p for target in plan.targets))
+        return True, False, False, -T, False, entry.name, all_p.index(p) // MAX_POOLS
     long, recurrent = entry.name in SLOW and T > 100, entry.name in ("lstm", "gru")
-    whole = plan.design == "grid"
-    rank = -T if long and whole else T
-    brief = entry.name in BRIEF and not whole
-    return long != whole, others, recurrent, rank, brief, entry.name, target_of(asked.target).p
+    others, brief = asked.target != plan.targets[0], entry.name in BRIEF
+    return long, others, recurrent, T, brief, entry.name, p

@@ -39,7 +39,7 @@ class LiveRun:
         self._pool = pool_for(spec.task)
         device = hardware.all_devices[0]
         options = hardware.compiler_options()
-        self._slots = Slots(program, device, 1, self._pool, options, progress)
+        self._slots = Slots(program, device, 1, [self._pool], options, progress)
         self._slots.admit({0: seed_for(run, training, program)})
         self.support = () if training is None else tuple(int(t) for t in training.support)
         self.step, self.seconds = 0, 0.0

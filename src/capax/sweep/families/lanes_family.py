@@ -1,7 +1,6 @@
 """Architectures that the engine trains, many at once: the paper's Transformer and the zoo."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import jax
@@ -102,10 +101,7 @@ class LanesFamily:
 
         def learn(trials: Iterator[Trial | None]) -> Iterator[Outcome]:
             supply = trials if isinstance(trials, Supply) else None
-            engine = partial(_trained, panel, T, hardware, block, supply)
-            if panel.in_pieces and hardware.platform != "cpu":
-                return _largest_first(trials, engine)
-            return engine(trials)
+            return _trained(panel, T, hardware, block, supply, trials)
 
         return learn
 
@@ -171,22 +167,6 @@ def _piece(panel: Panel, spec: TrialSpec, hardware: Hardware) -> int:
     if not panel.in_pieces:
         return 0
     return _PIECE if hardware.platform == "cpu" else gpu_piece(path_for(spec.model, "gpu"))
-
-
-def _largest_first(trials: Iterator[Trial | None], learn: Learner) -> Iterator[Outcome]:
-    """The trials that are available now, largest m first, so that similar sizes share a step."""
-    while True:
-        ended = True
-        now: list[Trial] = []
-        for trial in trials:
-            if trial is None:
-                ended = False
-                break
-            now.append(trial)
-        if now:
-            yield from learn(iter(sorted(now, key=lambda trial: -trial.m)))
-        if ended:
-            return
 
 
 def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:

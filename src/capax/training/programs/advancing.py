@@ -36,9 +36,13 @@ def start(path: Path, rule: OptimiserSpec, key: UInt32[Array, "2"]) -> tuple[Any
 
 
 def advance(
-    program: Program, lane: Lane, pool: UInt8[Array, "n T"], busy: Float[Array, ""] | None = None
+    program: Program,
+    lane: Lane,
+    pool: UInt8[Array, "*pools n T"],
+    busy: Float[Array, ""] | None = None,
 ) -> tuple[Lane, LaneMeasures]:
-    """`chunk` training steps, then an evaluation with the new parameters.
+    """`chunk` training steps, then an evaluation with the new parameters on the pool, or on one of
+    several.
 
     busy: 1 for a slot with a run, 0 for an idle one, which the fused step and gradients in pieces
     leave out.

@@ -70,24 +70,26 @@ def _count(
 
 
 def _examine_busy(program: Program) -> Callable[..., tuple[Array, Array]]:
-    """params, target, busy, pool -> as `examine`; where lanes run together, 0 for idle ones."""
+    """params, target, busy, pools -> as `examine` of a lane's own pool; where lanes run together, 0
+    for idle ones."""
 
     @custom_vmap
-    def look(params: Any, target: Any, busy: Any, pool: Any) -> Any:
+    def look(params: Any, target: Any, busy: Any, pools: Any) -> Any:
         del busy
-        return examine(program, params, target, pool)
+        return examine(program, params, target, own_pool(pools, target))
 
     @look.def_vmap
     def together(size: int, batched: Any, *arguments: Any) -> Any:
-        pool = arguments[3]
-        assert not batched[3], "all lanes have the same pool"
+        pools = arguments[3] if arguments[3].ndim == 3 else arguments[3][None]
+        assert not batched[3], "all lanes have the same pools"
         params, target, busy = spread(size, batched[:3], arguments[:3])
-        blocks = _in_blocks(pool, min(program.block, program.block_rows))
-        number = len(blocks[1])
+        rows = min(program.block, program.block_rows)
+        blocks = jax.vmap(lambda pool: _in_blocks(pool, rows))(pools)
+        number = blocks[1].shape[1]
 
         def count(lanes: Array, i: Array) -> Any:
             own = jax.tree.map(lambda x: x.at[lanes].get(mode="clip"), (params, target))
-            some = jax.tree.map(lambda x: x.at[i].get(mode="clip"), blocks)
+            some = jax.tree.map(lambda x: x.at[own[1].pool, i].get(mode="clip"), blocks)
             return jax.vmap(
                 lambda own, block: _count(program, program.path.examiner(own[0]), own[1], block)
             )(own, some)
@@ -95,10 +97,17 @@ def _examine_busy(program: Program) -> Callable[..., tuple[Array, Array]]:
         needed = jnp.where(busy > 0, jnp.int32(number), jnp.int32(0))
         kept = in_rounds(count, needed, number, program.places)
         correct, mass = jax.tree.map(lambda x: by_lane(x, needed, number), kept)
-        found = jnp.sum(correct, axis=1, dtype=jnp.int32), jnp.sum(mass, axis=1) / len(pool)
+        found = jnp.sum(correct, axis=1, dtype=jnp.int32), jnp.sum(mass, axis=1) / pools.shape[1]
         return found, (True, True)
 
     return look
+
+
+def own_pool(pools: UInt8[Array, "*pools n T"], target: TargetBits) -> UInt8[Array, "n T"]:
+    """The validation set of a lane, of one or several."""
+    if pools.ndim == 2:
+        return pools
+    return lax.dynamic_index_in_dim(pools, target.pool, keepdims=False)
 
 
 def labels(target: TargetBits, bits: UInt8[Array, "m T"], A: int = 2) -> Float[Array, "m"]:
@@ -112,16 +121,16 @@ def measure(
     program: Program, lane: Lane, batch: Any, pool: Array, whole: Bool[Array, ""] | None = None
 ) -> LaneMeasures:
     """The evaluation of a lane, with its training set as it was prepared, on the first `SUBSET`
-    rows of the pool. whole: a single lane is examined on all of them if this is true."""
+    rows of its pool. whole: a single lane is examined on all of them if this is true."""
     inputs, y, mask = batch
-    values, head = _logits(program, lane.params, inputs, mask), pool[:SUBSET]
+    values, head = _logits(program, lane.params, inputs, mask), pool[..., :SUBSET, :]
     if whole is not None:
         correct, mass = _examine_either(program, lane.params, lane.target, pool, whole)
     elif program.block and not program.alone:
         look = _examine_busy(program)
         correct, mass = look(lane.params, lane.target, jnp.sum(mask), head)
     else:
-        correct, mass = examine(program, lane.params, lane.target, head)
+        correct, mass = examine(program, lane.params, lane.target, own_pool(head, lane.target))
     return LaneMeasures(cross_entropy(values, y, mask), accuracy(values, y, mask), correct, mass)
 
 

@@ -32,6 +32,7 @@ def lane_shape(program: Program) -> Lane:
         shape((s,), jnp.float32),
         shape((spec.alphabet**s,), jnp.float32),
         shape((), jnp.uint32),
+        shape((), jnp.int32),
     )
     params, state = jax.eval_shape(partial(start, program.path, program.rule), KEY)
     data = Data(shape((rows, spec.T), jnp.uint8), each, each)

@@ -33,6 +33,7 @@ class Program:
     larger: tuple[int, ...] = ()  # examples per piece of a single lane with many examples
     alone: bool = False  # lanes are computed one after the other, as on a CPU
     labelled: bool = False  # the pool has the labels in a column after the inputs
+    pools: int = 1  # validation sets, of which a lane has one
     dropout: DropoutSpec = NOTHING_DROPPED
 
     def looks_itself(self, width: int) -> bool:
@@ -54,6 +55,7 @@ class TargetBits(NamedTuple):
     relevant: Leaf  # float32 [s]
     truth: Leaf  # float32 [A^s]
     threshold: Leaf  # uint32 []: P[bit = 1] = threshold / 2^32
+    pool: Leaf  # int32 []: the number of its validation set
 
 
 class Data(NamedTuple):

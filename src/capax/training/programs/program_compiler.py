@@ -110,6 +110,7 @@ class ProgramCompiler:
 
     def _advance(self, program: Program) -> Any:
         lane, head = lane_shape(program), self._pool(min(SUBSET, program.validation_rows))
+        heads = stacked(head, program.pools) if program.pools > 1 else head
         if program.looks_itself(self.width):
             pool, looks = self._pool(program.validation_rows), jax.ShapeDtypeStruct((), jnp.bool_)
             either = partial(advance_or_look, program)
@@ -117,13 +118,13 @@ class ProgramCompiler:
         if self.width == 1:
             return self._build("advance", partial(advance, program), lane, head, donate=(0,))
 
-        def advance_all(lanes: Lane, pool: Any, busy: Any) -> Any:
-            one = lambda lane: advance(program, lane[0], pool, lane[1])  # noqa: E731
+        def advance_all(lanes: Lane, heads: Any, busy: Any) -> Any:
+            one = lambda lane: advance(program, lane[0], heads, lane[1])  # noqa: E731
             return self._each(one)((lanes, busy))
 
         busy = jax.ShapeDtypeStruct((self.width,), jnp.float32)
         lanes = stacked(lane, self.width)
-        return self._build("advance", advance_all, lanes, head, busy, donate=(0,))
+        return self._build("advance", advance_all, lanes, heads, busy, donate=(0,))
 
     def _pool(self, rows: int) -> Any:
         columns = self.program.path.spec.T + self.program.labelled

@@ -37,8 +37,11 @@ def pool_for(task: TaskSpec | FileTask) -> np.ndarray:
     return validation_inputs(task.T, task.probability, task.validation_size, task.alphabet)
 
 
-def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed:
-    """The lane of a run without parameters, and the key that draws them."""
+def seed_for(spec: RunSpec, training: Training | None, program: Program, pool: int = 0) -> Seed:
+    """The lane of a run without parameters, and the key that draws them.
+
+    pool: the number of its validation set.
+    """
     text = canonical_json(spec.model_dump(mode="json"))
     words = {use: np.array(words_of(text, use), np.uint32) for use in ("init", "samples")}
     lane = Lane(
@@ -46,7 +49,7 @@ def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed
         state=None,
         step=np.zeros((), np.int32),
         data=_padded(training, program),
-        target=_target(spec.task, training, program.s),
+        target=_target(spec.task, training, program.s, pool),
         lr=np.float32(spec.optimiser.lr),
         weight_decay=np.float32(spec.optimiser.weight_decay),
         steps=np.float32(spec.steps),
@@ -55,9 +58,11 @@ def seed_for(spec: RunSpec, training: Training | None, program: Program) -> Seed
     return lane, words["init"]
 
 
-def seed_after(spec: RunSpec, training: "Future[Training | None]", program: Program) -> Seed:
+def seed_after(
+    spec: RunSpec, training: "Future[Training | None]", program: Program, pool: int
+) -> Seed:
     """The same, after the training set is drawn; its errors are raised here."""
-    return seed_for(spec, training.result(), program)
+    return seed_for(spec, training.result(), program, pool)
 
 
 def unpacked(lane: Lane, T: int, alphabet: int = 2) -> Lane:
@@ -81,12 +86,12 @@ def _padded(training: Training | None, program: Program) -> Data:
     return Data(bits, y, mask)
 
 
-def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> TargetBits:
+def _target(task: TaskSpec | FileTask, training: Training | None, s: int, pool: int) -> TargetBits:
     if isinstance(task, FileTask):  # y is the last column of the pool
         column = np.zeros(s, np.int32)
         column[0] = task.T
         truth = np.tile(np.array([0.0, 1.0], np.float32), 2 ** (s - 1))
-        return TargetBits(column, np.zeros(s, np.float32), truth, np.uint32(0))
+        return TargetBits(column, np.zeros(s, np.float32), truth, np.uint32(0), np.int32(pool))
     support = draw_support(task) if training is None else training.support
     function = task.rule
     require(function.is_boolean, "function", "a Boolean function", task.function)
@@ -96,4 +101,4 @@ def _target(task: TaskSpec | FileTask, training: Training | None, s: int) -> Tar
     padding = task.alphabet ** (s - len(support))
     truth = np.tile(function.table, padding).astype(np.float32)
     threshold = np.uint32(word_threshold(task.probability))
-    return TargetBits(padded, relevant, truth, threshold)
+    return TargetBits(padded, relevant, truth, threshold, np.int32(pool))

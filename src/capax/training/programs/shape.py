@@ -11,7 +11,7 @@ from capax.training.programs.memory import MemoryPlan, block_rows, dropout_bytes
 from capax.training.programs.piece_sizes import num_places
 from capax.training.programs.program import Program
 from capax.training.specs.hardware import Hardware, enable_cache
-from capax.training.specs.trial_specs import TrialSpec
+from capax.training.specs.trial_specs import MAX_POOLS, TrialSpec
 from capax.training.steps.gradient_pieces import larger_pieces
 from capax.training.steps.optimiser import rule_of
 from capax.training.steps.parametrisation import Parametrisation
@@ -43,11 +43,14 @@ def _trained(trial: TrialSpec) -> Parametrisation:
     return Parametrisation(trial.two_logits, trial.head_bias, trial.cls_position)
 
 
-def check_fits(trial: TrialSpec, first: TrialSpec) -> None:
-    """Raise `InputError` unless `trial` can run in the program of `first`."""
+def check_fits(trial: TrialSpec, first: TrialSpec, several_p: bool) -> None:
+    """Raise `InputError` unless `trial` can run in the program of `first`.
+
+    several_p: whether its inputs may have another p.
+    """
     wanted = shape_of(first)
     for name, value in shape_of(trial).items():
-        if value != wanted[name]:
+        if value != wanted[name] and not (name == "p" and several_p):
             got, same = shown(value), shown(wanted[name])
             raise InputError(f"trials: wanted the same {name} in all ({same}), got {got}")
 
@@ -93,6 +96,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
         larger=larger,
         alone=hardware.platform == "cpu",
         labelled=labelled,
+        pools=MAX_POOLS if block and not labelled else 1,
         dropout=trial.dropout,
     )
 

@@ -17,9 +17,10 @@ from typing import Any
 from capax.errors import InfeasibleError, require
 from capax.training.alarm.live_file import LiveFile
 from capax.training.programs.program import Program
-from capax.training.programs.seeds import pool_for, seed_after, training_for
+from capax.training.programs.seeds import seed_after, training_for
 from capax.training.programs.shape import check_fits, memory_of, program_of, with_rows
 from capax.training.slots.drawing import in_background
+from capax.training.slots.pools import Pools
 from capax.training.slots.record import Leaving
 from capax.training.slots.worker import Desk, Orders, WaitingRun, work
 from capax.training.specs.hardware import Hardware
@@ -48,6 +49,7 @@ class _Open:
 
     spec: TrialSpec
     training: Future
+    pool: int  # the number of its validation set
     started: int = 0
     ahead: dict[int, RunResult] = field(default_factory=dict)  # finished before an earlier restart
     runs: list[RunResult] = field(default_factory=list)  # counted runs, without a gap
@@ -96,7 +98,7 @@ class Crew:
         self.open_trials: dict[int, _Open] = {}
         self._number = next(_numbers)
         self._first: TrialSpec | None = None
-        self._pool: Future | None = None
+        self._pools = Pools(self._in_background)
         self._program: Program | None = None
         self._desk = Desk()
         self._drawn: set[Future] = set()
@@ -112,15 +114,16 @@ class Crew:
 
     def submit(self, trial: TrialSpec) -> None:
         """Queue the first run of a trial."""
-        if self._first is None:
-            self._first, self._pool = trial, self._in_background(pool_for, trial.task)
-        check_fits(trial, self._first)
+        self._first = self._first or trial
         bits = trial.task.alphabet == 2 or not self.progress
         require(bits, "measure_progress", "two symbols", trial.task.alphabet)
+        most = 1 if self.progress or self._program is None else self._program.pools
+        check_fits(trial, self._first, several_p=most > 1)
+        pool = self._pools.number_of(trial.task, most)
         self._plan(trial)
         number, self._count = self._count, self._count + 1
         training = self._in_background(training_for, trial.run(0))
-        self.open_trials[number] = _Open(trial, training)
+        self.open_trials[number] = _Open(trial, training, pool)
         self._start_run(number)
 
     def use_idle_slots(self) -> None:
@@ -176,8 +179,8 @@ class Crew:
         trial = self.open_trials[number]
         run, ahead = trial.spec.run(trial.started), trial.running > 0
         trial.started, self._running = trial.started + 1, self._running + 1
-        seed = self._in_background(seed_after, run, trial.training, self._program)
-        self._desk.put(WaitingRun(number, run, trial.training, seed), ahead=ahead)
+        seed = self._in_background(seed_after, run, trial.training, self._program, trial.pool)
+        self._desk.put(WaitingRun(number, run, trial.training, seed, trial.pool), ahead=ahead)
 
     def _in_background(self, work: Callable[..., Any], *arguments: Any) -> Future:
         future = in_background(self._number, partial(work, *arguments))
@@ -218,7 +221,7 @@ class Crew:
         return _AHEAD_BYTES // (program.rows * program.path.spec.T)
 
     def _start(self) -> None:
-        if self._threads or self._pool is None or self._program is None:
+        if self._threads or self._program is None:
             return
         devices = self.hardware.worker_devices()
         each = -(-self._room // len(devices))
@@ -227,7 +230,7 @@ class Crew:
         width = min(each, width)
         orders = Orders(
             self._program,
-            self._pool.result(),
+            self._pools,
             self.hardware,
             width,
             self.keep,

@@ -1,7 +1,7 @@
 """The slots of one worker: runs enter, advance together, are examined, and leave."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -29,25 +29,43 @@ class Slots:
         program: Program,
         device: jax.Device,
         width: int,
-        pool: np.ndarray,
+        pools: Sequence[np.ndarray],
         options: dict[str, Any],
         progress: bool = False,
     ) -> None:
         self.program, self.device, self.width = program, device, width
         self._turn = _CORES if device.platform == "cpu" else nullcontext()
         self._run: Executables = executables(program, device, width, options, progress)
-        self._pool = jax.device_put(pool, device)
-        self._head = self._pool[:SUBSET]
-        self._looked_at = self._pool[: progress_rows(program)] if progress else None
+        self._drawn = pools  # more may follow
+        self._pools: list[jax.Array] = []  # on the device
+        self._heads: list[
+            jax.Array
+        ] = []  # their first rows, stacked where lanes have several
+        self._own = np.zeros(width, np.int32)  # the number of each slot's pool
+        self._load(0)
+        self._looked_at = self._pools[0][: progress_rows(program)] if progress else None
         self._keys = np.zeros((width, 2), np.uint32)  # of the first parameters
         self._lanes: Any = None
         if width > 1:
             self._lanes = empty_lanes(program, width, device)
 
+    def _load(self, last: int) -> None:
+        """The pools up to number `last` onto the device."""
+        missing = range(len(self._pools), last + 1)
+        if not missing:
+            return
+        self._pools += [jax.device_put(self._drawn[i], self.device) for i in missing]
+        heads = [self._drawn[i][:SUBSET] for i in range(last + 1)]
+        if self.width > 1 and self.program.pools > 1:
+            none = np.zeros_like(heads[0])
+            heads = [np.stack([*heads, *[none] * (self.program.pools - len(heads))])]
+        self._heads = jax.device_put(heads, self.device)
+
     def admit(self, seeds: dict[int, Seed]) -> None:
         """Start new runs in the given slots."""
-        for slot, (_, key) in seeds.items():
-            self._keys[slot] = key
+        for slot, (lane, key) in seeds.items():
+            self._keys[slot], self._own[slot] = key, lane.target.pool
+        self._load(int(np.max(self._own)))
         if self.width == 1:
             spec = self.program.path.spec
             for lane, key in seeds.values():
@@ -70,10 +88,12 @@ class Slots:
     def advance(self, busy: Iterable[int]) -> LaneMeasures:
         """Train the slots in `busy` for one chunk; the measurements, one entry per slot."""
         with self._turn:
-            arguments = (self._lanes, self._head)
+            arguments = (self._lanes, self._heads[0])
             if self._run.examine is None:
-                arguments = (self._lanes, self._pool, np.False_)
-            elif self.width > 1:
+                arguments = (self._lanes, self._pools[self._own[0]], np.False_)
+            elif self.width == 1:
+                arguments = (self._lanes, self._heads[self._own[0]])
+            else:
                 flags = np.zeros(self.width, np.float32)
                 flags[list(busy)] = 1.0
                 arguments += (jax.device_put(flags, self.device),)
@@ -96,21 +116,23 @@ class Slots:
 
     def examine(self, slots: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Right answers on the whole pool and attention mass, for the given slots."""
+        pool = self._pools[self._own[0]]
         if self._run.examine is None:
-            self._lanes, seen = self._run.advance(self._lanes, self._pool, np.True_)
+            self._lanes, seen = self._run.advance(self._lanes, pool, np.True_)
             return np.atleast_1d(np.asarray(seen.correct)), np.atleast_1d(np.asarray(seen.mass))
         if self.width == 1:
-            found = self._run.examine(self._lanes.params, self._lanes.target, self._pool)
+            found = self._run.examine(self._lanes.params, self._lanes.target, pool)
             return np.atleast_1d(np.asarray(found[0])), np.atleast_1d(np.asarray(found[1]))
-        correct, mass = [], []
-        for first in range(0, len(slots), GROUP):
-            group = slots[first : first + GROUP]
-            index = np.array(group + [group[-1]] * (GROUP - len(group)), np.int32)
-            index = jax.device_put(index, self.device)
-            found = self._run.examine(self._lanes.params, self._lanes.target, index, self._pool)
-            correct.append(np.asarray(found[0])[: len(group)])
-            mass.append(np.asarray(found[1])[: len(group)])
-        return np.concatenate(correct), np.concatenate(mass)
+        correct, mass = np.zeros(self.width, np.int32), np.zeros(self.width, np.float32)
+        for number, pool in enumerate(self._pools):
+            own = [slot for slot in slots if self._own[slot] == number]
+            for first in range(0, len(own), GROUP):
+                group = own[first : first + GROUP]
+                index = np.array(group + [group[-1]] * (GROUP - len(group)), np.int32)
+                at = jax.device_put(index, self.device)
+                found = self._run.examine(self._lanes.params, self._lanes.target, at, pool)
+                correct[index], mass[index] = np.asarray(found[0]), np.asarray(found[1])
+        return correct[slots], mass[slots]
 
     def change_rate(self, lr: float) -> None:
         """Continue with another learning rate in all slots."""
@@ -133,7 +155,8 @@ class Slots:
             lambda x: np.pad(x, [(0, extra if i == axis else 0) for i in range(x.ndim)]), lanes.data
         )
         self._lanes = jax.device_put(lanes._replace(data=data), self.device)
-        self._keys = narrower._keys.copy()
+        self._keys, self._own = narrower._keys.copy(), narrower._own.copy()
+        self._load(int(np.max(self._own)))
 
 
 @jax.jit

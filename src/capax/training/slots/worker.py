@@ -4,7 +4,7 @@ import functools
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -39,14 +39,15 @@ class WaitingRun:
     spec: RunSpec
     training: "Future[Training | None]"
     seed: "Future[Seed]"
+    pool: int = 0  # the number of its validation set
 
 
 @dataclass(frozen=True)
 class Orders:
-    """The fixed settings of a worker: the program, the pool, and the results to keep."""
+    """The fixed settings of a worker: the program, the validation sets, and the results to keep."""
 
     program: Program
-    pool: np.ndarray
+    pools: Sequence[np.ndarray]
     hardware: Hardware
     width: int
     keep: str
@@ -160,7 +161,7 @@ def _with_room(slots: Slots | None, orders: Orders, device: jax.Device, m: int) 
     if slots is not None and program == slots.program:
         return slots
     options = orders.hardware.compiler_options()
-    wider = Slots(program, device, orders.width, orders.pool, options, orders.progress)
+    wider = Slots(program, device, orders.width, orders.pools, options, orders.progress)
     if slots is not None:
         wider.take_over(slots)
     return wider
@@ -179,7 +180,7 @@ def _admit(
             desk.events.put((job, error))
             continue
         if len(seed[0].data.y) not in (0, slots.program.rows):  # the program has grown meanwhile
-            seed = seed_for(job.spec, job.training.result(), slots.program)
+            seed = seed_for(job.spec, job.training.result(), slots.program, job.pool)
         seeds[next(free)] = seed, job
     for slot, (_, job) in seeds.items():
         active[slot] = (job, Record(job.spec))
@@ -203,7 +204,7 @@ def may_succeed_from(spec: RunSpec) -> float:
 def _advance(slots: Slots, active: dict[int, tuple[WaitingRun, Record]], orders: Orders) -> None:
     """One chunk for all slots; the whole pool only for slots with a good enough first part."""
     measured = slots.advance(active)
-    n = len(orders.pool)
+    n = slots.program.validation_rows
     part = min(SUBSET, n)
     correct, mass = measured.correct.astype(np.int64), measured.mass.astype(np.float64)
     seen = np.full(slots.width, part)

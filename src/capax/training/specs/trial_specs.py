@@ -18,6 +18,9 @@ from capax.errors import require
 from capax.identity import digest
 from capax.training.specs.architecture import Architecture
 
+MAX_POOLS = 4
+"""Values of p, so validation sets, in one call with gradients in pieces."""
+
 
 class OptimiserSpec(GrownSpec):
     """The update rule: `adamw`, `adam` or `sgd` with momentum, as Optax defines them.

@@ -74,7 +74,7 @@ def capax_seconds(
     width = width if models is None else min(width, -(-models // len(devices)))
     pool = pool_for(trial.task)
     options = hardware.compiler_options()
-    ready = [_filled(Slots(program, d, width, pool, options), trial, program) for d in devices]
+    ready = [_filled(Slots(program, d, width, [pool], options), trial, program) for d in devices]
     chunks: list[Callable[[], object]] = [partial(s.advance, range(s.width)) for s in ready]
     together(chunks)
     seconds = best_of(lambda: together(chunks), budget)
