@@ -10,10 +10,10 @@ from capax.errors import InputError
 from capax.sweep.searching.counts import Counts
 from capax.sweep.searching.curve import (
     CurveGrid,
+    _at_even_odds,
     estimate,
     log_likelihood,
-    log_posterior,
-    position_likelihood,
+    posterior,
     success_probability,
 )
 
@@ -60,12 +60,12 @@ def test_the_posterior_is_prior_times_binomial_likelihood():
             direct[i, j] = total
     weight = np.exp(direct - direct.max())
     expected = weight / weight.sum()
-    assert np.allclose(np.exp(log_posterior(grid, counts)), expected, atol=1e-12)
-    above, below = position_likelihood(grid, counts)
-    for part, chosen in ((above, reaches), (below, ~reaches)):
-        inside = np.exp(log_prior[chosen])
-        integrated = np.exp(direct[:, chosen]).sum(axis=1) / inside.sum()
-        assert np.allclose(np.exp(part), integrated)
+    assert np.allclose(posterior(grid, counts), expected, atol=1e-12)
+    inside = [np.exp(log_prior[chosen]).sum() for chosen in (reaches, ~reaches)]
+    there = np.exp(direct[:, reaches]).sum(axis=1) / inside[0]
+    never = np.exp(direct[:, ~reaches]).sum() / inside[1]
+    found = _at_even_odds(grid, expected[:, reaches].sum(axis=1))
+    assert np.allclose(found, there / (there.sum() + never), atol=1e-12)
 
 
 def test_lapse_is_uniform_a_priori():

@@ -40,7 +40,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-from scipy.special import logsumexp
 
 from capax.errors import require
 from capax.sweep.searching.counts import TARGET, Counts
@@ -238,41 +237,38 @@ def log_likelihood(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
 
 
 @lru_cache(maxsize=4)
-def log_posterior(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
-    """Normalised log posterior on the grid."""
-    log_joint = log_likelihood(grid, counts) + grid.nuisance.log_prior
-    return log_joint - logsumexp(log_joint)
+def log_joint(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
+    """log P[outcomes, F, σ, λ | θ] on the grid."""
+    return log_likelihood(grid, counts) + grid.nuisance.log_prior
+
+
+@lru_cache(maxsize=4)
+def posterior(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
+    """P[θ, F, σ, λ | outcomes] on the grid; θ has a flat prior."""
+    joint = log_joint(grid, counts)
+    weight = joint - joint.max()
+    np.exp(weight, out=weight)
+    weight /= weight.sum()
+    return weight
 
 
 def mean_success(grid: CurveGrid, counts: Counts, m: int) -> float:
     """The probability that a trial at m succeeds, over the posterior."""
-    return float((np.exp(log_posterior(grid, counts)) * _table(grid, m)).sum())
-
-
-def position_likelihood(
-    grid: CurveGrid, counts: Counts
-) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
-    """log P[outcomes | θ], integrated over F, σ, λ: for plateaus above the target, and below."""
-    joint, nuisance = log_likelihood(grid, counts), grid.nuisance
-    parts = []
-    for chosen in (nuisance.reaches, ~nuisance.reaches):
-        log_prior = nuisance.log_prior[chosen]
-        parts.append(logsumexp(joint[:, chosen] + log_prior - logsumexp(log_prior), axis=1))
-    return parts[0], parts[1]
+    return float((posterior(grid, counts) * _table(grid, m)).sum())
 
 
 def estimate(grid: CurveGrid, counts: Counts, *, level: float = LEVEL) -> Estimate:
     """Posterior median of m* and its interval of probability `level`; half of the rest is below."""
     require(counts.trials > 0, "counts", "at least one trial", 0)
-    posterior = np.exp(log_posterior(grid, counts))
     _, sigma, lapse, _, reaches = grid.nuisance
-    marginal = posterior[:, reaches].sum(axis=1)
+    weight = posterior(grid, counts)
+    marginal = weight[:, reaches].sum(axis=1)
     tail = (1 - level) / 2
-    (low,) = _quantiles(grid.theta, _at_even_odds(grid, counts), (tail,))
+    (low,) = _quantiles(grid.theta, _at_even_odds(grid, marginal), (tail,))
     middle, high = _quantiles(grid.theta, marginal, (0.5, 1 - tail))
     smallest, largest = counts.m[0], counts.m[-1]
     inside = smallest - 1e-9 <= math.exp(middle) <= largest + 1e-9
-    weight = posterior.sum(axis=0)
+    weight = weight.sum(axis=0)
     return Estimate(
         m_star=_whole(middle) if inside else None,
         low=None if math.exp(low) < smallest else min(_whole(low), largest + 1),
@@ -287,11 +283,14 @@ def estimate(grid: CurveGrid, counts: Counts, *, level: float = LEVEL) -> Estima
     )
 
 
-def _at_even_odds(grid: CurveGrid, counts: Counts) -> Float[ndarray, " n"]:
-    """The posterior of θ where m* exists, if it did with probability 1/2 before the trials."""
-    exists, never = position_likelihood(grid, counts)
-    total = np.logaddexp(logsumexp(exists), logsumexp(never))
-    return np.exp(exists - total)
+def _at_even_odds(grid: CurveGrid, marginal: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """The posterior of θ where m* exists, if it did with probability 1/2 before the trials.
+
+    marginal: the same with the prior of the grid, by which m* exists with probability `exists`.
+    """
+    exists = float(np.exp(grid.nuisance.log_prior[grid.nuisance.reaches]).sum())
+    never = (1 - float(marginal.sum())) / (1 - exists)
+    return marginal / exists / (float(marginal.sum()) / exists + never)
 
 
 def _quantiles(

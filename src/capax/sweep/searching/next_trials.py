@@ -28,7 +28,7 @@ from numpy import ndarray
 from scipy.special import expit, logit
 
 from capax.sweep.searching.counts import Counts
-from capax.sweep.searching.curve import CurveGrid, log_posterior
+from capax.sweep.searching.curve import CurveGrid, log_joint, posterior
 
 _PRIOR_PRECISION = np.array([1e-2, 1.0 / 1.2**2, 1.0 / 0.2**2])
 """Prior information on (θ, log σ, λ): nearly zero, the log-normal, the range of λ."""
@@ -99,7 +99,7 @@ def _plateau_at(
     if not counts.trials:
         return None
     below = ~grid.nuisance.reaches
-    if np.exp(log_posterior(grid, counts))[:, below].sum() < _SURE:
+    if posterior(grid, counts)[:, below].sum() < _SURE:
         return None
     risen = (psi / (1 - lapse[:, None])).mean(axis=0) >= _RISEN
     return candidates[int(np.argmax(risen))] if risen.any() else candidates[-1]
@@ -111,13 +111,13 @@ def _spread_draws(
     """Draws from the posterior without randomness: strata along θ, golden ratio across."""
     weibull, sigma, lapse, _, reaches = grid.nuisance
     kept = reaches & ~weibull
-    log_kept = log_posterior(grid, counts)[:, kept]
-    posterior = np.exp(log_kept - log_kept.max())
-    marginal = posterior.sum(axis=1)
+    log_kept = log_joint(grid, counts)[:, kept]
+    weight = np.exp(log_kept - log_kept.max())
+    marginal = weight.sum(axis=1)
     levels = (np.arange(num_draws) + 0.5) / num_draws
     rows = np.searchsorted(np.cumsum(marginal) / marginal.sum(), levels)
     rows = np.minimum(rows, marginal.size - 1)
-    inner = np.cumsum(posterior[rows], axis=1)
+    inner = np.cumsum(weight[rows], axis=1)
     golden = (np.arange(num_draws) * 0.6180339887498949 + 0.5) % 1.0
     columns = (inner < (golden * inner[:, -1])[:, None]).sum(axis=1)
     return grid.theta[rows], sigma[kept][columns], lapse[kept][columns]
