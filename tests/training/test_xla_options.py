@@ -9,6 +9,7 @@ from capax.training.specs.xla_options import (
     CPU,
     CPU_DRAW,
     CPU_PIECES,
+    CPU_PIECES_X86,
     REFUSED,
     compiled_soon,
     drawn_simply,
@@ -37,4 +38,12 @@ def test_a_cpu_has_its_own_options_and_not_the_refused_one():
     assert Hardware().compiler_options() == {option.name: option.value for option in CPU}
     assert REFUSED.name not in Hardware().compiler_options() | drawn_simply()
     assert drawn_simply() == {CPU_DRAW.name: CPU_DRAW.value}
-    assert compiled_soon() == {option.name: option.value for option in CPU_PIECES}
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "AMD64", "aarch64"])
+def test_small_networks_have_options_of_their_own_and_more_of_them_where_they_were_measured(
+    monkeypatch, machine
+):
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    more = () if machine == "aarch64" else CPU_PIECES_X86
+    assert compiled_soon() == {option.name: option.value for option in (*CPU_PIECES, *more)}
