@@ -36,7 +36,7 @@ SAID = {
     ),
     "5_trained": (
         "m =  12: right on 100 % of them",
-        "m =  12: and(x1, x4, x7), proved on all inputs",
+        "m =  12: and(x1, x4, x5, x7), proved on all inputs",
         "m = 200: right on 100 % of them, 100.00 % of new inputs",
         "m = 200: and(x1, x4), proved on all inputs",
         "counterexample: ",
