@@ -88,15 +88,19 @@ def bound():
 def test_to_wait_for_a_core_is_not_the_learners_time(bound):
     """Work of 0.4 s takes more than a limit of 0.6 s by the clock; a minute of it is too long.
 
-    Half of the core is what one other takes. More would take no more where Linux shares a core
-    among sessions: a learner's process is a session of its own.
+    Half of the core is what one other takes on average. More would take no more where Linux shares
+    a core among sessions: a learner's process is a session of its own. For a short time it may get
+    a larger share, so work is repeated until one took long enough.
     """
     del bound
     with Isolated(f"{BAD}:works", seconds=0.6, memory_bytes=2 << 30) as workshop:
         assert workshop.attempt(Setting(T=3), X, y, X, 0).reason == ""  # it has started
         with one_busy_core():
-            made = workshop.attempt(Setting(T=3), X, y, X, 4)
-            assert made.reason == ""
+            for _ in range(20):
+                made = workshop.attempt(Setting(T=3), X, y, X, 4)
+                assert made.reason == ""
+                if made.seconds > 0.6:
+                    break
             assert made.seconds > 0.6
             workshop.seconds = 0.2
             assert "time limit of 0.2 s" in workshop.attempt(Setting(T=3), X, y, X, 600).reason

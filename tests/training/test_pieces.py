@@ -295,8 +295,9 @@ def test_one_program_advances_and_looks(name, sizes, size):
     found = slots.examine([0])
     jax.tree.map(np.testing.assert_array_equal, lane, jax.device_get(slots._lanes))
     params, target = jax.tree.map(jnp.asarray, (lane.params, lane.target))
+    examine = jax.jit(partial(evaluating.examine, program))
     for (correct, mass), rows in ((found, pool), ((first.correct, first.mass), pool[:SUBSET])):
-        wanted = evaluating.examine(program, params, target, jnp.asarray(rows))
+        wanted = examine(params, target, jnp.asarray(rows))
         assert correct == wanted[0]
         np.testing.assert_allclose(mass, wanted[1][None], rtol=1e-6)
         assert (mass > 0) == (name == "transformer")
