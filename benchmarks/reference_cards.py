@@ -5,8 +5,10 @@ capax card --reference --distil $(printf -- '--store %s ' stores/*.sqlite)  # it
 
 Every process has a store of its own. Those on a GPU share it (`capax.sweep.running.sharing`):
 learners whose kernels are short wait for their launches and leave the rest to those with long ones,
-who come second where both could go on. Whoever has not stopped by itself half a minute after the
-time is over is ended: a store loses nothing by that.
+who come second where both could go on. Their threads sleep while they wait (`asleep`), so that
+cores are left for compilations and fits, and fits begin after a minute: until then all cores
+compile. A process that has not stopped half a minute after the time is over is ended: a store loses
+nothing by that.
 """
 
 import argparse
@@ -31,8 +33,9 @@ GROUPS = {
     "trees": ("tree", "forest", "boosting"),
     "others": ("neighbours", "version_space"),
 }
-LONG = ("mixer", "gru", "lstm", "cnn", "ssm")  # groups whose kernels are long
+SECOND = ("gru", "lstm", "ssm")  # groups with long kernels, and less work than the mixer and cnn
 FITTED = {"linear": 4, "trees": 3, "others": 1}  # groups that need no GPU, and their parts of cores
+COMPILED = 60.0  # seconds in which most programs are compiled
 
 
 def own_cores(group: str, cores: list[int]) -> list[int]:
@@ -47,11 +50,12 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     processes for fits as it has cores."""
     cores, fitted = sorted(os.sched_getaffinity(0)), group in FITTED
     environment = {**os.environ, **({"JAX_PLATFORMS": "cpu"} if fitted else settings)}
-    if group in LONG:
+    if group in SECOND:
         environment["CUDA_MPS_CLIENT_PRIORITY"] = "1"  # below the others
-    command = [sys.executable, "-m", "capax.cli", "card", *GROUPS[group], "--reference"]
+    capax = str(Path(__file__).with_name("asleep.py"))
+    command = [sys.executable, capax, "card", *GROUPS[group], "--reference"]
     command += ["--store", str(options.out / f"{group}.sqlite")]
-    jobs = 3 if fitted else 2 * options.jobs if group in LONG else options.jobs
+    jobs = 3 if fitted else options.jobs
     command += ["--minutes", f"{minutes:.2f}", "--jobs", str(jobs)]
     with (options.out / f"{group}.log").open("a") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -81,9 +85,11 @@ def run(options: argparse.Namespace, settings: dict[str, str]) -> None:
                 print(f"{group}: {process.wait()}, {time.monotonic() - began:.0f} s", flush=True)
                 del running[group]
         left = (end - time.monotonic()) / 60
-        busy = sum(group not in FITTED for group in running)
+        networks = set(options.groups) - set(FITTED)
+        compiling = networks and time.monotonic() - began < COMPILED
+        busy = len(networks & set(running))
         for group in list(waiting):
-            if group in FITTED or busy < options.at_once:
+            if not compiling if group in FITTED else busy < options.at_once:
                 waiting.remove(group)
                 if left > 0:
                     busy += group not in FITTED
@@ -99,7 +105,7 @@ def main() -> None:
         "--jobs",
         type=int,
         default=2,
-        help="lengths at once in each process, twice as many where kernels are long",
+        help="lengths at once in each process on the GPU",
     )
     parser.add_argument("--at-once", type=int, default=8, help="processes at once on the GPU")
     parser.add_argument("--groups", nargs="*", default=list(GROUPS), choices=list(GROUPS))
