@@ -5,10 +5,9 @@ capax card --reference --distil $(printf -- '--store %s ' stores/*.sqlite)  # it
 
 Every process has a store of its own. Those on a GPU share it (`capax.sweep.running.sharing`):
 learners whose kernels are short wait for their launches and leave the rest to those with long ones,
-who come second where both could go on. Their threads sleep while they wait (`asleep`), so that
-cores are left for compilations and fits, and fits begin after a minute: until then all cores
-compile. A process that has not stopped half a minute after the time is over is ended: a store loses
-nothing by that.
+who come second where both could go on. Fits begin after a minute: until then all cores compile.
+A process that has not stopped half a minute after the time is over is ended: a store loses nothing
+by that.
 """
 
 import argparse
@@ -52,8 +51,7 @@ def started(group: str, options: argparse.Namespace, minutes: float, settings: d
     environment = {**os.environ, **({"JAX_PLATFORMS": "cpu"} if fitted else settings)}
     if group in SECOND:
         environment["CUDA_MPS_CLIENT_PRIORITY"] = "1"  # below the others
-    capax = str(Path(__file__).with_name("asleep.py"))
-    command = [sys.executable, capax, "card", *GROUPS[group], "--reference"]
+    command = [sys.executable, "-m", "capax.cli", "card", *GROUPS[group], "--reference"]
     command += ["--store", str(options.out / f"{group}.sqlite")]
     jobs = 3 if fitted else options.jobs
     command += ["--minutes", f"{minutes:.2f}", "--jobs", str(jobs)]
