@@ -87,7 +87,7 @@ def _trained(
     def step(_: Array, carry: tuple) -> tuple:
         parameters, state = carry
         slopes = jax.grad(loss)(parameters)
-        with jax.numpy_dtype_promotion("standard"):  # Optax mixes counters and rates freely
+        with jax.numpy_dtype_promotion("standard"):  # Optax adds counters to rates of another type
             changes, after = update.update(slopes, state, parameters)
             moved = jax.tree.map(lambda p, c: (p + c).astype(p.dtype), parameters, changes)
         return moved, jax.tree.map(lambda old, new: new.astype(old.dtype), state, after)

@@ -64,13 +64,13 @@ _TANH_ABOVE = (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-1
                4.89352455891786e-03)  # fmt: skip
 _TANH_BELOW = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03,
                4.89352518554385e-03)  # fmt: skip
-_TANH_END = 7.90531110763549805  # from here on the nearest float32 is 1
+_TANH_END = 7.90531110763549805  # beyond this the nearest float32 is 1
 _ERF_ABOVE = (2.72614225801306e-10, -2.77068142495902e-08, 2.10102402082508e-06,
               5.69250639462346e-05, 7.34990630326855e-04, 2.95459980854025e-03,
               1.60960333262415e-02)  # fmt: skip
 _ERF_BELOW = (1.45660718464996e-05, 2.13374055278905e-04, 1.68282697438203e-03,
               7.37332916720468e-03, 1.42647390514189e-02)  # fmt: skip
-_ERF_END = 4.0  # from here on the nearest float32 is 1
+_ERF_END = 4.0  # beyond this the nearest float32 is 1
 _TO_INTEGER = np.float32(
     1.5 * 2**23
 )  # added to a whole number below 2^22, leaves it in the last bits

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def threshold_of(model: Any) -> float:
-    """The number above which an output of this model is the decision 1."""
+    """Outputs of this model above this number mean the decision 1."""
     return float(getattr(model, "threshold", 0.0))
 
 

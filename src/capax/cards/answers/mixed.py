@@ -96,7 +96,7 @@ def mixed_row(plan: Plan, entry: Entry, T: int, trials: int = _TRIALS) -> MixedR
 
 
 def _rate(plan: Plan, entry: Entry, T: int) -> float:
-    """The best on fresh inputs where the rules agree, on a seed that is never scored."""
+    """The rate with the best accuracy where the rules agree, on fresh inputs of a tuning seed."""
     task = mixed_task(T, plan.m_high, TUNING_SEEDS)
     sparse, dense = task.rules().values()
     agree = sparse == dense

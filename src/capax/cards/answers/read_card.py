@@ -117,9 +117,9 @@ def _cell(
     store: Store,
     left: dict[tuple[str, int], str],
 ) -> _Known:
-    """The trials that count; where no rate came near, the best one's on the tuning seeds.
+    """The trials that count; if no rate came near, those of the best rate on the tuning seeds.
 
-    None of a grid that is not complete: solved trials finish first, so a part of it would flatter.
+    An incomplete grid has none: solved trials finish first, so its success rates are too high.
     """
     name = plan.panel(entry, target).name
     tuning, looks = _tuning(plan, entry, name, T, store), stored_looks(store, name, T)

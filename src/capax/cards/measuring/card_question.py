@@ -152,7 +152,7 @@ class CardQuestion(Question):
 
     @property
     def most_trials(self) -> int:
-        """Trials of the rates, of the first search, and the ones that later accuracies may add."""
+        """The largest number of trials: for the rates, the first search and later accuracies."""
         if self.is_over:
             return self.num_done
         rates = len(rates_of(self.plan, self.entry)) * self.plan.tuning_trials * _SCOUTS

@@ -69,7 +69,7 @@ class InBars:
     def sweep(self, title: str) -> Report:
         from capax.progress import Stopwatch
 
-        begun: list[tuple[Stopwatch, TaskID]] = []  # several may be announced, and begin later
+        begun: list[tuple[Stopwatch, TaskID]] = []  # empty until the first report: some begin later
 
         def report(status: "Status") -> None:
             if not begun:

@@ -84,7 +84,7 @@ class Certificate:
 
     @property
     def num_inputs(self) -> str:
-        """M^T as text."""
+        """The number of inputs, M^T, as text."""
         return f"{self.alphabet}^{self.T}"
 
 

@@ -153,7 +153,7 @@ def _queries(stream: np.ndarray, X: np.ndarray, row: int, tolerance: float) -> l
     if any(not near(stream[:, i], stream[:1, i].repeat(len(X), 0), tolerance) for i in fixed):
         raise NotRead("a token that depends on more than its own bit")
     if fixed not in ([], [row]):
-        raise NotRead(f"{len(fixed)} tokens without a bit, wanted [CLS] alone, which is read")
+        raise NotRead(f"{len(fixed)} tokens without a bit; only [CLS] may have none")
     size = max(tolerance / 1e-9, 1.0) * TOKEN_RADIUS * float(np.abs(stream).max())
     if fixed:
         return [(_ball(table, size), _ball(stream[0, row], size), None, 0)]

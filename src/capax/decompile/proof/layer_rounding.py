@@ -72,7 +72,7 @@ class LayerRounding:
 def as_run(
     model: Transformer, tables: LayerTables, machine: FloatUnit
 ) -> tuple[LayerTables, LayerRounding]:
-    """The tables with the machine's errors, and its errors behind the heads."""
+    """The tables with rounding errors of the machine, and its rounding errors after the heads."""
     stream, normed = token_stream(model, machine)
     block = model.blocks[0]
     H, _, k = block.W_Q.shape

@@ -30,7 +30,7 @@ COLOURS = len(LIGHT.series)
 
 @dataclass(frozen=True)
 class LineLook:
-    """How a learner is drawn; unnamed learners are drawn for context."""
+    """Colour and mark of a learner; learners without a name are drawn for comparison only."""
 
     colour: str
     mark: str

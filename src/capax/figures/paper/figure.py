@@ -29,7 +29,7 @@ def figure(
         >>> len(picture.axes)
         4
     """
-    require(number in (1, 2, 3, 4), "number", "a figure among 1, 2, 3, 4", number)
+    require(number in (1, 2, 3, 4), "number", "1, 2, 3 or 4", number)
     own: dict[str, Any] = {"function": function, "bits": bits, "T": T}
     own = {name: value for name, value in own.items() if value is not None}
     if number == 1:

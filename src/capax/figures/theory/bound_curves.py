@@ -180,7 +180,7 @@ def draw_norm_curves(
 ) -> Figure:
     """Samples needed against T at fixed norms: our bound, paper-style, and parameter counting.
 
-    own: more curves.
+    own: curves of the user, drawn beside these.
     """
     del m
     cls = class_from_norms(norms, d=d, k=k)

@@ -100,11 +100,11 @@ class _FittedLine:
 
 
 def _in_one_go(X: Any, y: Any, l1_ratio: float) -> _FittedLine:
-    """What `LogisticRegressionCV` does, to the last bit, without its checks of every input.
+    """The same numbers as `LogisticRegressionCV`, to the last bit, without its input checks.
 
-    46 fits of a few milliseconds and less: the checks take four to ten times as long (20 to 100
-    bits, 40 to 80 examples). The same folds, the same seeds from NumPy's generator in the same
-    order, the same calls of liblinear.
+    There are 46 fits of a few milliseconds or less: the checks take four to ten times as long (20
+    to 100 bits, 40 to 80 examples). Folds, seeds from NumPy's generator, their order and the calls
+    of liblinear are the same.
     """
     kind, y = _L1 if l1_ratio else _L2, y.astype(np.float64)
     scores = np.zeros(len(_STRENGTHS))

@@ -130,7 +130,7 @@ class SSM(Framed):
 
     @property
     def cpu_floats(self) -> tuple[int, int]:
-        """The states at every position."""
+        """Numbers per example on a CPU: those of any machine, and the states at every position."""
         return super().floats_per_example + 2 * self.T * self.d * self.states, 0
 
     @property

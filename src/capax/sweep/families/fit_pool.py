@@ -92,7 +92,7 @@ class _Twice:
         self.again = pool.submit_first_fit(trial)
 
     def compared(self) -> bool:
-        """Whether both are done. Raises `InputError` if they answer differently."""
+        """Whether both fits are done. Raises `InputError` if their answers differ."""
         if not (self.outcome.done() and self.again.done()):
             return False
         if self._made:

@@ -1,7 +1,7 @@
 """Whether the head of a Ray cluster is alive.
 
-Without its head a cluster continues for a while. After a minute Ray ends every connected process,
-also this one, with exit code 1. Capax notices earlier and ends with a message.
+A cluster without its head continues for about a minute. Then Ray ends every connected process, this
+one too, with exit code 1. Capax notices earlier and ends with a message.
 """
 
 import atexit

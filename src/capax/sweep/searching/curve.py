@@ -53,7 +53,7 @@ _FAR = 10.0
 
 
 class Nuisance(NamedTuple):
-    """All (F, σ, λ) of a grid, their log prior weight, and whether 1 - λ exceeds the target."""
+    """Every (F, σ, λ) of a grid with its log prior weight; `reaches`: 1 - λ exceeds the target."""
 
     weibull: Bool[ndarray, " k"]
     sigma: Float[ndarray, " k"]

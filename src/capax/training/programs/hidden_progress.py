@@ -182,7 +182,7 @@ def _attention(path: Path, params: Any, bits: Array) -> dict[str, Array]:
 
 
 def _labels(program: Program, target: TargetBits, bits: Array) -> Array:
-    if program.labelled:  # nothing is known about the target of a file
+    if program.labelled:  # the target of a data file is unknown
         return jnp.full(len(bits), 0.5, jnp.float32)
     return labels(target, bits, program.path.spec.alphabet)
 

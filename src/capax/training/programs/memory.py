@@ -120,7 +120,7 @@ def piece_rows(path: Path) -> int:
 
 
 def device_memory(device: jax.Device, hardware: Hardware) -> int:
-    """Bytes that may be used on `device` (its share of the RAM on a CPU)."""
+    """Bytes that a program may use on `device`; on a CPU its share of the RAM."""
     if hardware.memory_bytes is not None:
         return hardware.memory_bytes
     if device.platform == "cpu":
