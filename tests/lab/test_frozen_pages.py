@@ -49,7 +49,7 @@ def test_compile_works_from_the_disk(open_file, tmp_path):
     assert number(page, "margin") == margin
     assert page.locator("button.bit").first.inner_text() == "1"
     page.locator("button.bit").nth(1).click()
-    assert "decides 1" in page.locator(".gauge-frame p").inner_text()
+    page.wait_for_selector(".gauge-frame p:has-text('decides 1')")
     temperature = page.locator("input[type=range][data-name=temperature]")
     temperature.focus()
     page.keyboard.press("PageUp")
