@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from functools import partial
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from capax.identity import key_from
 from capax.learners.names import entry_of
 from capax.training import Hardware, train
 from capax.training.programs.advancing import _fresh_bits
+from capax.training.programs.program import SUBSET
 from capax.training.programs.seeds import seed_for
 from capax.training.programs.shape import program_of
 from capax.training.slots.record import has_memorised
@@ -147,15 +149,25 @@ def test_wide_and_narrow_agree_up_to_rounding(trial_of, one_by_one, four_slots):
         np.testing.assert_allclose(a, b, rtol=1e-4)
 
 
-def test_rows_grow(trial_of, four_slots):
-    """A small m beside a larger one that comes later: padding and growth change rounding only."""
+@pytest.mark.parametrize("block", [0, 4])
+def test_rows_grow(trial_of, four_slots, block):
+    """A small m beside a larger one that comes later: padding and growth change rounding only.
+    With gradients in pieces the three have validation sets of their own, and keep them."""
     network = entry_of("mlp").spec(T=11, width=3)  # it compiles fast
+    rules = ("and3", "or2", "xor2") if block else ("and3",) * 3
     short, small, large = (
-        trial_of(seed, m=m, steps=steps, optimiser={"name": "sgd"}).model_copy(
-            update={"model": network}
-        )
+        trial_of(
+            seed, m=m, steps=steps, function=rules[seed], optimiser={"name": "sgd"},
+            task={"validation_size": SUBSET + 89},
+        ).model_copy(update={"model": network})
         for seed, (m, steps) in enumerate([(13, 10), (13, 40), (31, 40)])
-    )
+    )  # fmt: skip
+    settings = {
+        "hardware": four_slots,
+        "block": block,
+        "full_validation": True,
+        "examine_from": 1.0,
+    }
     waiting, advance, take, chunks = threading.Event(), Slots.advance, Desk.take, []
 
     def source():
@@ -175,16 +187,18 @@ def test_rows_grow(trial_of, four_slots):
             job.seed.result()  # drawn by another thread: now, not some chunks later
         return take(desk, most, wait)
 
-    alone = by_seed(train([short, small, large], hardware=four_slots, max_m=31))
+    alone = [next(train([trial], max_m=31, **settings)) for trial in (short, small, large)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Slots, "advance", held)
         patch.setattr(Desk, "take", ready)
-        grown = by_seed(train(source(), hardware=four_slots))
+        grown = by_seed(train(source(), **settings))
     assert chunks[:2] == [16, 16] and chunks[2:] == [32] * 4
-    for seed, result in alone.items():
-        got, wanted = grown[seed].runs[0].evals, result.runs[0].evals
-        for name in ("loss", "train_accuracy"):
-            np.testing.assert_allclose(got[name], wanted[name], rtol=1e-3)
+    at_once = by_seed(train([short, small, large], **settings))  # padded again before they begin
+    names = ("loss", "train_accuracy", "validation_accuracy", "validation_rows")
+    for seed, result in by_seed(alone).items():
+        wanted = result.runs[0].evals
+        for got, name in product((grown[seed], at_once[seed]), names):
+            np.testing.assert_allclose(got.runs[0].evals[name], wanted[name], rtol=1e-3)
 
 
 def test_early_exit_changes_the_time_not_the_solved_set(trial_of, four_slots):

@@ -87,7 +87,9 @@ def with_functions(trials, *functions):
     return made
 
 
-@pytest.mark.parametrize("way", ["one slot", "one after the other", "together"])
+@pytest.mark.parametrize(
+    "way", ["one slot", "one slot of a GPU", "one after the other", "together"]
+)
 @pytest.mark.parametrize("whole", [False, True])
 def test_lanes_with_other_p_have_validation_sets_of_their_own(trials, monkeypatch, way, whole):
     """Three values of p through one program: the same looks as where every p has its own call, at
@@ -97,9 +99,9 @@ def test_lanes_with_other_p_have_validation_sets_of_their_own(trials, monkeypatc
     hardware = Hardware(workers=1, use_cache=False)
     settings = {"max_m": 19, "block": 4, "full_validation": whole, "examine_from": 1.0}
     apart = {t.trial_id: next(train([t], hardware=hardware, **settings)) for t in trials}
-    if way == "together":
+    if way in ("together", "one slot of a GPU"):
         lanes_go_together(monkeypatch)
-    slots = {} if way == "one slot" else {"slots": 4}
+    slots = {} if way.startswith("one slot") else {"slots": 4}
     found = list(train(trials, hardware=Hardware(workers=1, use_cache=False, **slots), **settings))
     assert len(found) == 6
     for result in found:
