@@ -48,7 +48,7 @@ def train(
     full_validation: the whole validation set at every evaluation, not only when its first rows are
     all right; examine_from: or when this share of them is (for success at less than 100 %).
     block: gradients are summed over pieces of so many examples, so that the cost of a trial depends
-    on its own m, not on `max_m` (0: all at once).
+    on its own m, not on `max_m` (0: all at once). The trials may then have four values of p.
     measure_progress: the measures of hidden progress at every evaluation (`progress_names`), for
     inputs with two symbols. Training does not depend on them, except with give_up: a run with a
     small predicted chance leaves its slot, as failed. live: a file for evaluations of current runs.

@@ -16,8 +16,8 @@ from capax.training.specs.trial_specs import MAX_POOLS
 def card_jobs(plan: Plan, entries: tuple[Entry, ...], store: Store) -> list[Job]:
     """All jobs, each with its outcomes in the store; cheap and informative ones first.
 
-    In the engine a job has the questions of one learner at one T, with inputs of one p; on a grid
-    of up to `MAX_POOLS`, in the order of the targets, so that more trials share each step.
+    In the engine a job has the questions of one learner at one T and one p. On a grid it has up to
+    `MAX_POOLS` values of p, in the order of the targets: more trials share each step.
     """
     groups: dict[tuple[Any, ...], list[CardQuestion]] = {}
     for T in plan.T:

@@ -289,8 +289,8 @@ def _at_even_odds(grid: CurveGrid, marginal: Float[ndarray, " n"]) -> Float[ndar
     marginal: the same with the prior of the grid, by which m* exists with probability `exists`.
     """
     exists = float(np.exp(grid.nuisance.log_prior[grid.nuisance.reaches]).sum())
-    never = (1 - float(marginal.sum())) / (1 - exists)
-    return marginal / exists / (float(marginal.sum()) / exists + never)
+    there, never = marginal / exists, (1 - float(marginal.sum())) / (1 - exists)
+    return there / (float(there.sum()) + never)
 
 
 def _quantiles(

@@ -38,7 +38,7 @@ class Slots:
         self._run: Executables = executables(program, device, width, options, progress)
         self._drawn = pools  # more may follow
         self._pools: list[jax.Array] = []  # on the device
-        self._heads: list[jax.Array] = []  # their first rows, stacked where lanes have several
+        self._heads: list[jax.Array] = []  # their first rows, in one array for all if lanes differ
         self._own = np.zeros(width, np.int32)  # the number of each slot's pool
         self._load(0)
         self._looked_at = self._pools[0][: progress_rows(program)] if progress else None

@@ -106,16 +106,15 @@ CPU_PIECES_X86 = (
         "xla_cpu_experimental_ynn_fusion_type",
         "",
         "LLVM and Eigen compute products and sums of small networks sooner than the library that "
-        "XLA calls: steps of deep_sets, mlp and linear_attention at T = 20 to 100 take 3 to 17 % "
-        "less time (Xeon at 2.5 GHz); steps of LSTM and GRU a tenth more, so they keep the library",
+        "XLA calls; steps of LSTM and GRU take a tenth more time without it, so they keep it",
         seen="2026-11-18",
         jax="0.10.2",
     ),
     XlaOption(
         "xla_cpu_prefer_vector_width",
         512,
-        "LLVM's loops use 256 of the 512 bits of a vector by default: a step of the same networks "
-        "takes 3 to 12 % less with all of them (Xeon at 2.5 GHz)",
+        "LLVM's loops use 256 of the 512 bits of a vector by default; with this and the option "
+        "above steps of small networks at T = 20 to 100 take 1 to 18 % less time (Xeon at 2.5 GHz)",
         seen="2026-11-18",
         jax="0.10.2",
     ),
