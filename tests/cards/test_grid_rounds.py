@@ -10,23 +10,31 @@ from capax.cards.measuring.looks import BestLook
 from capax.sweep.searching.search import GridSearch, Progress
 
 M, ACCURACIES = (4, 7, 11, 17, 29, 41, 64), (1.0, 0.9)
-UPPER = M[3:]
+LARGEST, HALF = 64, 3  # of five
 
 
-def test_aims_by_their_definition():
-    """All of the 3^7 ways in which best accuracies below 90 %, above, and of 100 % can follow."""
-    for shares in product((0.8, 0.95, 1.0), repeat=7):
-        best = dict(zip(M, shares, strict=True))
+@pytest.mark.parametrize("number", [3, 5, 9])
+def test_aims_by_their_definition(number):
+    """All of the 6^4 ways in which worst and best accuracies can follow, with plateaus of 17
+    trials at some of the numbers."""
+    some = M[:4]
+    for pairs in product([(a, b) for a in (0.8, 0.95, 1.0) for b in (0.8, 0.95, 1.0) if a <= b],
+                         repeat=4):  # fmt: skip
+        first = {
+            m: [worst] + [best] * (number - 1) for m, (worst, best) in zip(some, pairs, strict=True)
+        }
         wanted = {}
-        for m in M:
-            reached = max(best[k] for k in M if k <= m)
-            if m == max(M) or reached >= 1.0:
-                wanted[m] = 1.0
-            elif reached >= 0.9:
-                wanted[m] = 0.9
-        if max(shares) < 1.0:
-            wanted[max(M)] = 1.0
-        assert aims_by_m(best, ACCURACIES) == wanted
+        for accuracy in (0.9, 1.0):
+            if all(best < accuracy for _, best in pairs):
+                wanted |= {17: accuracy} if number < 4 else {}
+                continue
+            for i, m in enumerate(some):
+                began = any(best >= accuracy for _, best in pairs[: i + 1])
+                level = [j for j in range(4) if all(worst >= accuracy for worst, _ in pairs[j:])]
+                shown = bool(level) and number * (4 - min(level)) >= 17
+                if began and not (shown and i > min(level)):
+                    wanted[m] = accuracy
+        assert aims_by_m(first, ACCURACIES) == wanted
 
 
 def accuracy_of(m, number, seed=0, shift=1.0):
@@ -35,9 +43,9 @@ def accuracy_of(m, number, seed=0, shift=1.0):
     return 1.0 if draw > np.log(29) else 0.95 if draw > np.log(17) else 0.8
 
 
-def run(scores, stop=None, trouble=(), seed=0, shift=1.0):
+def run(scores, stop=None, trouble=(), seed=0, shift=1.0, trials=5, scouts=None, of=accuracy_of):
     """Drive the rounds as a question does, from stored trials, until `stop` more trials ended."""
-    rounds = GridRounds(GridSearch(m=M, trials=5), ACCURACIES, scores)
+    rounds = GridRounds(GridSearch(m=M, trials=trials), ACCURACIES, scores, scouts or {})
     given = {c: look.accuracy >= 1 for c, look in scores.items() if not look.trouble}
     spent = {c for c, look in scores.items() if look.trouble}
     progress = Progress(rounds, restarts=1, known={}, given=given, spent=spent)
@@ -48,7 +56,7 @@ def run(scores, stop=None, trouble=(), seed=0, shift=1.0):
             if stop == 0:
                 return batches
             stop = None if stop is None else stop - 1
-            reached = accuracy_of(*cell, seed, shift)  # a last look may find more than the aim
+            reached = of(*cell, seed, shift)  # a last look may find more than the aim
             look = BestLook(reached, 1, trouble=cell in trouble, aim=batches[-1][cell])
             scores[cell] = look
             progress.record(cell, None if look.trouble else look.accuracy >= 1)
@@ -56,32 +64,82 @@ def run(scores, stop=None, trouble=(), seed=0, shift=1.0):
     return batches
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_rest_of_the_trials_is_where_thresholds_lie(seed):
-    upper, lower, rest = run({}, seed=seed, shift=0.5)
-    assert upper == {(m, i): 1.0 for m in UPPER for i in range(3)}  # three of five
-    assert lower == {(m, i): 1.0 for m in M[:3] for i in range(3)}
-    best = {m: max(accuracy_of(m, i, seed, 0.5) for i in range(3)) for m in M}
-    assert rest == {(m, i): aim for m, aim in aims_by_m(best, ACCURACIES).items() for i in (3, 4)}
-    assert 17 in {m for m, _ in rest} and 4 not in {m for m, _ in rest}
-    assert set(rest.values()) == {0.9, 1.0}
+def sizes(batches):
+    """The m of every round, with the aim of each."""
+    return [{m: aim for (m, _), aim in batch.items()} for batch in batches]
 
 
-def test_the_lower_half_follows_a_pass_at_the_lowest_accuracy():
-    assert max(accuracy_of(17, i, shift=0.8) for i in range(3)) == 0.95
-    _, lower, _ = run({}, shift=0.8)
-    assert sorted({m for m, _ in lower}) == [4, 7, 11]
+def descent(best_of, worst_of, scouts):
+    """The rounds of the first half by their definition."""
+    left, aim, at_once, found = list(M[::-1]), 1.0, 1, []
+    while left:
+        part, left = left[:at_once], left[at_once:]
+        found.append(dict.fromkeys(part, aim))
+        seen = [best_of(part[-1]), *(a for m, a in scouts.items() if m < part[-1])]
+        question = [a for a in ACCURACIES if max(seen) >= a]
+        if not question:
+            break
+        aim, at_once = max(question), 3 if worst_of(part[-1]) == 1.0 else 1
+    return found
+
+
+@pytest.mark.parametrize("shift", [0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 20.0])
+@pytest.mark.parametrize("scouts", [{}, {11: 0.95}, {29: 1.0}])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_half_descends_while_an_accuracy_is_in_question(seed, scouts, shift):
+    def first(m):
+        return [accuracy_of(m, i, seed, shift) for i in range(HALF)]
+
+    looks = {(m, 10**6): BestLook(accuracy, 1) for m, accuracy in scouts.items()}
+    scores = {}
+    batches = run(scores, seed=seed, shift=shift, scouts=looks)
+    wanted = descent(lambda m: max(first(m)), lambda m: min(first(m)), scouts)
+    assert sizes(batches)[: len(wanted)] == wanted
+    for batch in batches[: len(wanted)]:
+        assert {i for _, i in batch} == set(range(HALF))
+    seen = {m: first(m) for part in wanted for m in part}
+    rest = {(m, i): aim for m, aim in aims_by_m(seen, ACCURACIES).items() for i in (3, 4)}
+    assert batches[len(wanted) :] == ([rest] if rest else [])
+
+
+def test_plateaus_take_several_m_at_once():
+    """All trials pass at once: the largest m, then three at a time."""
+    batches = sizes(run({}, shift=0.01))
+    assert batches[:3] == [{64: 1.0}, dict.fromkeys((41, 29, 17), 1.0),
+                           dict.fromkeys((11, 7, 4), 1.0)]  # fmt: skip
+    assert batches[3] == {4: 1.0}  # 21 trials show the plateau: the rest is where it may begin
 
 
 def test_small_m_are_left_out_where_larger_ones_fail():
-    upper, rest = run({}, shift=2.0)
-    assert sorted({m for m, _ in upper}) == list(UPPER)
-    assert {m for m, _ in rest} <= {29, 41, 64}
+    batches = sizes(run({}, shift=20.0))
+    assert batches == [{64: 1.0}, {64: 1.0}]  # three trials alone do not settle it
 
 
-def test_at_an_accuracy_out_of_reach_the_largest_m_gets_all_its_trials():
-    _, rest = run({}, shift=20.0)
-    assert rest == {(64, 3): 1.0, (64, 4): 1.0}
+def test_four_failures_at_the_largest_m_settle_it():
+    """If m* lay below, all four would fail with probability 0.2^4."""
+    scores = {}
+    assert sizes(run(scores, shift=20.0, trials=8)) == [{64: 1.0}]
+    assert sorted(scores) == [(64, i) for i in range(4)]
+
+
+def test_a_scout_that_passed_below_keeps_its_accuracy_in_question():
+    """Success may fall with m: without the scout nothing below 64 would be looked at."""
+
+    def falls(m, *_):
+        return 0.8 if m > 17 else 1.0
+
+    assert sizes(run({}, of=falls)) == [{64: 1.0}, {64: 1.0}]
+    scouts = {(17, 10**6): BestLook(1.0, 1), (11, 10**6): BestLook(1.0, 1, trouble=True)}
+    below = sizes(run({}, of=falls, scouts=scouts))
+    assert below[:4] == [{64: 1.0}, {41: 1.0}, {29: 1.0}, {17: 1.0}]
+    assert below[4] == dict.fromkeys((11, 7, 4), 1.0)
+    lower = {(17, 10**6): BestLook(0.95, 1)}
+    assert sizes(run({}, of=falls, scouts=lower))[:4] == [
+        {64: 1.0},
+        {41: 0.9},
+        {29: 0.9},
+        {17: 0.9},
+    ]
 
 
 @pytest.mark.parametrize("shift", [0.5, 0.8, 1.0, 1.5, 2.0])

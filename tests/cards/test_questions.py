@@ -177,7 +177,7 @@ def test_scouts_bound_the_grid():
 
 def test_a_grid_is_asked_for_once_after_the_scouts():
     """A fake learner that is right from m = 300 on: the largest m is a scout, both seeds; two
-    trials at every m of the upper half of the grid, and a third where the first two passed."""
+    trials at the largest m of the grid and at the next three, and a third where two passed."""
     plan = Plan(T=(11,), m_high=512, design="grid", grid_trials=3)
     question = CardQuestion(plan, entry_of("tree"), "and3", 11, {}, {})
     rounds = []
@@ -186,7 +186,9 @@ def test_a_grid_is_asked_for_once_after_the_scouts():
         for trial in batch:
             question.record(outcome(trial, 1.0 if trial.m >= 300 else 0.6))
     assert question.finished
-    *tuned, grid, rest = rounds
+    *tuned, top, below, rest = rounds
+    grid = top + below
+    assert {t.m for t in top} == {512} and len({t.m for t in below}) == 3
     assert [{t.index - TUNING_SEEDS for t in batch} for batch in tuned] == [{0}, {0}, {1}]
     assert [max(t.m for t in batch) == 512 for batch in tuned] == [False, True, True]
     values = sorted({t.m for t in grid})

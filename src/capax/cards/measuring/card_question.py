@@ -279,7 +279,7 @@ class CardQuestion(Question):
             whole = self.plan.grid(*open_range(scouts, self.plan.accuracies, *span))
             broken = broken_m(self.scores)
             works = whole.model_copy(update={"m": tuple(m for m in whole.m if m not in broken)})
-            return GridRounds(works, self.plan.accuracies, self.scores)
+            return GridRounds(works, self.plan.accuracies, self.scores, scouts)
         search = self.plan.search(*span).model_copy(update={"max_trials": self._most})
         return Rounds(search, self.plan.accuracies, self.scores, scouts, self.plan.effort)
 
