@@ -6,6 +6,7 @@ without the option, and update or remove its entry.
 """
 
 import functools
+import os
 import platform
 from typing import Any, NamedTuple
 
@@ -153,7 +154,11 @@ def compiled_soon() -> dict[str, Any]:
 
 
 def _if_known(option: XlaOption) -> dict[str, Any]:
-    return {option.name: option.value} if is_known(option.name, option.value) else {}
+    """Nothing if this XLA has no such option, or if the user has set it in XLA_FLAGS."""
+    own = {flag.lstrip("-").partition("=")[0] for flag in os.environ.get("XLA_FLAGS", "").split()}
+    if option.name in own or not is_known(option.name, option.value):
+        return {}
+    return {option.name: option.value}
 
 
 @functools.cache
