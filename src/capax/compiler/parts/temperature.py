@@ -8,6 +8,7 @@ is then the one of the smallest ||W_QK||_F = ||kappa||.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
@@ -26,6 +27,7 @@ TINY = 1e-7
 def smallest_gap(selection: Selection, measure: Measure, target: float) -> float:
     """The smallest a >= 0 with measure <= target (to 1e-7, from above); inf without such a."""
 
+    @cache  # of eleven questions four are asked twice
     def excess(a: float) -> float:
         return measure(replace(selection, a=a)) - target
 
@@ -50,6 +52,7 @@ def least_norm(
     `tune` sets the parameters that follow from a and D (the [CLS] weight).
     """
 
+    @cache
     def at(D: float) -> Selection | None:
         head = replace(selection, D=D)
         a = gap(head)
