@@ -67,10 +67,15 @@ def read_card(
             asked = [T for T in sorted(plan.T) if plan.asks(entry, target, T)]
             name = plan.panel(entry, target).name
             cells = [_cell(plan, entry, target, T, store, left) for T in asked]
+            at = {
+                (cell.T, accuracy): threshold_at(plan, target, cell.T, accuracy, cell.looks)
+                for cell in cells  # one after the other: the accuracies of a cell share tables
+                for accuracy in plan.accuracies
+            }
             for accuracy in plan.accuracies:
                 found: list[Threshold] = []
                 for cell in cells:
-                    threshold = threshold_at(plan, target, cell.T, accuracy, cell.looks)
+                    threshold = at[cell.T, accuracy]
                     if cell.is_answered and threshold is not None:
                         found.append(threshold)
                     elif not unfinished:

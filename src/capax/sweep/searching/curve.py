@@ -224,7 +224,7 @@ def _table(grid: CurveGrid, m: int) -> Float[ndarray, "n k"]:
     return np.clip(psi, 1e-12, 1 - 1e-9, out=psi).reshape(grid.num_theta, -1)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def log_likelihood(grid: CurveGrid, counts: Counts) -> Float[ndarray, "n k"]:
     """log P[outcomes | θ, F, σ, λ] on the grid."""
     total = np.zeros((grid.num_theta, grid.nuisance.sigma.size))
