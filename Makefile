@@ -26,8 +26,9 @@ $(VENV)/.run-installed: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -c constraints.txt -e .
 	@touch $@
 
-IMPORTED := torch sympy scipy pandas jax ray matplotlib sklearn beartype numpy fontTools mpmath _pytest
-NEVER    := '/(tests|testing|_inductor|distributed|physics|rllib|serve|llm|train|tune|data|autoscaler)/'
+IMPORTED := torch sympy scipy pandas jax ray matplotlib sklearn beartype numpy fontTools mpmath _pytest \
+  transformers pydantic playwright optax equinox IPython rich
+NEVER    := '/(tests|testing|_inductor|physics|rllib|serve|llm|train|tune|data|autoscaler|models|async_api)/'
 $(VENV)/.test-installed: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -c constraints.txt -e '.[dev,torch,ray]'
 	# real checkpoints for the tests of the audit: their weights alone, none of what they require
