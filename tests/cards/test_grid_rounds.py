@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from capax.cards.measuring.grid_rounds import GridRounds, aims_by_m
+from capax.cards.measuring.grid_rounds import PLATEAU, GridRounds, aims_by_m
 from capax.cards.measuring.looks import BestLook
 from capax.sweep.searching.search import GridSearch, Progress
 
@@ -35,6 +35,14 @@ def test_aims_by_their_definition(number):
                 if began and not (shown and i > min(level)):
                     wanted[m] = accuracy
         assert aims_by_m(first, ACCURACIES) == wanted
+
+
+def test_seventeen_passes_in_a_row_are_a_plateau_and_sixteen_are_not():
+    """The fewest that a chance of 80 % gives with less than 2.5 %."""
+    assert 0.8**PLATEAU < 0.025 <= 0.8 ** (PLATEAU - 1)
+    first = {4: [0.8, 1.0], 7: [1.0] * 8, 11: [1.0] * 8}
+    assert aims_by_m(first, (1.0,)) == {4: 1.0, 7: 1.0, 11: 1.0}
+    assert aims_by_m(first | {11: [1.0] * 9}, (1.0,)) == {4: 1.0, 7: 1.0}
 
 
 def accuracy_of(m, number, seed=0, shift=1.0):
