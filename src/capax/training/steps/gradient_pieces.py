@@ -26,10 +26,8 @@ from jaxtyping import Array, Float, Int, Num
 from capax.training.steps.paths import Path
 from capax.training.steps.together import spread
 
-_LARGER = (
-    2,
-)  # blocks of a larger piece: each size is a gradient more to compile, and ten gain nothing
-_FULL = 0.6  # of a larger piece: if it is fuller than this, it costs less than its blocks
+# Blocks of a larger piece: each size is a gradient more to compile, and ten gain nothing.
+_LARGER = (2,)
 
 
 def larger_pieces(block: int, rows: int, most: int) -> tuple[int, ...]:
@@ -140,12 +138,12 @@ def _chosen(lanes: Array, i: Array, params: Any, pieces: Any) -> tuple[Any, Any]
 def _alone(
     gradient: Callable[[Any, Any], Any], sizes: tuple[int, ...], params: Any, batch: Any
 ) -> Any:
-    """One lane: as many of the largest pieces as are nearly full, then the next smaller ones."""
+    """One lane: the largest pieces first, if the smallest ones would compute as many rows."""
     total, rows = jnp.sum(batch[2]), len(batch[2])
     whole, done = jax.tree.map(jnp.zeros_like, params), jnp.int32(0)
     for size in sizes:
         left = total - done.astype(total.dtype)
-        needed = _pieces(left if size == sizes[-1] else left - _FULL * size, size)
+        needed = _pieces(left - (size - sizes[-1]), size)
         number = jnp.clip(needed, 0, (rows - done) // size)
 
         def add(i: Array, sum_: Any, begin: Array = done, size: int = size) -> Any:
