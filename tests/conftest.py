@@ -169,7 +169,9 @@ def browser():
     if chromium is None:
         pytest.skip("no Chromium on this machine; CI installs it")
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield opened
         opened.close()
 

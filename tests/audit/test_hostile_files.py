@@ -260,6 +260,7 @@ def test_tables_of_contents_that_safetensors_itself_refuses(raw, pattern, tmp_pa
     refused(tmp_path / "x.safetensors", pattern)
 
 
+@pytest.mark.usefixtures("without_layout")
 def test_names_of_a_quarter_of_a_megabyte_are_cut(checkpoint, tmp_path):
     long = "layers.0.self_attn." + "a" * 2**18
     save_file(load_file(checkpoint) | {long: torch.ones(1)}, checkpoint)
