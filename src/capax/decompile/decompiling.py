@@ -170,7 +170,9 @@ def _stated(
     if asked.alphabet > 2:
         even = 1 / asked.alphabet
         fits = p is None or abs(p - even) < 1e-6
-        require(fits, "p", f"{even:.6g} or nothing: {asked.alphabet} symbols, equally likely", p)
+        require(
+            fits, "p", f"{even:.6g} or no p: all {asked.alphabet} symbols are equally likely", p
+        )
         bare = evidence is None or evidence.data is None
         require(bare, "data", "no data for a model of more than two symbols", "training data")
         return even, None

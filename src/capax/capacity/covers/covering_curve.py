@@ -32,7 +32,7 @@ class CoverCurve:
 
     @property
     def exact(self) -> bool:
-        """Is every value known?"""
+        """Whether every value is known exactly."""
         return bool((self.lower == self.upper).all())
 
     def __call__(self, eps: float | int) -> tuple[int, int]:

@@ -202,7 +202,7 @@ def _from_checkpoint(
 def _evidence(
     metadata: dict[str, Any], files: dict[str, Path | None], chosen: dict[str, Any]
 ) -> "Evidence":
-    """The evidence in the files; hold-out rows that were used in training count these looks."""
+    """The evidence in the files. Every look that training had at the hold-out rows is counted."""
     from capax.capacity.certificates.evidence import looks_in_training, read_evidence
     from capax.capacity.routes.model_files import read_module
 

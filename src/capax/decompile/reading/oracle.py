@@ -62,7 +62,7 @@ class Oracle:
         right = found.shape == (len(padded),)
         require(right, "model", f"{len(padded)} numbers for {len(padded)} inputs", found.shape)
         found = found[: len(X)]
-        require(not np.isnan(found).any(), "model", "numbers", "NaN")
+        require(not np.isnan(found).any(), "model", "outputs that are numbers", "NaN")
         return found
 
 

@@ -105,7 +105,7 @@ class Sizes(TypedDict):
 
 
 class DepthSizes(Sizes):
-    """The same, and the width k of the heads."""
+    """Sizes of a deep network: those of one head, and the width k of the heads."""
 
     k: int
 

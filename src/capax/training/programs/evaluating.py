@@ -120,8 +120,8 @@ def labels(target: TargetBits, bits: UInt8[Array, "m T"], A: int = 2) -> Float[A
 def measure(
     program: Program, lane: Lane, batch: Any, pool: Array, whole: Bool[Array, ""] | None = None
 ) -> LaneMeasures:
-    """The evaluation of a lane, with its training set as it was prepared, on the first `SUBSET`
-    rows of its pool. whole: a single lane is examined on all of them if this is true."""
+    """The evaluation of a lane on its prepared training set and on the first `SUBSET` rows of its
+    pool. whole: for a lane alone; if it is true, all rows of the pool are examined."""
     inputs, y, mask = batch
     values, head = _logits(program, lane.params, inputs, mask), pool[..., :SUBSET, :]
     if whole is not None:

@@ -45,7 +45,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A trial: solved if one of its runs was; later restarts were not started then.
+    """A trial. It is solved if one of its runs is solved; then no further run is started.
 
     Without runs it is unsolved for a `reason`: no unambiguous training set was found.
     """
