@@ -267,7 +267,10 @@ def test_anatomy_names_what_was_learnt():
     [
         (lambda: decompile(lambda X: X[:, 0]), "T: give the number of input bits"),
         (lambda: decompile(3, T=4), "model: wanted a module"),
-        (lambda: decompile(lambda X: np.nan * X[:, 0], T=4), "outputs that are numbers, got 'NaN'"),
+        (
+            lambda: decompile(lambda X: np.nan * X[:, 0], T=4),
+            "model: wanted outputs that are numbers, got 'NaN'",
+        ),
         (lambda: decompile(lambda X: X, T=4), "model: wanted"),
         (lambda: decompile(lambda X: X[:, 0], T=4, p=1.0), "p: wanted a probability"),
         (lambda: decompile(lambda X: X[:, 0], T=4, effort=Effort(99)), "max_support: wanted"),

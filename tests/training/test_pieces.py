@@ -22,6 +22,7 @@ from capax.training.programs.shape import program_of
 from capax.training.slots import crew
 from capax.training.slots.slots import Slots
 from capax.training.steps.gradient_pieces import (
+    _alone,
     by_lane,
     in_pieces,
     in_rounds,
@@ -140,6 +141,22 @@ def test_answers_in_pieces_are_those_of_the_whole(trials, monkeypatch, alone):
     for m in range(1, rows + 1):
         found = np.asarray(answers(params, inputs, np.float32(np.arange(rows) < m)))
         np.testing.assert_allclose(found[:m], whole[:m], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(6, 3), (3,), (14, 7)])
+def test_larger_pieces_of_a_lane_alone_compute_no_row_more(sizes):
+    """At every m each example counts once, in as many rows as the smallest pieces would take."""
+    rows, smallest = 42, sizes[-1]
+
+    def counted(params, part):
+        return {"rows": params["rows"] + len(part[2]), "examples": jnp.sum(part[2])}
+
+    zeros = {"rows": jnp.float32(0), "examples": jnp.float32(0)}
+    alone = jax.jit(lambda mask: _alone(counted, sizes, zeros, (mask, mask, mask)))
+    for m in range(1, rows + 1):
+        mean = alone((np.arange(rows) < m).astype(np.float32))
+        assert round(m * float(mean["examples"])) == m
+        assert round(m * float(mean["rows"])) == -(-m // smallest) * smallest
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -27,7 +27,7 @@ TINY = 1e-7
 def smallest_gap(selection: Selection, measure: Measure, target: float) -> float:
     """The smallest a >= 0 with measure <= target (to 1e-7, from above); inf without such a."""
 
-    @cache  # of eleven questions four are asked twice
+    @cache  # four of eleven values of a are tried twice
     def excess(a: float) -> float:
         return measure(replace(selection, a=a)) - target
 

@@ -138,7 +138,7 @@ def _chosen(lanes: Array, i: Array, params: Any, pieces: Any) -> tuple[Any, Any]
 def _alone(
     gradient: Callable[[Any, Any], Any], sizes: tuple[int, ...], params: Any, batch: Any
 ) -> Any:
-    """One lane: the largest pieces first, if the smallest ones would compute as many rows."""
+    """One lane: larger pieces first, where they compute no more rows than the smallest would."""
     total, rows = jnp.sum(batch[2]), len(batch[2])
     whole, done = jax.tree.map(jnp.zeros_like, params), jnp.int32(0)
     for size in sizes:
