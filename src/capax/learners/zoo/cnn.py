@@ -6,13 +6,13 @@ Kernels of odd length, zero padding, as `torch.nn.Conv1d(padding="same")`. The f
 linear in the tokens, so each of its taps is a table of 2 T rows: no product with m rows.
 
 On a CPU the next steps also use tables. At a position the first convolution reads k bits, one of
-2^k patterns; so there are 2^k T rows of gelu(conv_1), and as many of each tap of the second
-convolution. For every token of every example only k rows of tables are added, and its gradient is
-added to k rows of tables.
+2^k patterns; so there are 2^k T rows of gelu(conv_1), and one product gives the taps of the second
+convolution on each of them. For every token of every example only k rows of this table are added,
+and its gradient is added to k rows. A bias belongs to the rows of the first tap.
 """
 
 import math
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -84,8 +84,10 @@ class CNN(Framed):
             return self.mix(params, inputs)
         seen = gelu_kept(pattern_table(tokens(params), params["W_1"], params["b_1"]))
         rows = jnp.pad(seen.reshape(-1, self.channels), ((0, 1), (0, 0)))  # beyond the ends: 0
-        taps = [matmul(rows, params["W_2"][j]) for j in range(self.kernel)]
-        return mean_of_taps(taps, params["b_2"], pattern_rows(inputs, self.kernel))
+        W = jnp.moveaxis(params["W_2"], 0, 1).reshape(self.channels, -1)
+        bias = jnp.pad(params["b_2"][None], ((0, self.kernel - 1), (0, 0)))
+        taps = matmul(rows, W).reshape(-1, *bias.shape) + bias[None]
+        return mean_of_taps(taps, pattern_rows(inputs, self.kernel))
 
     @property
     def cpu_floats(self) -> tuple[int, int]:
@@ -127,47 +129,40 @@ def pattern_rows(bits: Float[Array, "m T"], k: int) -> Int[Array, "positions m"]
 
 @jax.custom_vjp
 def mean_of_taps(
-    taps: Sequence[Float[Array, "n c"]], b: Float[Array, "c"], rows: Int[Array, "positions m"]
+    taps: Float[Array, "n k c"], rows: Int[Array, "positions m"]
 ) -> Float[Array, "m c"]:
-    """(1/T) sum_t gelu(b + sum_j taps_j[rows_(t+j)]), a position at a time: all in the cache."""
-    return _mean(taps, b, rows, keep=False)[0]
+    """(1/T) sum_t gelu(sum_j taps[rows_(t+j), j]), a position at a time: all in the cache."""
+    return _mean(taps, rows, keep=False)[0]
 
 
 def _mean(
-    taps: Sequence[Array], b: Array, rows: Array, keep: bool
-) -> tuple[Array, Float[Array, "T m c"] | None]:
-    k = len(taps)
+    taps: Array, rows: Array, keep: bool
+) -> tuple[Array, tuple[Float[Array, "T mc"] | None, Int[Array, "T k m"], Array]]:
+    """The numbers of a position lie in one row: loops over c of them would end in part of a
+    vector."""
+    _, k, c = taps.shape
     T = rows.shape[0] - k + 1
+    at = jnp.stack([k * rows[j : j + T] + j for j in range(k)], axis=1)
+    table = taps.reshape(-1, c)
 
-    def add(total: Array, at: Int[Array, "k m"]) -> tuple[Array, Array | None]:
-        z = sum((_read(tap, at[j]) for j, tap in enumerate(taps)), start=b[None, :])
+    def add(total: Array, now: Int[Array, "k m"]) -> tuple[Array, Array | None]:
+        read = (table.at[tap].get(mode="promise_in_bounds") for tap in now)
+        z = sum((x.reshape(-1) for x in read), start=jnp.zeros_like(total))
         y, slope = gelu_and_slope(z) if keep else (activated("gelu", z), None)
         return total + y, slope
 
-    start = jnp.zeros((rows.shape[1], b.shape[0]), b.dtype)
-    total, slopes = lax.scan(add, start, jnp.stack([rows[j : j + T] for j in range(k)], axis=1))
-    return total / T, slopes
+    total, slopes = lax.scan(add, jnp.zeros(rows.shape[1] * c, taps.dtype), at)
+    return total.reshape(-1, c) / T, (slopes, at, taps)
 
 
-def _read(table: Array, rows: Array) -> Array:
-    return table.at[rows].get(mode="promise_in_bounds")
+def _back(kept: tuple[Any, ...], dh: Float[Array, "m c"]) -> tuple[Array, None]:
+    slopes, at, taps = kept
+    _, k, c = taps.shape
+    dz = (slopes * (dh / len(slopes)).reshape(1, -1)).reshape(-1, c)
+    of_table = jnp.zeros_like(taps).reshape(-1, c)
+    for j in range(k):
+        of_table = of_table.at[at[:, j].reshape(-1)].add(dz, mode="promise_in_bounds")
+    return of_table.reshape(taps.shape), None
 
 
-def _kept(taps: Sequence[Array], b: Array, rows: Array) -> tuple[Array, tuple[Any, ...]]:
-    mean, slopes = _mean(taps, b, rows, keep=True)
-    return mean, (slopes, rows, taps[0])
-
-
-def _back(kept: tuple[Any, ...], dh: Float[Array, "m c"]) -> tuple[list[Array], Array, None]:
-    slopes, rows, table = kept
-    T, c = slopes.shape[0], slopes.shape[2]
-    dz = (slopes * (dh / T)[None]).reshape(-1, c)
-    k = rows.shape[0] - T + 1
-    empty = jnp.zeros_like(table)
-    of_taps = [
-        empty.at[rows[j : j + T].reshape(-1)].add(dz, mode="promise_in_bounds") for j in range(k)
-    ]
-    return of_taps, jnp.sum(dz, axis=0), None
-
-
-mean_of_taps.defvjp(_kept, _back)
+mean_of_taps.defvjp(partial(_mean, keep=True), _back)
