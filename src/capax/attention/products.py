@@ -2,12 +2,12 @@
 
 The gradient of a weight matrix of 20 x 20 is a sum over the m T tokens. As one product that is one
 tile of the result, added up by one multiprocessor while the others are idle; it took half of a
-step. Summed in groups of examples, then over the groups, all multiprocessors have work. A CPU does
-not have this problem.
+step. Summed in groups of examples, then over the groups, all multiprocessors have work. On a CPU
+one product would copy its left side column by column, and compute an activation there once more;
+products of groups read it as it lies.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,11 @@ def matmul(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
+def transposed(W: Float[Array, "c n"]) -> Float[Array, "n c"]:
+    """W^T, written before a loop that multiplies by it, not in each of its steps."""
+    return lax.optimization_barrier(W.T)
+
+
 def over_examples(x: Float[Array, "i m"], y: Float[Array, "j m"]) -> Float[Array, "i j"]:
     """x y^T, where examples are columns."""
     return lax.dot_general(x, y, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST)
@@ -37,7 +42,7 @@ def over_width(x: Float[Array, "m T c"], W: Float[Array, "c n"]) -> Float[Array,
 
 def _over_width_back(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
     x, W = kept
-    return matmul(dy, W.T), _summed(token_products, x, dy)
+    return matmul(dy, W.T), in_groups(token_products, x, dy)
 
 
 over_width.defvjp(lambda x, W: (matmul(x, W), (x, W)), _over_width_back)
@@ -51,15 +56,16 @@ def over_positions(V: Float[Array, "e T"], x: Float[Array, "m T d"]) -> Float[Ar
 
 def _over_positions_back(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
     V, x = kept
-    return _summed(channel_products, dy, x), matmul(V.T, dy)
+    return in_groups(channel_products, dy, x), matmul(V.T, dy)
 
 
 over_positions.defvjp(lambda V, x: (matmul(V, x), (V, x)), _over_positions_back)
 
 
 def token_products(x: Float[Array, "g m T c"], dy: Float[Array, "g m T n"]) -> Array:
-    """sum over examples and positions of x_c dy_n, for every group."""
-    return jnp.einsum("gmtc,gmtn->gcn", x, dy, precision=lax.Precision.HIGHEST)
+    """sum over examples and positions of x_c dy_n, for every group: all tokens in a row."""
+    tokens = (a.reshape(a.shape[0], -1, a.shape[3]) for a in (x, dy))
+    return jnp.einsum("gkc,gkn->gcn", *tokens, precision=lax.Precision.HIGHEST)
 
 
 def channel_products(dy: Float[Array, "g m e d"], x: Float[Array, "g m T d"]) -> Array:
@@ -67,15 +73,8 @@ def channel_products(dy: Float[Array, "g m e d"], x: Float[Array, "g m T d"]) ->
     return jnp.einsum("gmed,gmtd->get", dy, x, precision=lax.Precision.HIGHEST)
 
 
-def _summed(parts: Parts, a: Array, b: Array) -> Array:
-    """The sum over examples of the results of `parts` for each group."""
-    return lax.platform_dependent(
-        a, b, cuda=partial(in_groups, parts), default=lambda a, b: parts(a[None], b[None])[0]
-    )
-
-
 def in_groups(parts: Parts, a: Array, b: Array) -> Array:
-    """The same sum, group by group."""
+    """The sum over examples of the results of `parts`, group by group."""
     m = a.shape[0]
     groups = next(g for g in range(min(_GROUPS, m), 0, -1) if m % g == 0)
     cut = (x.reshape(groups, m // groups, *x.shape[1:]) for x in (a, b))

@@ -21,7 +21,13 @@ from jaxtyping import Array, Float
 from pydantic import Field
 
 from capax.attention.parts.activations import activated, gelu_and_slope, gelu_kept
-from capax.attention.products import matmul, over_examples, over_positions, over_width
+from capax.attention.products import (
+    matmul,
+    over_examples,
+    over_positions,
+    over_width,
+    transposed,
+)
 from capax.learners.zoo.frame import (
     Framed,
     Params,
@@ -136,13 +142,14 @@ def _channels(
 ) -> tuple[Array, Any]:
     d, m = hidden.shape[1:]
     rows = matmul(V, hidden.reshape(-1, d * m)).reshape(-1, d, m)
+    U_turned = transposed(U)
 
     def add(total: Array, now: tuple[Array, Array, Array, Array]):
         row, base, change, bit = now
         y = row + base[:, None] + change[:, None] * bit[None, :]
         scale = lax.rsqrt(jnp.mean(y * y, axis=0, keepdims=True) + 1e-5)
         normal = y * scale
-        z = matmul(U.T, normal) + b[:, None]
+        z = matmul(U_turned, normal) + b[:, None]
         new, slope = gelu_and_slope(z) if keep else (activated("gelu", z), None)
         return total + new, (normal, scale, slope) if keep else None
 

@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from capax.attention.parts.activations import sigmoid, tanh
-from capax.attention.products import matmul, over_examples
+from capax.attention.products import matmul, over_examples, transposed
 
 Gates = Sequence[Float[Array, "n m"]]
 Kept = tuple[Array, ...]  # arrays [T, n, m]
@@ -83,12 +83,12 @@ def _ahead(
 ) -> tuple[Array, Kept | None]:
     cell, (n, m) = COLUMN_CELLS[name], (W.shape[0], bits.shape[0])
     base, change = (_cut(x, n, axis=1) for x in (table[0], table[1] - table[0]))
-    start = jnp.zeros((n, m), W.dtype)
+    start, W_turned = jnp.zeros((n, m), W.dtype), transposed(W)
 
     def step(state: tuple[Array, Array], now: tuple[list[Array], list[Array], Array]):
         (h, c), (base, change, bit) = state, now
         a = [x[:, None] + y[:, None] * bit[None, :] for x, y in zip(base, change, strict=True)]
-        u = [x + y[:, None] for x, y in zip(_cut(matmul(W.T, h), n), _cut(b, n), strict=True)]
+        u = [x + y[:, None] for x, y in zip(_cut(matmul(W_turned, h), n), _cut(b, n), strict=True)]
         h, c, kept = cell.step(a, u, h, c)
         return (h, c), kept if keep else None
 
