@@ -83,7 +83,7 @@ class Engine:
         from capax.training.programs.piece_sizes import keeps_little
         from capax.training.programs.seeds import training_for
         from capax.training.programs.shape import program_of
-        from capax.training.specs.xla_options import compiled_soon
+        from capax.training.specs.xla_options import in_pieces
         from capax.training.steps.paths import ModulePath
 
         spec, _ = model_at(name, T)
@@ -110,8 +110,7 @@ class Engine:
             return jax.lax.fori_loop(0, number, lambda _, c: step(c, None)[0], carry)
 
         self._lane = jax.device_put(lane)
-        soon = compiled_soon() if keeps_little(program.path) else {}
-        options = hardware.compiler_options() | soon
+        options = hardware.compiler_options() | in_pieces(small=keeps_little(program.path))
         lowered = jax.jit(advance).lower(self._lane, jnp.int32(1))
         self._advance = lowered.compile(compiler_options=options)
         self._wait, self._number = jax.block_until_ready, jnp.int32

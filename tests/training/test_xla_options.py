@@ -8,11 +8,12 @@ from capax.training.specs.xla_options import (
     ALL_OPTIONS,
     CPU,
     CPU_DRAW,
-    CPU_PIECES,
     CPU_PIECES_X86,
+    CPU_SMALL,
+    CPU_SMALL_X86,
     REFUSED,
-    compiled_soon,
     drawn_simply,
+    in_pieces,
     is_known,
 )
 
@@ -42,17 +43,19 @@ def test_a_cpu_has_its_own_options_and_not_the_refused_one(monkeypatch):
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "AMD64", "aarch64"])
-def test_small_networks_have_options_of_their_own_and_more_of_them_where_they_were_measured(
+def test_networks_in_pieces_have_options_of_their_own_and_more_of_them_where_they_were_measured(
     monkeypatch, machine
 ):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     monkeypatch.setattr("platform.machine", lambda: machine)
-    more = () if machine == "aarch64" else CPU_PIECES_X86
-    assert compiled_soon() == {option.name: option.value for option in (*CPU_PIECES, *more)}
+    more, more_of_small = ((), ()) if machine == "aarch64" else (CPU_PIECES_X86, CPU_SMALL_X86)
+    assert in_pieces(small=False) == {option.name: option.value for option in more}
+    of_small = (*more, *CPU_SMALL, *more_of_small)
+    assert in_pieces(small=True) == {option.name: option.value for option in of_small}
 
 
 def test_options_of_the_user_are_kept(monkeypatch):
-    level, parts = CPU_PIECES
+    level, parts = CPU_SMALL
     monkeypatch.setenv("XLA_FLAGS", f"--{level.name}=2 --{parts.name}_too=3 --{CPU_DRAW.name}")
-    assert not {level.name, CPU_DRAW.name} & {*compiled_soon(), *drawn_simply()}
-    assert compiled_soon()[parts.name] == parts.value
+    assert not {level.name, CPU_DRAW.name} & {*in_pieces(small=True), *drawn_simply()}
+    assert in_pieces(small=True)[parts.name] == parts.value

@@ -26,7 +26,7 @@ from capax.training.programs.kernel_choice import may_serve, source_compiles, tr
 from capax.training.programs.lane_shapes import KEY, lane_shape, packed_width, stacked
 from capax.training.programs.piece_sizes import keeps_little
 from capax.training.programs.program import SUBSET, Lane, Program, TargetBits
-from capax.training.specs.xla_options import compiled_soon, drawn_simply, launched_singly
+from capax.training.specs.xla_options import drawn_simply, in_pieces, launched_singly
 
 GROUP = 16  # lanes admitted, or examined on the whole pool, by one call
 _INDEX = jax.ShapeDtypeStruct((GROUP,), jnp.int32)
@@ -166,8 +166,7 @@ class ProgramCompiler:
             return {}
         if name == "draw":
             return drawn_simply()
-        soon = self.program.block and keeps_little(self.program.path)
-        return compiled_soon() if soon else {}
+        return in_pieces(small=keeps_little(self.program.path)) if self.program.block else {}
 
 
 def _into(future: Future[Any], make: Callable[[], Any]) -> None:
