@@ -27,7 +27,6 @@ NAMES = (
     *("cnn", "lstm", "gru", "ssm", "mixer"),
 )
 MOST = 1024  # examples that the program has room for, as in a card
-PIECE = 64  # as in a card
 
 
 def product_operations(jaxpr: Any) -> int:
@@ -80,16 +79,17 @@ class Engine:
         from capax.training import Hardware, TrialSpec
         from capax.training.programs import advancing
         from capax.training.programs import program as programs
-        from capax.training.programs.piece_sizes import keeps_little
+        from capax.training.programs.piece_sizes import cpu_piece, keeps_little
         from capax.training.programs.seeds import training_for
         from capax.training.programs.shape import program_of
         from capax.training.specs.xla_options import in_pieces
-        from capax.training.steps.paths import ModulePath
+        from capax.training.steps.paths import ModulePath, path_for
 
         spec, _ = model_at(name, T)
         task = TaskSpec(T=T, m=m, reject_ambiguous=False, validation_size=512)
         trial, hardware = TrialSpec(task=task, model=spec), Hardware(workers=1)
-        program = program_of(trial, hardware, max_m=MOST, block=PIECE)
+        piece = cpu_piece(path_for(spec, "cpu"))
+        program = program_of(trial, hardware, max_m=MOST, block=piece)
         if before and isinstance(program.path, ModulePath):
             program = replace(program, path=ModulePath(spec))
         training = training_for(trial.run(0))

@@ -14,7 +14,13 @@ from capax.learners.names import entry_of
 from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.programs import compiled, evaluating
 from capax.training.programs.memory import floats_per_example
-from capax.training.programs.piece_sizes import gpu_lanes, gpu_piece, keeps_little, num_places
+from capax.training.programs.piece_sizes import (
+    cpu_piece,
+    gpu_lanes,
+    gpu_piece,
+    keeps_little,
+    num_places,
+)
 from capax.training.programs.program import SUBSET
 from capax.training.programs.program_compiler import ProgramCompiler
 from capax.training.programs.seeds import pool_for, seed_for, training_for
@@ -207,6 +213,19 @@ def test_pieces_on_a_gpu_are_large_where_little_is_kept_and_rounds_stay_small():
             assert keeps_little(path) == (name in ("transformer", "mlp"))
             assert gpu_lanes(path) == (256 if keeps_little(path) else 128)
         assert sizes == sorted(sizes, key=lambda size: -size[0])
+
+
+def test_pieces_on_a_cpu_are_small_where_the_first_of_several_layers_is_a_table():
+    found = {
+        name: [
+            cpu_piece(path_for(entry_of(name).spec(T=length), "cpu")) for length in (20, 100, 400)
+        ]
+        for name in ("transformer", "transformer2", "mlp", "lstm", "mixer")
+    }
+    assert found.pop("transformer2") == [16, 16, 64]  # the table of 400 tokens is large
+    assert set(map(tuple, found.values())) == {(64, 64, 64)}
+    written = entry_of("transformer2").spec(T=20, normalizer="sigmoid")
+    assert (path_for(written, "cpu").name, cpu_piece(path_for(written, "cpu"))) == ("naive", 64)
 
 
 def test_neighbours_change_no_bit_of_a_gradient():

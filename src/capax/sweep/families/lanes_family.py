@@ -29,17 +29,13 @@ from capax.training.alarm.alarm import shipped_alarm
 from capax.training.alarm.giving_up import GiveUp
 from capax.training.programs.kernel_choice import compile_in_background, is_written_for
 from capax.training.programs.memory import all_memory
-from capax.training.programs.piece_sizes import gpu_lanes, gpu_piece
+from capax.training.programs.piece_sizes import cpu_piece, gpu_lanes, gpu_piece
 from capax.training.specs.hardware import MANY, MAX_SLOTS
 from capax.training.specs.progress_names import NAMES
 from capax.training.steps.paths import path_for
 
 _AT_ONCE = 256  # models that the kernel trains in parallel: nearly two per multiprocessor
 _WITH_DROPOUT = 128  # the same with dropout, where one model occupies many multiprocessors
-# Gradients in pieces of so many examples: the cost of a step depends on the m of its lanes, and one
-# program serves every m. For a GPU see `piece_sizes`; its program takes up to half a minute of a
-# core to compile.
-_PIECE = 64
 _PROGRAMS = 3  # programs with pieces that are on a GPU at once, also while one follows another
 _MANY_SYMBOLS = ("transformer", "transformer2")  # families that take more than two symbols
 _SET_BY_THE_SWEEP = {
@@ -163,10 +159,14 @@ def _rule(panel: Panel) -> GiveUp | None:
 
 
 def _piece(panel: Panel, spec: TrialSpec, hardware: Hardware) -> int:
-    """Examples per piece of a gradient, as in `train`; 0: all at once."""
+    """Examples per piece of a gradient, as in `train`; 0: all at once.
+
+    In pieces the cost of a step depends on the m of its lanes, and one program serves every m.
+    """
     if not panel.in_pieces:
         return 0
-    return _PIECE if hardware.platform == "cpu" else gpu_piece(path_for(spec.model, "gpu"))
+    size = cpu_piece if hardware.platform == "cpu" else gpu_piece
+    return size(path_for(spec.model, hardware.platform))
 
 
 def _hardware(panel: Panel, spec: TrialSpec) -> Hardware:

@@ -1,11 +1,17 @@
-"""Pieces of gradients on a GPU: examples in each, how many are computed together, and lanes.
+"""Pieces of gradients: examples in each; on a GPU also how many are computed together, and lanes.
 
-A round computes all its places, also those without a piece. A search has waves of a few trials
-(four to twelve, to choose a rate) and of hundreds; several processes share the GPU, and together
-they fill it. So a round is small: as many pieces as keep 512 MB for the backward pass, 200 000 to
-400 000 tokens of a network that keeps numbers for every token. A round of 1.2 million tokens (48
-places at T = 400) took 5.1 ms for the five pieces of one Mixer, and 5.4 ms for 24 pieces (one
-H200).
+On a CPU a core has one lane and one piece at a time. A piece has 64 examples, so that the fixed
+cost of a gradient occurs seldom. Where the first layer of several is a table, every example is
+k + 1 rows of its products: 16 examples fill a product, and the arrays of 64 leave a core's cache
+(at T = m = 100, both cores of two Xeons busy, 21.5 ms a step instead of 34). The table itself is
+read anew for every piece; from a few MB on, pieces of 64 are faster again.
+
+On a GPU a round computes all its places, also those without a piece. A search has waves of a few
+trials (four to twelve, to choose a rate) and of hundreds; several processes share the GPU, and
+together they fill it. So a round is small: as many pieces as keep 512 MB for the backward pass,
+200 000 to 400 000 tokens of a network that keeps numbers for every token. A round of 1.2 million
+tokens (48 places at T = 400) took 5.1 ms for the five pieces of one Mixer, and 5.4 ms for 24 pieces
+(one H200).
 
 The loop of a recurrent cell takes T steps in a row, whether a round has few pieces or many: there a
 round has 48 pieces or more, each on two multiprocessors at least. Networks that work on all tokens
@@ -15,12 +21,14 @@ to be added.
 
 from capax.training.programs.memory import floats_per_example
 from capax.training.specs.architecture import Architecture
-from capax.training.steps.paths import Path
+from capax.training.steps.paths import PairwisePath, Path
 
 _ROUND = 1 << 27  # numbers kept for the backward pass of a round
 _FEWEST, _IN_A_ROW, _MOST, _MOST_LARGE = 4, 48, 96, 32  # places; the last, of large pieces
 _SIZES = ((1 << 12, 256), (1 << 15, 128))  # numbers kept for an example, examples of a piece
 _SMALLEST = 64
+_ON_CPU, _ON_CPU_PAIRWISE = 64, 16
+_LARGE_TABLE = 1 << 21  # weights of all pairs of tokens
 _LANES, _LANES_SMALL = 128, 256
 
 
@@ -29,6 +37,14 @@ def keeps_little(path: Path) -> bool:
     spec = path.spec
     plain = isinstance(spec, Architecture)
     return (spec.floats_per_example if plain else floats_per_example(path)) < _SIZES[0][0]
+
+
+def cpu_piece(path: Path) -> int:
+    """Examples in a piece."""
+    if not isinstance(path, PairwisePath):
+        return _ON_CPU
+    pairs = path.spec.alphabet * (path.spec.T + 1)
+    return _ON_CPU_PAIRWISE if path.spec.heads * pairs**2 < _LARGE_TABLE else _ON_CPU
 
 
 def gpu_piece(path: Path) -> int:
