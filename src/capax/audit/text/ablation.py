@@ -10,14 +10,16 @@ compared with each other and the largest ones are shown.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from capax.audit.text.attention_watch import watching
+from capax.audit.text.kept_layers import KeptLayers
 from capax.audit.text.model import packages
 from capax.audit.text.text_tokens import Tokens
 
@@ -64,8 +66,9 @@ def ablation(
     first, rest = (pieces[:CHOOSING], pieces[CHOOSING:]) if some else ([], pieces)
     chosen = _largest_effects(model, first, shape, causal, mask_token) if some else [
         (layer, head) for layer in range(shape[0]) for head in range(shape[1])]  # fmt: skip
-    differences = np.stack([_differences(model, piece, chosen, shape, causal, mask_token, step)
-                            for piece in rest])  # fmt: skip
+    layers = KeptLayers(model, shape[0])
+    differences = np.stack([_differences(model, layers, piece, chosen, shape, causal, mask_token,
+                                         step) for piece in rest])  # fmt: skip
     mean, half = interval(differences)
     rows = {
         place: {"loss_difference": float(m), "loss_difference_low": float(m - w),
@@ -81,7 +84,7 @@ def ablation(
 def interval(differences: Float[np.ndarray, "n heads"]) -> tuple[np.ndarray, np.ndarray]:
     """Means over pieces, and half widths of intervals that hold for all heads together."""
     n, heads = differences.shape
-    quantile = student.ppf(1 - (1 - LEVEL) / (2 * heads), n - 1)
+    quantile = stdtrit(n - 1, 1 - (1 - LEVEL) / (2 * heads))
     return differences.mean(axis=0), quantile * differences.std(axis=0, ddof=1) / np.sqrt(n)
 
 
@@ -101,27 +104,33 @@ def _largest_effects(
 
 
 def _differences(
-    model: Any, piece: tuple[int, ...], chosen: list[tuple[int, int]], shape: tuple[int, int],
-    causal: bool, mask_token: int | None, step: Callable[[], None],
+    model: Any, layers: KeptLayers, piece: tuple[int, ...], chosen: list[tuple[int, int]],
+    shape: tuple[int, int], causal: bool, mask_token: int | None, step: Callable[[], None],
 ) -> np.ndarray:  # fmt: skip
+    """The rise of the loss without each chosen head; `chosen` is sorted by layer."""
     torch, _ = packages()
     found = []
     with torch.no_grad():
-        whole = _losses(model, piece, torch.ones((1, *shape)), causal, mask_token)
+        kept = torch.ones((1, *shape))
+        whole = _losses(model, piece, kept, causal, mask_token, keep=layers)
         for start in range(0, len(chosen), AT_ONCE):
             places = chosen[start : start + AT_ONCE]
             kept = torch.ones((len(places), *shape))
             for i, (layer, head) in enumerate(places):
                 kept[i, layer, head] = 0.0
-            found.append((_losses(model, piece, kept, causal, mask_token) - whole).numpy())
+            with layers.starting_at(places[0][0], len(places)) as first:
+                without = _losses(model, piece, kept, causal, mask_token, first=first)
+            found.append((without - whole).numpy())
     step()
     return np.concatenate(found)
 
 
 def _losses(
-    model: Any, piece: tuple[int, ...], kept: Any, causal: bool, mask_token: int | None
-) -> Any:
-    """The mean loss per predicted token, for every row of factors in `kept`."""
+    model: Any, piece: tuple[int, ...], kept: Any, causal: bool, mask_token: int | None,
+    first: int = 0, keep: KeptLayers | None = None,
+) -> Any:  # fmt: skip
+    """The mean loss per predicted token, for every row of factors in `kept`. first: the layer at
+    which the reading starts; keep: where the outputs of all layers are kept."""
     torch, _ = packages()
     ids = torch.tensor([piece]).repeat(len(kept), 1)
     read, wanted, at = ids, ids[:, 1:], slice(0, ids.shape[1] - 1)
@@ -129,7 +138,9 @@ def _losses(
         at = torch.arange(MASKED_EVERY // 2, ids.shape[1] - 1, MASKED_EVERY)
         read, wanted = ids.clone(), ids[:, at]
         read[:, at] = mask_token
-    with watching(causal, kept=kept):
+    with watching(causal, kept=kept, layer=first) as watcher, ExitStack() as keeping:
+        if keep is not None:
+            keeping.enter_context(keep.keeping(lambda: watcher.layer))
         logits = model(input_ids=read).logits[:, at]
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(),
                                                reduction="none")  # fmt: skip

@@ -109,9 +109,11 @@ def register() -> None:
 
 
 @contextmanager
-def watching(causal: bool, *, looks: Looks | None = None, kept: Any = None) -> Iterator[Watcher]:
-    """A watcher for the forward passes inside."""
-    watcher = Watcher(causal, looks, kept)
+def watching(
+    causal: bool, *, looks: Looks | None = None, kept: Any = None, layer: int = 0
+) -> Iterator[Watcher]:
+    """A watcher for the forward passes inside. layer: where the first of them starts."""
+    watcher = Watcher(causal, looks, kept, layer=layer)
     _WATCHER.append(watcher)
     try:
         yield watcher

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 FEWEST_BINS = 4
@@ -49,4 +49,4 @@ def slope_interval(x: np.ndarray, y: Float[np.ndarray, "*s n"]) -> tuple[np.ndar
     fitted = y.mean(axis=-1, keepdims=True) + slope[..., None] * centred
     freedom = len(x) - 2
     variance = ((y - fitted) ** 2).sum(axis=-1) / freedom
-    return slope, student.ppf(0.5 + LEVEL / 2, freedom) * np.sqrt(variance / spread)
+    return slope, stdtrit(freedom, 0.5 + LEVEL / 2) * np.sqrt(variance / spread)

@@ -91,6 +91,7 @@ def _config(recognised: Recognised, transformers: Any) -> Any:
     kind = checkpoint.config["model_type"]
     for key in ("rope_pairs", "norm_gain", "rope_width", "architectures", "transformers_version"):
         fields.pop(key, None)
+    fields["use_cache"] = False  # no layer needs the keys of an earlier reading
     try:
         return transformers.AutoConfig.for_model(kind, **fields)
     except (ValueError, TypeError, KeyError) as error:
