@@ -51,7 +51,6 @@ def test_a_reading_from_a_later_layer_gives_the_losses_of_a_whole_one(name, monk
     register()
     model, layers = speaker(name)
     causal = name not in BIDIRECTIONAL
-    monkeypatch.setattr(ablation, "MOST_HEADS", 100)  # all heads, none chosen
     monkeypatch.setattr(ablation, "AT_ONCE", 1)
     rows, computed = measured(model, layers, causal, monkeypatch)
     monkeypatch.setattr(ablation, "KeptLayers", lambda model, _: KeptLayers(model, 10**6))

@@ -126,7 +126,7 @@ def speakers(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["llama", "bert"])
-def test_taking_a_head_out_is_zeroing_its_part_of_the_output_matrix(name, speakers, monkeypatch):
+def test_taking_a_head_out_is_zeroing_its_part_of_the_output_matrix(name, speakers):
     folder, model = speakers[name]
     causal = name == "llama"
     register()
@@ -148,8 +148,7 @@ def test_taking_a_head_out_is_zeroing_its_part_of_the_output_matrix(name, speake
         assert row["loss_difference"] == pytest.approx(differences.mean(), abs=1e-5)
         half = student.ppf(1 - 0.05 / 16, 8) * differences.std(ddof=1) / 3
         assert row["loss_difference_high"] - row["loss_difference"] == pytest.approx(half, abs=1e-5)
-    monkeypatch.setattr("capax.audit.text.ablation.MOST_HEADS", 2)
-    few = ablation(built.whole, pieces, (2, 4), causal=causal, mask_token=30)
+    few = ablation(built.whole, pieces, (2, 4), causal=causal, mask_token=30, most=2)
     assert len(few.rows) == 2 and few.about["pieces"] == 3 and few.about["of"] == 8
 
 
@@ -287,6 +286,20 @@ def test_the_command_with_text_in_pieces(spoken):
                   "n95").stdout  # fmt: skip
     assert "shuffled" in table and "first-token: at least half" in table
     assert "The text has 400 tokens. The model read" in table and "Most telling heads" in table
+
+
+@pytest.mark.parametrize("take_out", [0, 3, 8, 100, None])
+def test_the_number_of_heads_taken_out_is_a_choice(take_out, speakers, spoken):
+    folder, text = speakers["llama"][0], spoken / "text.txt"
+    (folder / "vocab.txt").write_text("\n".join(f"w{i}" for i in range(31)))
+    found = audit(folder, text=text, split="spaces", take_out=take_out)
+    done = found.text["ablation"]
+    measured = [row for row in found.rows if row.get("loss_difference") is not None]
+    assert len(measured) == done["heads"] == min(8, 8 if take_out is None else take_out)
+    assert done["heads"] > 0 or "none was asked for" in why_telling(found.rows, found.text)
+    with pytest.raises(InputError, match="take_out: wanted a number of heads >= 0, got -1"):
+        audit(folder, text=text, take_out=-1)
+    assert typed("audit", folder, "--text", text, "--take-out", -1).returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,16 @@ def audit(
     text: Path | str | None = None,
     split: str = "tokenizer",
     lines: bool = False,
+    take_out: int | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Audit:
     """What the attention heads of a checkpoint can hold and, with text, what they do.
 
     path: a file or a folder. text: a text file the model then reads (needs `capax[audit]`); split:
-    "tokenizer", or "spaces" for text already in pieces; lines: every line is read alone.
+    "tokenizer", or "spaces" for text already in pieces; lines: every line is read alone; take_out:
+    heads whose output is set to zero, one at a time, to see how the loss rises (by default 24, or
+    all of up to 48; 0: none).
     options: fields of `Options` (heads, kv_heads, head_width, scale, norm, family, init_std,
     context) for facts that the file lacks. Raises InputError for input that cannot be used.
 
@@ -94,6 +97,7 @@ def audit(
     known = {field.name for field in fields(Options)}
     unknown = sorted(set(options) - known)
     require(not unknown, "options", f"names among {', '.join(sorted(known))}", unknown)
+    require(take_out is None or take_out >= 0, "take_out", "a number of heads >= 0", take_out)
     recognised = recognise(open_checkpoint(path), Options(**options))
     if text is None:
         return measured(recognised, progress)
@@ -102,7 +106,8 @@ def audit(
 
     check_text(recognised, Path(text), split=split, lines=lines)
     found = measured(recognised, progress)
-    done = text_findings(recognised, Path(text), split=split, lines=lines, progress=progress)
+    done = text_findings(recognised, Path(text), split=split, lines=lines, take_out=take_out,
+                         progress=progress)  # fmt: skip
     rows = tuple(row | done.rows[row["layer"], row["head"]] for row in found.rows)
     return replace(found, rows=rows, text=done.about)
 

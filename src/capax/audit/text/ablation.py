@@ -24,7 +24,7 @@ from capax.audit.text.model import packages
 from capax.audit.text.text_tokens import Tokens
 
 LEVEL = 0.95
-MOST_HEADS = 24  # taken out, if the model has more than twice as many
+MOST_HEADS = 24  # taken out by default, if the model has more than twice as many
 PIECE, PIECES, CHOOSING = 64, 16, 6
 SHORTEST_PIECE, FEWEST_PIECES = 16, 8
 MASKED_EVERY = 7  # tokens; bidirectional models predict these
@@ -58,13 +58,16 @@ def pieces_of(tokens: Tokens, limit: int | None, lines: bool) -> list[tuple[int,
 
 def ablation(
     model: Any, pieces: list[tuple[int, ...]], shape: tuple[int, int], *, causal: bool,
-    mask_token: int | None, step: Callable[[], None] = lambda: None,
+    mask_token: int | None, most: int | None = None, step: Callable[[], None] = lambda: None,
 ) -> Ablation:  # fmt: skip
-    """Losses without heads. `model` predicts tokens; `shape` is (layers, heads)."""
+    """Losses without heads. `model` predicts tokens; `shape` is (layers, heads). most: heads that
+    are taken out; by default 24, or all of up to 48."""
     total = shape[0] * shape[1]
-    some = total > 2 * MOST_HEADS
+    if most is None:
+        most = total if total <= 2 * MOST_HEADS else MOST_HEADS
+    some = total > most
     first, rest = (pieces[:CHOOSING], pieces[CHOOSING:]) if some else ([], pieces)
-    chosen = _largest_effects(model, first, shape, causal, mask_token) if some else [
+    chosen = _largest_effects(model, first, shape, causal, mask_token, most) if some else [
         (layer, head) for layer in range(shape[0]) for head in range(shape[1])]  # fmt: skip
     layers = KeptLayers(model, shape[0])
     differences = np.stack([_differences(model, layers, piece, chosen, shape, causal, mask_token,
@@ -89,8 +92,9 @@ def interval(differences: Float[np.ndarray, "n heads"]) -> tuple[np.ndarray, np.
 
 
 def _largest_effects(
-    model: Any, pieces: Any, shape: tuple[int, int], causal: bool, mask_token: int | None
-) -> list[tuple[int, int]]:
+    model: Any, pieces: Any, shape: tuple[int, int], causal: bool, mask_token: int | None,
+    most: int,
+) -> list[tuple[int, int]]:  # fmt: skip
     torch, _ = packages()
     total = np.zeros(shape)
     for piece in pieces:
@@ -99,7 +103,7 @@ def _largest_effects(
             _losses(model, piece, kept, causal, mask_token).sum(), [kept]
         )
         total += slope[0].numpy()
-    order = np.argsort(-np.abs(total), axis=None)[:MOST_HEADS]
+    order = np.argsort(-np.abs(total), axis=None)[:most]
     return sorted((int(i // shape[1]), int(i % shape[1])) for i in order)
 
 

@@ -50,9 +50,10 @@ def text_findings(
     *,
     split: str = "tokenizer",
     lines: bool = False,
+    take_out: int | None = None,
     progress: Progress | None = None,
 ) -> Findings:
-    """Run the checkpoint on a text and on its two baselines."""
+    """Run the checkpoint on a text and on its two baselines. take_out: heads, one at a time."""
     tokens = read_tokens(path, recognised, split=split, lines=lines)
     seed = key_words([recognised.facts.family, str(len(tokens.sequences))], "audit text")[0]
     causal = recognised.facts.family not in BIDIRECTIONAL
@@ -60,15 +61,15 @@ def text_findings(
     mixed = _windows(shuffled(tokens, seed), recognised, causal, lines)
     register()
     pieces = pieces_of(tokens, recognised.facts.limit, lines)
-    step = _counter(progress, 3 * len(plain) + len(pieces))
+    step = _counter(progress, 3 * len(plain) + (len(pieces) if take_out != 0 else 0))
     model, looks = build_model(recognised, attention=NAME, causal=causal), Looks()
     seen = watch(model.body, plain, causal, step, looks)
     _check_shape(seen, recognised)
     others = {SHUFFLED: watch(model.body, mixed, causal, step)}
-    without, why = None, _no_ablation(model, tokens, causal, pieces)
+    without, why = None, _no_ablation(model, tokens, causal, pieces, take_out)
     if not why:
         without = ablation(model.whole, pieces, seen["n95"].shape[:2], causal=causal,
-                           mask_token=tokens.mask, step=step)  # fmt: skip
+                           mask_token=tokens.mask, most=take_out, step=step)  # fmt: skip
     del model
     drawn = random_model(recognised, attention=NAME, seed=seed)
     others[RANDOM] = watch(drawn, plain, causal, step)
@@ -78,9 +79,12 @@ def text_findings(
 
 
 def _no_ablation(
-    model: BuiltModel, tokens: Tokens, causal: bool, pieces: list[tuple[int, ...]]
-) -> str:
-    """The reason why no head can be taken out, or an empty text."""
+    model: BuiltModel, tokens: Tokens, causal: bool, pieces: list[tuple[int, ...]],
+    take_out: int | None,
+) -> str:  # fmt: skip
+    """The reason why no head is taken out, or an empty text."""
+    if take_out == 0:
+        return "none was asked for"
     if model.whole is None:
         return "the file has no output layer that predicts tokens"
     if not causal and tokens.mask is None:

@@ -20,6 +20,7 @@ def audit(
     text: options.TextFile = None,
     split: options.Split = "tokenizer",
     lines: options.LinesFlag = False,
+    take_out: options.TakeOut = None,
     against: options.Against = None,
     html: options.PageFile = None,
     picture: options.PictureFile = None,
@@ -46,9 +47,9 @@ def audit(
 
     require(top is None or top >= 1, "--top", "a number of rows >= 1", top)
     check_destinations(csv, html, picture=picture)
-    given = {"text": text, "split": split, "lines": lines, "family": family, "heads": heads,
-             "kv_heads": kv_heads, "head_width": head_width, "scale": scale, "norm": norm,
-             "context": context, "init_std": init_std}  # fmt: skip
+    given = {"text": text, "split": split, "lines": lines, "take_out": take_out,
+             "family": family, "heads": heads, "kv_heads": kv_heads, "head_width": head_width,
+             "scale": scale, "norm": norm, "context": context, "init_std": init_std}  # fmt: skip
     found = _with_progress(lambda progress: run(checkpoint, progress=progress, **given))
     order = _sorted(list(found.rows), sort)
     comparisons = [_compared(found, other, given) for other in against or ()]

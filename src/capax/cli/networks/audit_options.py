@@ -15,6 +15,14 @@ Split = Annotated[
     str, typer.Option(help="`tokenizer`, or `spaces` for text already in pieces of vocab.txt.")
 ]
 LinesFlag = Annotated[bool, typer.Option("--lines", help="Read every line of the text by itself.")]
+TakeOut = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="With a text: heads to take out, one at a time, to see how the loss rises; 0: none. "
+        "By default 24, or all of a model that has at most 48.",
+    ),
+]
 Against = Annotated[
     list[str] | None,
     typer.Option(help="Compare with this checkpoint, or with `random`; may be repeated."),
