@@ -9,7 +9,7 @@ from capax.audit.text import ablation
 from capax.audit.text.attention_watch import NAME, register
 from capax.audit.text.kept_layers import KeptLayers
 
-PIECES = [tuple(int(t) for t in row) for row in np.random.default_rng(4).integers(2, 30, (9, 20))]
+PIECES = [tuple(int(t) for t in row) for row in np.random.default_rng(4).integers(2, 30, (3, 20))]
 BIDIRECTIONAL = ("bert", "roberta", "distilbert", "albert")
 CAUSAL = ("gpt2", "gpt_neox", "llama", "mistral", "qwen3", "phi3", "gemma2", "gemma3", "opt")
 

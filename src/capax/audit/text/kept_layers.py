@@ -20,7 +20,7 @@ class KeptLayers:
     def __init__(self, model: Any, count: int) -> None:
         self._lists = [part for part in model.modules() if _is_list(part, count)]
         self._count = count
-        self._layers: Any = None
+        self._layers: list[Any] = []
         self._outputs: list[Any] = []
 
     @contextmanager
@@ -33,19 +33,19 @@ class KeptLayers:
                     hook = _noting(seen[i], layer)
                     hooks.callback(module.register_forward_hook(hook).remove)
             yield
-        self._layers, self._outputs = None, []
+        self._layers, self._outputs = [], []
         for i, layers in enumerate(self._lists):
             if [calls for calls, _ in seen[i]] == list(range(1, self._count + 1)):
-                self._layers, self._outputs = layers, [output for _, output in seen[i]]
+                self._layers, self._outputs = list(layers), [output for _, output in seen[i]]
 
     @contextmanager
     def starting_at(self, layer: int, rows: int) -> Iterator[int]:
         """The forward pass inside, of `rows` equal texts, starts at this layer; gives the layer at
         which it does start: 0 if nothing is kept."""
-        first = layer if self._layers is not None else 0
+        first = layer if self._layers else 0
         output = _repeated(self._outputs[first - 1], rows) if first else None
         with ExitStack() as skipped:
-            for module in self._layers[:first] if first else ():
+            for module in self._layers[:first]:
                 module.forward = lambda *_, **__: output
                 skipped.callback(module.__dict__.pop, "forward")
             yield first
