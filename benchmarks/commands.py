@@ -4,18 +4,17 @@
     python benchmarks/commands.py --against ../earlier
     python benchmarks/commands.py --against ../earlier --only card --json
 
-A command is a process of its own in a folder of its own. First its cache is empty, then it runs
-again with the programs of the first time. Printed are seconds until its first output, until its
-end, and seconds of a core (also of the processes it starts). Both versions get the same files: a
-checkpoint that the earlier one trains, and a GPT-2 of random weights with a text for `--text`. A
-command with an option that a version does not have gets no row.
+A command is a process of its own in a folder of its own, where it writes its results. First its
+cache is empty, then it runs again with the programs of the first time. Printed are seconds until
+its first output, until its end, and seconds of a core (also of the processes it starts). Both
+versions get the same files: a checkpoint that the earlier one trains, and a GPT-2 of random weights
+with a text for `--text`. A command with an option that a version does not have gets no row.
 """
 
 import argparse
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -96,8 +95,6 @@ def compare(trees: dict[str, Path], name: str, files: Path, turns: int) -> list[
                     folder.mkdir()
                     for file in files.iterdir():
                         (folder / file.name).symlink_to(file)
-                    for kept in cache.glob("cards*"):  # results; programs stay
-                        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
                     found = timed(tree, folder, COMMANDS[name], cache)
                     if found is None:
                         break
@@ -130,7 +127,7 @@ def main() -> None:
         print(json.dumps(rows, indent=2))
         return
     print(f"{'command':>10s} {'cache':>9s} {'version':>8s}  first      s  core s")
-    for row in sorted(rows, key=lambda r: (COMMANDS[r["command"]], r["cache"])):
+    for row in rows:
         numbers = " ".join(f"{row[k]:6.2f}" for k in ("first", "seconds", "core_seconds"))
         print(f"{row['command']:>10s} {row['cache']:>9s} {row['version']:>8s} {numbers}")
 

@@ -8,6 +8,7 @@ import tiny_models
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import linregress
 from scipy.stats import t as student
 
 from capax.audit.auditing import audit
@@ -216,6 +217,16 @@ def test_the_interval_covers_at_its_level():
     assert (np.abs(slope - 0.4) <= half).sum() >= 455
 
 
+def test_the_interval_of_a_slope_is_the_textbook_one():
+    """With so few points the quantile of a t-distribution depends much on its freedom."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=5), rng.normal(size=5)
+    (slope,), (half,) = slope_interval(x, y[None])
+    line = linregress(x, y)
+    assert slope == pytest.approx(line.slope)
+    assert half == pytest.approx(student.ppf(0.975, 3) * line.stderr)
+
+
 def test_windows_keep_rows_of_every_half_octave():
     stream = tuple(range(700))
     windows = causal_windows(Tokens((stream,)), 512, lines=False)
@@ -299,6 +310,8 @@ def test_the_number_of_heads_taken_out_is_a_choice(take_out, speakers, spoken):
     assert done["heads"] > 0 or "none was asked for" in why_telling(found.rows, found.text)
     with pytest.raises(InputError, match="take_out: wanted a number of heads >= 0, got -1"):
         audit(folder, text=text, take_out=-1)
+    with pytest.raises(InputError, match="take_out: wanted a text for the model to read, got None"):
+        audit(folder, take_out=1)
     assert typed("audit", folder, "--text", text, "--take-out", -1).returncode == 2
 
 

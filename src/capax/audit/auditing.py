@@ -98,6 +98,7 @@ def audit(
     unknown = sorted(set(options) - known)
     require(not unknown, "options", f"names among {', '.join(sorted(known))}", unknown)
     require(take_out is None or take_out >= 0, "take_out", "a number of heads >= 0", take_out)
+    require(take_out is None or text is not None, "take_out", "a text for the model to read", text)
     recognised = recognise(open_checkpoint(path), Options(**options))
     if text is None:
         return measured(recognised, progress)
