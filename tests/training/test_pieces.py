@@ -19,6 +19,7 @@ from capax.training.programs.piece_sizes import (
     gpu_lanes,
     gpu_piece,
     keeps_little,
+    larger_piece,
     num_places,
 )
 from capax.training.programs.program import SUBSET
@@ -32,7 +33,7 @@ from capax.training.steps.gradient_pieces import (
     by_lane,
     in_pieces,
     in_rounds,
-    larger_pieces,
+    of_two_sizes,
     summed,
     whose,
 )
@@ -64,7 +65,7 @@ def lanes_go_together(monkeypatch):
     monkeypatch.setattr(compiled, "_kept", {})
 
     def as_on_a_gpu(*given):
-        return replace(program_of(*given), alone=False, places=3, larger=())
+        return replace(program_of(*given), alone=False, places=3, larger=0)
 
     monkeypatch.setattr(crew, "program_of", as_on_a_gpu)
 
@@ -149,20 +150,45 @@ def test_answers_in_pieces_are_those_of_the_whole(trials, monkeypatch, alone):
         np.testing.assert_allclose(found[:m], whole[:m], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("sizes", [(6, 3), (3,), (14, 7)])
-def test_larger_pieces_of_a_lane_alone_compute_no_row_more(sizes):
-    """At every m each example counts once, in as many rows as the smallest pieces would take."""
-    rows, smallest = 42, sizes[-1]
+@pytest.mark.parametrize(("block", "larger"), [(3, 6), (3, 0), (7, 14), (8, 14), (6, 13), (4, 3)])
+def test_pieces_of_a_lane_alone_have_the_fewest_rows(block, larger):
+    """At every m each example counts once, and no numbers of pieces of both sizes have fewer rows;
+    of several that have as many, the one with most larger pieces."""
+    rows = 42
 
     def counted(params, part):
         return {"rows": params["rows"] + len(part[2]), "examples": jnp.sum(part[2])}
 
     zeros = {"rows": jnp.float32(0), "examples": jnp.float32(0)}
-    alone = jax.jit(lambda mask: _alone(counted, sizes, zeros, (mask, mask, mask)))
-    for m in range(1, rows + 1):
-        mean = alone((np.arange(rows) < m).astype(np.float32))
+    alone = jax.jit(lambda mask: _alone(counted, block, larger, zeros, (mask, mask, mask)))
+    numbers = jax.jit(partial(of_two_sizes, block=block, larger=larger))
+    for m in range(1, -(-rows // block) * block + 1):
+        mean = alone((np.arange(-(-rows // block) * block) < m).astype(np.float32))
         assert round(m * float(mean["examples"])) == m
-        assert round(m * float(mean["rows"])) == -(-m // smallest) * smallest
+        every = [
+            (large * larger + small * block, -large)
+            for large in range(-(-m // larger) + 1 if larger else 1)
+            for small in range(-(-m // block) + 1)
+            if large * larger + small * block >= m
+        ]
+        large, small = (int(n) for n in numbers(np.int32(m)))
+        assert (large * larger + small * block, -large) == min(every)
+        assert round(m * float(mean["rows"])) == min(every)[0]
+
+
+@pytest.mark.parametrize(("block", "larger"), [(64, 128), (64, 112), (24, 52)])
+def test_two_sizes_of_pieces_leave_few_rows_empty(block, larger):
+    """The sizes in use, at every m up to 1024: the fewest rows, and never more than small pieces
+    have, so that all lie in the program."""
+    totals = np.arange(1, 1025, dtype=np.int32)
+    found = jax.vmap(partial(of_two_sizes, block=block, larger=larger))(totals)
+    large, small = (np.asarray(x) for x in found)
+    rows = large * larger + small * block
+    numbers = np.arange(1024 // larger + 2)[:, None] * larger
+    fewest = np.min(numbers + -(-np.maximum(totals - numbers, 0) // block) * block, axis=0)
+    np.testing.assert_array_equal(rows, fewest)
+    assert (rows >= totals).all() and (rows <= -(-totals // block) * block).all()
+    assert (rows[99], rows[299]) == {128: (128, 320), 112: (112, 304), 52: (100, 300)}[larger]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -222,7 +248,7 @@ def test_pieces_on_a_cpu_are_small_where_the_first_of_several_layers_is_a_table(
         ]
         for name in ("transformer", "transformer2", "mlp", "lstm", "mixer")
     }
-    assert found.pop("transformer2") == [16, 16, 64]  # the table of 400 tokens is large
+    assert found.pop("transformer2") == [24, 24, 64]  # the table of 400 tokens is large
     assert set(map(tuple, found.values())) == {(64, 64, 64)}
     written = entry_of("transformer2").spec(T=20, normalizer="sigmoid")
     assert (path_for(written, "cpu").name, cpu_piece(path_for(written, "cpu"))) == ("naive", 64)
@@ -291,7 +317,7 @@ def problem_of_rows():
     return path, y, *made(jax.random.key(2), bits)
 
 
-@pytest.mark.parametrize("larger", [(), (12,), (20, 8)])
+@pytest.mark.parametrize("larger", [0, 6, 12, 20])
 def test_a_lane_alone_takes_larger_pieces_and_counts_every_example_once(larger):
     """At every m: a row that is left out, or counted twice, is as large as the others."""
     path, y, params, inputs, each = problem_of_rows()
@@ -303,9 +329,15 @@ def test_a_lane_alone_takes_larger_pieces_and_counts_every_example_once(larger):
 
 
 def test_larger_pieces_fit_twice_and_into_what_they_may_hold():
-    assert larger_pieces(64, 640, 10**6) == larger_pieces(64, 256, 128) == (128,)
-    assert larger_pieces(64, 640, 127) == ()
-    assert larger_pieces(64, 255, 10**6) == larger_pieces(64, 640, 0) == ()
+    def path(name, length=50):
+        return path_for(entry_of(name).spec(T=length), "cpu")
+
+    assert larger_piece(path("mlp"), 64, 640) == larger_piece(path("mlp"), 64, 256) == 128
+    assert larger_piece(path("lstm"), 64, 640) == larger_piece(path("lstm"), 64, 224) == 112
+    assert larger_piece(path("transformer2"), 24, 240) == 52
+    assert larger_piece(path("mlp"), 64, 255) == larger_piece(path("lstm"), 64, 223) == 0
+    assert larger_piece(path("mlp"), 5, 640) == 0  # nothing is known of pieces of five
+    assert [larger_piece(path("lstm", n), 64, 640) > 0 for n in (100, 4000)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class Program:
     fused: bool = False  # steps of the whole ensemble as one kernel (`capax.training.fused`)
     block: int = 0  # examples per piece of a gradient; 0: all at once
     places: int = 1  # pieces of any lanes that are computed together, where lanes run together
-    larger: tuple[int, ...] = ()  # examples per piece of a single lane with many examples
+    larger: int = 0  # examples in a larger piece of a single lane; 0: all pieces are alike
     alone: bool = False  # lanes are computed one after the other, as on a CPU
     labelled: bool = False  # the pool has the labels in a column after the inputs
     pools: int = 1  # validation sets, of which a lane has one

@@ -7,12 +7,11 @@ import jax
 from capax.data.file_task import FileTask
 from capax.errors import InputError, shown
 from capax.training.programs.compiled import executables
-from capax.training.programs.memory import MemoryPlan, block_rows, dropout_bytes, piece_rows, plan
-from capax.training.programs.piece_sizes import num_places
+from capax.training.programs.memory import MemoryPlan, block_rows, dropout_bytes, plan
+from capax.training.programs.piece_sizes import larger_piece, num_places
 from capax.training.programs.program import Program
 from capax.training.specs.hardware import Hardware, enable_cache
 from capax.training.specs.trial_specs import MAX_POOLS, TrialSpec
-from capax.training.steps.gradient_pieces import larger_pieces
 from capax.training.steps.optimiser import rule_of
 from capax.training.steps.parametrisation import Parametrisation
 from capax.training.steps.paths import CollapsedPath, path_for
@@ -72,14 +71,13 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
     least = _MIN_SUPPORT if trial.task.alphabet == 2 else 1  # targets have alphabet^s entries
     whole = trial.mode == "online" or trial.dropout.is_used
     block = 0 if whole else block
-    larger: tuple[int, ...] = ()
-    places = 1
+    larger, places = 0, 1
     if block:
         rows = -(-rows // block) * block
         if isinstance(path, CollapsedPath):  # a design matrix in thirds cannot be cut into pieces
             path = replace(path, tensor_cores=False)
         if hardware.platform == "cpu":
-            larger = larger_pieces(block, rows, piece_rows(path))
+            larger = larger_piece(path, block, rows)
         else:
             places = num_places(path, block)
     return Program(
@@ -103,7 +101,7 @@ def program_of(trial: TrialSpec, hardware: Hardware, max_m: int = 1, block: int 
 
 def memory_of(program: Program, hardware: Hardware) -> MemoryPlan:
     """Slots that fit; `InfeasibleError` with the numbers if no slot fits."""
-    kept = max((program.block, *program.larger)) or program.rows
+    kept = max(program.block, program.larger) or program.rows
     together = program.block > 0 and hardware.platform != "cpu"
     whole = program.rows if together else None
     besides = dropout_bytes(program.path, kept) if program.dropout.is_used else 0

@@ -9,10 +9,11 @@ All pieces form a list, lane by lane, and every round takes the next ones, one f
 lane may have several in one round, so the result of a piece is kept until the end, and each lane
 then adds its own pieces in order: the same sum, to the last bit, for all other lanes.
 
-A single lane (a core of a CPU) takes larger pieces while many examples are left: the fixed cost of
-a piece (tables of all tokens, the sum of gradients, small products) then occurs less often.
+A single lane (a core of a CPU) has pieces of two sizes, so many of each that the fewest rows are
+computed: with 64 and 112, 100 examples are one piece of 112 rows, and 300 are 112 + 3 x 64 = 304.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,26 +27,15 @@ from jaxtyping import Array, Float, Int, Num
 from capax.training.steps.paths import Path
 from capax.training.steps.together import spread
 
-# Blocks of a larger piece: each size is a gradient more to compile, and ten gain nothing.
-_LARGER = (2,)
-
-
-def larger_pieces(block: int, rows: int, most: int) -> tuple[int, ...]:
-    """Sizes above `block` for a single lane, largest first, each of at most `most` examples.
-
-    Each fits into the rows twice: XLA always runs a loop that can only run once.
-    """
-    return tuple(n * block for n in _LARGER if n * block <= min(most, rows // 2))
-
 
 def in_pieces(
-    path: Path, block: int, larger: tuple[int, ...] = (), places: int = 1
+    path: Path, block: int, larger: int = 0, places: int = 1
 ) -> Callable[[Any, Any], Any]:
     """params, (inputs, y, mask) -> the gradient of the mean loss over rows with mask 1.
 
-    The number of rows is a multiple of `block`, and those with mask 1 come first. larger: multiples
-    of `block`, largest first, that a lane alone works on. places: pieces of any lanes that are
-    worked on together.
+    The number of rows is a multiple of `block`, and those with mask 1 come first. larger: the size
+    of the larger pieces of a lane alone, 0 for none. places: pieces of any lanes that are worked on
+    together.
     """
 
     def part(params: Any, batch: Any) -> Array:
@@ -55,7 +45,7 @@ def in_pieces(
 
     @custom_vmap
     def descent(params: Any, batch: Any) -> Any:
-        return _alone(jax.grad(part), (*larger, block), params, batch)
+        return _alone(jax.grad(part), block, larger, params, batch)
 
     @descent.def_vmap
     def together(size: int, batched: Any, params: Any, batch: Any) -> Any:
@@ -136,15 +126,13 @@ def _chosen(lanes: Array, i: Array, params: Any, pieces: Any) -> tuple[Any, Any]
 
 
 def _alone(
-    gradient: Callable[[Any, Any], Any], sizes: tuple[int, ...], params: Any, batch: Any
+    gradient: Callable[[Any, Any], Any], block: int, larger: int, params: Any, batch: Any
 ) -> Any:
-    """One lane: larger pieces first, where they compute no more rows than the smallest would."""
-    total, rows = jnp.sum(batch[2]), len(batch[2])
+    """One lane: its larger pieces, then the others."""
+    total = jnp.sum(batch[2])
     whole, done = jax.tree.map(jnp.zeros_like, params), jnp.int32(0)
-    for size in sizes:
-        left = total - done.astype(total.dtype)
-        needed = _pieces(left - (size - sizes[-1]), size)
-        number = jnp.clip(needed, 0, (rows - done) // size)
+    large, small = of_two_sizes(total.astype(jnp.int32), block, larger)
+    for size, number in ((larger, large), (block, small)) if larger else ((block, small),):
 
         def add(i: Array, sum_: Any, begin: Array = done, size: int = size) -> Any:
             def cut_out(x: Array) -> Array:
@@ -155,6 +143,21 @@ def _alone(
         whole = lax.fori_loop(jnp.int32(0), number, add, whole)
         done += number * size
     return _divided(whole, total)
+
+
+def of_two_sizes(total: Int[Array, ""], block: int, larger: int) -> tuple[Array, Array]:
+    """Numbers of larger pieces and of others that hold `total` examples in the fewest rows.
+
+    Of several such choices, that with most larger pieces. `period` larger pieces have as many rows
+    as some whole number of others, so only the last few numbers of larger ones are compared.
+    """
+    if not larger:
+        return jnp.int32(0), -(-total // block)
+    period = block // math.gcd(block, larger)
+    large = jnp.maximum(-(-total // larger) - jnp.arange(period + 1, dtype=jnp.int32), 0)
+    small = -(-jnp.maximum(total - large * larger, 0) // block)
+    best = jnp.argmin(large * larger + small * block)
+    return large[best], small[best]
 
 
 def _pieces(total: Array, block: int) -> Array:
