@@ -12,8 +12,7 @@ are vector instructions.
 """
 
 import math
-from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -86,9 +85,9 @@ class Mixer(Framed):
 
     @property
     def cpu_floats(self) -> tuple[int, int]:
-        """Of every position: rows and their gradients, normal rows, slopes of the channels."""
-        wide = 4 * self.d + 2 * self.channel_width
-        return super().floats_per_example + self.T * wide + 4 * self.d * self.position_width, 0
+        """Of every position rows and slopes of the channels; of every hidden unit six arrays."""
+        wide = self.d + self.channel_width
+        return super().floats_per_example + self.T * wide + 6 * self.d * self.position_width, 0
 
     @property
     def floats_per_example(self) -> int:
@@ -109,14 +108,16 @@ def over_bits(
 def _over_bits_back(
     kept: tuple[Array, Array, Array], dy: Float[Array, "e d m"]
 ) -> tuple[Array, Array, Array]:
+    """Sums over channels and over hidden units are written out: as reductions they would be calls
+    of XLA's library for products, which takes ten times as long for them."""
     V, x, bits = kept
     (e, d, m), T = dy.shape, bits.shape[1]
     of_table = matmul(dy.reshape(-1, m), bits).reshape(e, d, T)
     total, change = jnp.sum(dy, axis=2), x[1] - x[0]
-    dV = jnp.sum(of_table * change.T[None], axis=1) + matmul(total, x[0].T)
-    of_change = jnp.sum(of_table * V[:, None, :], axis=0).T
+    by_channel = sum(of_table[:, c] * change[None, :, c] for c in range(d))
+    of_change = sum(of_table[k] * V[k][None] for k in range(e)).T
     of_x = jnp.stack([matmul(V.T, total) - of_change, of_change])
-    return dV, of_x, jnp.zeros_like(bits)
+    return by_channel + matmul(total, x[0].T), of_x, jnp.zeros_like(bits)
 
 
 over_bits.defvjp(lambda V, x, bits: (over_bits(V, x, bits), (V, x, bits)), _over_bits_back)
@@ -135,14 +136,14 @@ def sums_of_channels(
 
     Over the d channels, hidden and x have mean 0.
     """
+    rows, each = _rows(hidden, V), (x[0], x[1] - x[0], bits.T)
     U_turned = transposed(U)
 
-    def add(total: Array, now: tuple[Array, Array, Array, Array]):
-        normal, _ = _normal(*now)
-        return total + activated("gelu", matmul(U_turned, normal) + b[:, None]), None
+    def add(t: Array, total: Array) -> Array:
+        normal, _ = _normal(rows, *each, t)
+        return total + activated("gelu", matmul(U_turned, normal) + b[:, None])
 
-    rows, each = _rows(hidden, V), (x[0], x[1] - x[0], bits.T)
-    return lax.scan(add, jnp.zeros((U.shape[1], len(bits)), U.dtype), (rows, *each))[0]
+    return lax.fori_loop(0, len(V), add, jnp.zeros((U.shape[1], len(bits)), U.dtype))
 
 
 def _rows(hidden: Array, V: Array) -> Float[Array, "T d m"]:
@@ -150,52 +151,64 @@ def _rows(hidden: Array, V: Array) -> Float[Array, "T d m"]:
     return matmul(V, hidden.reshape(-1, d * m)).reshape(-1, d, m)
 
 
-def _normal(row: Array, base: Array, change: Array, bit: Array) -> tuple[Array, Array]:
-    """Normal channels of a position, and the factor that made them normal."""
-    y = row + base[:, None] + change[:, None] * bit[None, :]
+def _at(x: Array, t: Array) -> Array:
+    return lax.dynamic_slice_in_dim(x, t, 1, allow_negative_indices=False)[0]
+
+
+def _normal(
+    rows: Array, base: Array, change: Array, bits: Array, t: Array
+) -> tuple[Float[Array, "d m"], Float[Array, "1 m"]]:
+    """Normal channels of position t, and the factor that made them normal."""
+    y = _at(rows, t) + _at(base, t)[:, None] + _at(change, t)[:, None] * _at(bits, t)[None, :]
     scale = lax.rsqrt(jnp.mean(y * y, axis=0, keepdims=True) + 1e-5)
     return y * scale, scale
 
 
 def _channels_kept(
     hidden: Array, V: Array, x: Array, bits: Array, U: Array, b: Array
-) -> tuple[Array, tuple[Any, ...]]:
-    """The same, and what the backward pass needs. Normal channels take the place of the rows of
-    which they are made: a quarter of the numbers of a position less in the cache."""
+) -> tuple[Array, tuple[Array, ...]]:
+    """The same, and what the backward pass needs: it makes the normal channels once more."""
     (T, _), (m, n) = V.shape, (len(bits), U.shape[1])
-    U_turned, each = transposed(U), (x[0], x[1] - x[0], bits.T)
+    rows, each = _rows(hidden, V), (x[0], x[1] - x[0], bits.T)
+    U_turned = transposed(U)
 
-    def add(t: Array, state: tuple[Array, Array, Array, Array]):
-        total, rows, scales, slopes = state
-        normal, scale = _normal(*(lax.dynamic_index_in_dim(x, t, 0, False) for x in (rows, *each)))
+    def add(t: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        total, slopes = state
+        normal, _ = _normal(rows, *each, t)
         new, slope = gelu_and_slope(matmul(U_turned, normal) + b[:, None])
-        put = partial(lax.dynamic_update_index_in_dim, index=t, axis=0)
-        return total + new, put(rows, normal), put(scales, scale), put(slopes, slope)
+        return total + new, _with(slopes, slope, t)
 
-    start = (jnp.zeros((n, m), U.dtype), _rows(hidden, V))
-    room = (jnp.zeros((T, 1, m), U.dtype), jnp.zeros((T, n, m), U.dtype))
-    total, *kept = lax.fori_loop(0, T, add, (*start, *room))
-    return total, (tuple(kept), hidden, V, bits, U)
+    start = (jnp.zeros((n, m), U.dtype), jnp.zeros((T, n, m), U.dtype))
+    total, slopes = lax.fori_loop(0, T, add, start)
+    return total, (slopes, rows, *each, hidden, V, U)
 
 
-def _channels_back(residual: tuple[Any, ...], dy: Float[Array, "n m"]) -> tuple[Array, ...]:
-    kept, hidden, V, bits, U = residual
+def _with(x: Array, new: Array, t: Array) -> Array:
+    return lax.dynamic_update_index_in_dim(x, new, t, 0, allow_negative_indices=False)
 
-    def step(state: tuple[Array, Array], now: tuple[Array, Array, Array]):
-        (dU, slopes), (normal, scale, slope) = state, now
+
+def _channels_back(residual: tuple[Array, ...], dy: Float[Array, "n m"]) -> tuple[Array, ...]:
+    """Gradients of rows take the place of the rows."""
+    slopes, rows, base, change, turned, hidden, V, U = residual
+
+    def step(t: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        dU, sum_of_slopes, rows = state
+        normal, scale = _normal(rows, base, change, turned, t)
+        slope = _at(slopes, t)
         dz = slope * dy
         of_normal = matmul(U, dz)
         along = jnp.mean(of_normal * normal, axis=0, keepdims=True)
         of_row = scale * (of_normal - normal * along)
-        return (dU + over_examples(normal, dz), slopes + slope), of_row
+        return dU + over_examples(normal, dz), sum_of_slopes + slope, _with(rows, of_row, t)
 
-    start = (jnp.zeros_like(U), jnp.zeros_like(dy))
-    (dU, slopes), of_rows = lax.scan(step, start, kept)
+    start = (jnp.zeros_like(U), jnp.zeros_like(dy), rows)
+    dU, sum_of_slopes, of_rows = lax.fori_loop(0, len(V), step, start)
+    bits = turned.T
     of_x = jnp.moveaxis(matmul(of_rows, jnp.stack([1 - bits, bits]).T), 2, 0)
     of_rows = of_rows.reshape(len(V), -1)
     of_hidden = matmul(V.T, of_rows).reshape(hidden.shape)
     dV = over_examples(hidden.reshape(len(hidden), -1), of_rows).T  # this way round: a third faster
-    return of_hidden, dV, of_x, jnp.zeros_like(bits), dU, jnp.sum(dy * slopes, axis=1)
+    return of_hidden, dV, of_x, jnp.zeros_like(bits), dU, jnp.sum(dy * sum_of_slopes, axis=1)
 
 
 sums_of_channels.defvjp(_channels_kept, _channels_back)
