@@ -168,18 +168,22 @@ def test_rows_grow(trial_of, four_slots, block):
         "full_validation": True,
         "examine_from": 1.0,
     }
-    waiting, advance, take, chunks = threading.Event(), Slots.advance, Desk.take, []
+    second, waiting = threading.Event(), threading.Event()
+    advance, take, chunks = Slots.advance, Desk.take, []
 
     def source():
         yield short
         yield small
         yield None  # nothing before a run has ended
+        assert second.wait(20)  # the small one is alone for a chunk,
         yield large
         waiting.set()
 
     def held(slots, active):
         chunks.append(slots.program.rows)
-        assert len(chunks) == 1 or waiting.wait(20)  # the small one is not done before
+        if len(chunks) == 2:
+            second.set()
+            assert waiting.wait(20)  # and is not done before the large one waits
         return advance(slots, active)
 
     def ready(desk, most, wait):

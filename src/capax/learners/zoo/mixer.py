@@ -115,7 +115,7 @@ def _over_bits_back(
     of_table = matmul(dy.reshape(-1, m), bits).reshape(e, d, T)
     total, change = jnp.sum(dy, axis=2), x[1] - x[0]
     by_channel = sum(of_table[:, c] * change[None, :, c] for c in range(d))
-    of_change = sum(of_table[k] * V[k][None] for k in range(e)).T
+    of_change = jnp.transpose(sum(of_table[k] * V[k][None] for k in range(e)))
     of_x = jnp.stack([matmul(V.T, total) - of_change, of_change])
     return by_channel + matmul(total, x[0].T), of_x, jnp.zeros_like(bits)
 
