@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from capax.attention.products import (
     channel_products,
+    computed_once,
     in_groups,
     over_positions,
     over_width,
@@ -45,3 +47,20 @@ def test_groups_add_up(m: int) -> None:
     wanted = np.einsum("med,mtd->et", np.float64(dy), np.float64(x))
     found = jax.jit(lambda dy, x: in_groups(channel_products, dy, x))(dy, x)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_part_that_is_computed_once_stays_a_call() -> None:
+    """Its results have two uses, the same numbers, and a gradient."""
+    part = computed_once(lambda x: (2 * x, lax.rsqrt(x * x + 1)))
+
+    def twice(x):
+        doubled, small = part(x)
+        return doubled * small + jnp.tanh(doubled)
+
+    x = _draw(0, T, C)
+    wanted = 2 * x / np.sqrt(x * x + 1) + np.tanh(2 * x)
+    np.testing.assert_allclose(jax.jit(twice)(x), wanted, rtol=1e-5, atol=1e-6)
+    slope = 2 / (x * x + 1) ** 1.5 + 2 / np.cosh(2 * x) ** 2
+    found = jax.jit(jax.grad(lambda x: jnp.sum(twice(x))))(x)
+    np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-5)
+    assert " call(" in jax.jit(twice).lower(x).compile().as_text()

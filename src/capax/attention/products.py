@@ -8,11 +8,22 @@ products of groups read it as it lies.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
+
+try:
+    from jax.experimental.xla_metadata import set_xla_metadata
+except ImportError:  # a JAX without it computes the same numbers, some more than once
+
+    def set_xla_metadata(**_: str) -> nullcontext[None]:
+        return nullcontext()
+
 
 _GROUPS = 16  # of examples: with some dozen models at once, enough blocks of threads
 
@@ -27,6 +38,22 @@ def matmul(a: Array, b: Array) -> Array:
 def transposed(W: Float[Array, "c n"]) -> Float[Array, "n c"]:
     """W^T, written before a loop that multiplies by it, not in each of its steps."""
     return lax.optimization_barrier(W.T)
+
+
+def computed_once(part: Callable[..., Any]) -> Callable[..., Any]:
+    """`part` as a piece of its own in a program: it is computed, and then its results are read.
+
+    XLA on a CPU computes what is cheap once more for every use of it. Inside `part` only operations
+    of `lax`: functions that JAX compiles by themselves would become pieces as well.
+    """
+    compiled = jax.jit(part)
+
+    @wraps(part)
+    def called(*arrays: Any) -> Any:
+        with set_xla_metadata(inlineable="false"):
+            return compiled(*arrays)
+
+    return called
 
 
 def over_examples(x: Float[Array, "i m"], y: Float[Array, "j m"]) -> Float[Array, "i j"]:

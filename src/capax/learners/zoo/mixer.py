@@ -22,6 +22,7 @@ from pydantic import Field
 
 from capax.attention.parts.activations import activated, gelu_and_slope, gelu_kept
 from capax.attention.products import (
+    computed_once,
     matmul,
     over_examples,
     over_positions,
@@ -155,6 +156,7 @@ def _at(x: Array, t: Array) -> Array:
     return lax.dynamic_slice_in_dim(x, t, 1, allow_negative_indices=False)[0]
 
 
+@computed_once
 def _normal(
     rows: Array, base: Array, change: Array, bits: Array, t: Array
 ) -> tuple[Float[Array, "d m"], Float[Array, "1 m"]]:
