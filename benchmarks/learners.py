@@ -201,8 +201,10 @@ def torch_step(name: str, T: int, m: int) -> Callable[[], None]:
     return adamw_step(twin(name, T, model_at(name, T)[1]), T, m)
 
 
-def compare(crew: Crew, name: str, T: int, m: int, budget: float, before: bool) -> dict[str, Any]:
-    """One architecture, both ways, turn by turn; the shorter of two times counts."""
+def compare(
+    crew: Crew, name: str, T: int, m: int, budget: float, before: bool, turns: int
+) -> dict[str, Any]:
+    """One architecture, both ways, turn by turn; the shortest time of each counts."""
     from capax.training.speed.roofline import best_of
 
     step = torch_step(name, T, m)
@@ -213,7 +215,7 @@ def compare(crew: Crew, name: str, T: int, m: int, budget: float, before: bool) 
         row["before_ms"] = 1e3 * crew.step_seconds(budget / 2)
     row["operations"] = crew.tell("make", name, T, m, False)[0]
     ours, theirs = [], []
-    for _ in range(2):
+    for _ in range(turns):
         ours.append(crew.step_seconds(budget / 2))
         theirs.append(best_of(step, budget / 2))
     row |= {"engine_ms": 1e3 * min(ours), "torch_ms": 1e3 * min(theirs)}
@@ -237,7 +239,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--names", nargs="+", default=list(NAMES), choices=NAMES)
     parser.add_argument("--sizes", nargs="+", default=["100x100", "400x300"], help="T x m")
-    parser.add_argument("--budget", type=float, default=2.0, help="seconds per measurement")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds of two turns")
+    parser.add_argument("--turns", type=int, default=2, help="more of them on a shared machine")
     parser.add_argument("--before", action="store_true", help="also the forms written for GPUs")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -245,7 +248,7 @@ def main() -> None:
     ceiling = sum(crew.tell("ceiling", options.budget))
     for T, m in (map(int, size.split("x")) for size in options.sizes):
         for name in options.names:
-            rows.append(compare(crew, name, T, m, options.budget, options.before))
+            rows.append(compare(crew, name, T, m, options.budget, options.before, options.turns))
             print(rows[-1], file=sys.stderr, flush=True)
     ceiling = max(ceiling, sum(crew.tell("ceiling", options.budget)))
     crew.close()
