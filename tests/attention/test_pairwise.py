@@ -16,6 +16,7 @@ from torch_transformer import as_written
 
 T, m = 13, 7
 C = np.linspace(-1.0, 2.0, m)
+THREE = {"layers": 3}
 OTHER = {"layers": 3, "alphabet": 3, "layer_norm": False, "scale": "paper", "activation": "relu"}
 GROWN = (1.0, 10.0, 28.0)
 
@@ -69,7 +70,7 @@ def compared(found, wanted, tolerance):
         assert np.abs(a - b).max() < tolerance * max(1.0, np.abs(b).max())
 
 
-@pytest.mark.parametrize("changes", [{}, OTHER], ids=["two", "three"])
+@pytest.mark.parametrize("changes", [{}, THREE, OTHER], ids=["two", "three", "other"])
 def test_logits_weights_and_gradients_are_those_of_pytorch(changes):
     s = spec(**changes)
     model, bits = model_of(s), bits_of(s)

@@ -15,6 +15,7 @@ from capax.training import Hardware, OptimiserSpec, TrialSpec, train
 from capax.training.programs import compiled, evaluating
 from capax.training.programs.memory import floats_per_example
 from capax.training.programs.piece_sizes import (
+    by_library,
     cpu_piece,
     gpu_lanes,
     gpu_piece,
@@ -248,10 +249,16 @@ def test_pieces_on_a_cpu_are_small_where_the_first_of_several_layers_is_a_table(
         ]
         for name in ("transformer", "transformer2", "mlp", "lstm", "mixer")
     }
-    assert found.pop("transformer2") == [24, 24, 64]  # the table of 400 tokens is large
+    assert found.pop("transformer2") == [24, 24, 24]
     assert set(map(tuple, found.values())) == {(64, 64, 64)}
     written = entry_of("transformer2").spec(T=20, normalizer="sigmoid")
     assert (path_for(written, "cpu").name, cpu_piece(path_for(written, "cpu"))) == ("naive", 64)
+
+
+def test_small_networks_and_two_layers_leave_xlas_library_for_products():
+    names = ("transformer", "transformer2", "mlp", "deep_sets", "lstm", "mixer", "cnn")
+    found = {n: by_library(path_for(entry_of(n).spec(T=50), "cpu")) for n in names}
+    assert {n for n, library in found.items() if library} == {"lstm", "mixer", "cnn"}
 
 
 def test_neighbours_change_no_bit_of_a_gradient():

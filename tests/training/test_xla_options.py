@@ -1,5 +1,7 @@
 """Options of the compiler: when to look at one again, and that they are what is used."""
 
+import itertools
+
 import jax
 import pytest
 
@@ -9,8 +11,8 @@ from capax.training.specs.xla_options import (
     CPU,
     CPU_DRAW,
     CPU_PIECES_X86,
+    CPU_PRODUCTS_X86,
     CPU_SMALL,
-    CPU_SMALL_X86,
     REFUSED,
     drawn_simply,
     in_pieces,
@@ -48,14 +50,18 @@ def test_networks_in_pieces_have_options_of_their_own_and_more_of_them_where_the
 ):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     monkeypatch.setattr("platform.machine", lambda: machine)
-    more, more_of_small = ((), ()) if machine == "aarch64" else (CPU_PIECES_X86, CPU_SMALL_X86)
-    assert in_pieces(small=False) == {option.name: option.value for option in more}
-    of_small = (*more, *CPU_SMALL, *more_of_small)
-    assert in_pieces(small=True) == {option.name: option.value for option in of_small}
+    more, products = ((), ()) if machine == "aarch64" else (CPU_PIECES_X86, CPU_PRODUCTS_X86)
+    for small, library in itertools.product((False, True), repeat=2):
+        wanted = (*more, *(() if library else products), *(CPU_SMALL if small else ()))
+        found = in_pieces(small=small, library=library)
+        assert found == {option.name: option.value for option in wanted}
 
 
 def test_options_of_the_user_are_kept(monkeypatch):
     level, parts = CPU_SMALL
     monkeypatch.setenv("XLA_FLAGS", f"--{level.name}=2 --{parts.name}_too=3 --{CPU_DRAW.name}")
-    assert not {level.name, CPU_DRAW.name} & {*in_pieces(small=True), *drawn_simply()}
-    assert in_pieces(small=True)[parts.name] == parts.value
+    assert not {level.name, CPU_DRAW.name} & {
+        *in_pieces(small=True, library=False),
+        *drawn_simply(),
+    }
+    assert in_pieces(small=True, library=False)[parts.name] == parts.value

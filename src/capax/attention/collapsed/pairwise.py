@@ -8,7 +8,8 @@ is read: one query per example, so that keys and values of all tokens need not b
 
 two products of width H for each token instead of two of width d. A bias of the keys adds the same
 number to all scores of a query and drops out. Products with all tokens have gradients that are
-summed in groups of examples (`capax.attention.products`).
+summed in groups of examples (`capax.attention.products`). A CPU has a form of its own
+(`pairwise_columns`).
 """
 
 import jax
@@ -17,6 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float, Integer
 
 from capax.attention.block import Block, normalised
+from capax.attention.collapsed import pairwise_columns
 from capax.attention.collapsed.pairwise_table import first_heads, pairs_of, place_cls, tokens_of
 from capax.attention.parts.activations import activated
 from capax.attention.parts.scores import attention_scale
@@ -45,12 +47,15 @@ def logits_and_weights(
 ) -> tuple[Float[Array, "m"], Float[Array, "m H n"]]:
     """Logits, and the weights of the last layer's [CLS] query; [CLS] itself last.
 
-    tensor_cores: products with the design matrix in three bfloat16 pieces (float32 only).
+    tensor_cores: products with the design matrix in three bfloat16 pieces (float32 only); without
+    them tokens are columns.
     """
+    if not tensor_cores:
+        return pairwise_columns.logits_and_weights(model, symbols)
     first, *between = model.blocks[:-1]
     places = place_cls(symbols)
     pairs = pairs_of(model.embed, model.position, model.cls)
-    heads = first_heads(first, pairs, places, tensor_cores)
+    heads = first_heads(first, pairs, places)
     W_O = jnp.swapaxes(first.W_O, 0, 1).reshape(heads.shape[2], -1)  # rows in the order (k, H)
     x = tokens_of(pairs, places) + over_width(heads, W_O) + first.b_O[None, None, :]
     x = x + _mlp(first, x)

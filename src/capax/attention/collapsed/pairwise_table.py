@@ -68,31 +68,59 @@ def tokens_of(pairs: Pairs, places: Places) -> Float[Array, "m n d"]:
     return chosen([x[None] for x in pairs], places[:, :, None])
 
 
-def first_heads(
-    block: Block, pairs: Pairs, places: Places, tensor_cores: bool
-) -> Float[Array, "m n d"]:
+def first_heads(block: Block, pairs: Pairs, places: Places) -> Float[Array, "m n d"]:
     """The head outputs of all tokens in the first layer, columns in the order (k, H)."""
-    (A, n, _), (H, _, k), m = pairs.shape, block.W_Q.shape, len(places)
+    k = block.W_Q.shape[2]
+    sums = _by_tables(*_parts(block, pairs), places)
+    heads = _ratio(sums[:, :k], _enough(sums[:, k:]))
+    return jnp.swapaxes(heads.reshape(len(places), -1, places.shape[1]), 1, 2)
+
+
+def first_head_columns(block: Block, pairs: Pairs, places: Places) -> Float[Array, "d N"]:
+    """The same for a CPU: a column for every token of every example, rows in the order (H, k)."""
+    k = block.W_Q.shape[2]
+    sums = _by_values(*_parts(block, pairs), places)
+    return _ratio(sums[:, :k], _enough(sums[:, k:])).reshape(-1, places.size)
+
+
+def _parts(block: Block, pairs: Pairs) -> tuple[Queries, Array, Array]:
+    """Of all pairs queries, keys [H, P, k], and values with a last row of ones, [k + 1, H, P]."""
+    (A, n, _), (H, _, k) = pairs.shape, block.W_Q.shape
     x = normalised(block.ln1, pairs).reshape(A * n, -1)
     scale = attention_scale(k, block.scale)
     Q = scale * (_product("pd,hdk->hpk", x, block.W_Q) + block.b_Q[:, None, :])
     K = _product("pd,hdk->hpk", x, block.W_K)
     V = _product("pd,hdk->khp", x, block.W_V) + block.b_V.T[:, :, None]
-    V_1 = jnp.concatenate([V, jnp.ones_like(V[:1])])  # [k + 1, H, P]
-    Q = Q.reshape(H, A, n, k)
-    sums = (_by_tables if tensor_cores else _by_values)(Q, K, V_1, places)
-    total = jnp.where(sums[:, k:] >= _LEAST, sums[:, k:], jnp.nan)
-    return jnp.swapaxes(_ratio(sums[:, :k], total).reshape(m, k * H, n), 1, 2)
+    return Q.reshape(H, A, n, k), K, jnp.concatenate([V, jnp.ones_like(V[:1])])
 
 
-def _by_values(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array, "m k_1 H n"]:
+def _enough(total: Array) -> Array:
+    """Sums of weights that float32 still has; NaN for others."""
+    return jnp.where(total >= _LEAST, total, jnp.nan)
+
+
+def _by_values(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array, "H k_1 m n"]:
     """(X v) E: as many numbers as the sums have, and no table; for a CPU."""
-    A = Q.shape[1]
+    (H, A, n, _), m = Q.shape, len(places)
     X = one_hot(places, A, V_1.dtype) > 0
     # chosen, not multiplied: for pairs not in an example the backward pass may leave the range
-    mine = jnp.where(X[None, :, None, :], jnp.swapaxes(V_1, 0, 1)[:, None, :, :], 0.0)
-    sums = jnp.moveaxis(_product("hmjp,hpq->hmjq", mine, _weights(Q, K)), 0, 2)
-    return _of_own_symbol(sums, places, A)
+    mine = jnp.where(X[None, None], jnp.swapaxes(V_1, 0, 1)[:, :, None, :], 0.0)
+    sums = _weighted(mine.reshape(H, -1, A * n), _weights(Q, K)).reshape(H, -1, m, A * n)
+    return _of_own_symbol(sums, places[None, None], A)
+
+
+@jax.custom_vjp
+def _weighted(values: Float[Array, "H i P"], E: Float[Array, "H P q"]) -> Float[Array, "H i q"]:
+    """values E of every head. Without its own gradient XLA turns the sums before a product."""
+    return _product("hip,hpq->hiq", values, E)
+
+
+def _weighted_back(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    values, E = kept
+    return _product("hiq,hpq->hip", dy, E), _product("hip,hiq->hpq", values, dy)
+
+
+_weighted.defvjp(lambda values, E: (_weighted(values, E), (values, E)), _weighted_back)
 
 
 def _by_tables(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array, "m k_1 H n"]:
@@ -105,7 +133,7 @@ def _by_tables(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array,
         queries, here = part
         table = V_1[:, :, :, None] * _weights(queries, K)[None]
         found = over_pairs(X, jnp.moveaxis(table, 2, 0).reshape(P, -1))
-        return _of_own_symbol(found.reshape(len(X), columns, H, -1), here, A)
+        return _of_own_symbol(found.reshape(len(X), columns, H, -1), here[:, None, None], A)
 
     if size == n:
         return sums((Q, places))
@@ -113,10 +141,9 @@ def _by_tables(Q: Queries, K: Array, V_1: Array, places: Places) -> Float[Array,
     return jnp.moveaxis(found, 0, 3).reshape(len(X), columns, H, -1)[..., :n]
 
 
-def _of_own_symbol(sums: Float[Array, "m k_1 H q"], places: Places, A: int) -> Array:
-    """For each position, the sums for a query with its symbol."""
-    each = jnp.split(sums, A, axis=3)
-    return chosen(each, places[:, None, None, :])
+def _of_own_symbol(sums: Array, places: Array, A: int) -> Array:
+    """For each position, the sums for a query with its symbol; queries lie along the last axis."""
+    return chosen(jnp.split(sums, A, axis=3), places)
 
 
 def _product(equation: str, a: Array, b: Array) -> Array:

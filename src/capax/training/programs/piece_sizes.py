@@ -5,10 +5,9 @@ On a CPU a core has one lane and one piece at a time, of one of two sizes
 gradient counts more than a few empty rows: 64 and 128 examples. Elsewhere 64 and 112: for m = 64 to
 400 there are 1.09 rows for an example in the mean, and 1.19 with 64 and 128. Where the first layer
 of several is a table, every example is k + 1 rows of its products, and a piece has 24 or 52: at
-T = m = 100 an example takes 203 microseconds in pieces of 50 or 52 examples, 206 to 220 in pieces
-of 20 to 64, 260 in one of 100 and 270 in pieces of 16 (two busy Xeon cores). The table is read anew
-for every piece: with a table of 15 MB a step took 5 % longer in pieces of 16, so there a piece has
-64 again.
+T = m = 100 a step with other pieces of 20 to 100 examples takes 3 to 7 % longer, in pieces of 12
+and 24 10 % (one Xeon core). The table is read anew for every piece: at T = 400, where it has 15 MB,
+a step takes 1.5 % longer than with 64 and 112.
 
 On a GPU a round computes all its places, also those without a piece. A search has waves of a few
 trials (four to twelve, to choose a rate) and of hundreds; several processes share the GPU, and
@@ -33,7 +32,6 @@ _SIZES = ((1 << 12, 256), (1 << 15, 128))  # numbers kept for an example, exampl
 _SMALLEST = 64
 _ON_CPU, _ON_CPU_PAIRWISE = 64, 24
 _LARGER, _LARGER_SMALL, _LARGER_PAIRWISE = 112, 128, 52  # the other size on a CPU
-_LARGE_TABLE = 1 << 21  # weights of all pairs of tokens
 _LANES, _LANES_SMALL = 128, 256
 
 
@@ -44,12 +42,14 @@ def keeps_little(path: Path) -> bool:
     return (spec.floats_per_example if plain else floats_per_example(path)) < _SIZES[0][0]
 
 
+def by_library(path: Path) -> bool:
+    """Whether XLA's library computes its products on a CPU with x86 (`CPU_PRODUCTS_X86`)."""
+    return not (keeps_little(path) or isinstance(path, PairwisePath))
+
+
 def cpu_piece(path: Path) -> int:
     """Examples in a piece."""
-    if not isinstance(path, PairwisePath):
-        return _ON_CPU
-    pairs = path.spec.alphabet * (path.spec.T + 1)
-    return _ON_CPU_PAIRWISE if path.spec.heads * pairs**2 < _LARGE_TABLE else _ON_CPU
+    return _ON_CPU_PAIRWISE if isinstance(path, PairwisePath) else _ON_CPU
 
 
 def larger_piece(path: Path, block: int, rows: int) -> int:

@@ -24,7 +24,7 @@ from capax.training.programs.hidden_progress import hidden_progress, progress_ro
 from capax.training.programs.in_order import InOrder
 from capax.training.programs.kernel_choice import may_serve, source_compiles, trouble
 from capax.training.programs.lane_shapes import KEY, lane_shape, packed_width, stacked
-from capax.training.programs.piece_sizes import keeps_little
+from capax.training.programs.piece_sizes import by_library, keeps_little
 from capax.training.programs.program import SUBSET, Lane, Program, TargetBits
 from capax.training.specs.xla_options import drawn_simply, in_pieces, launched_singly
 
@@ -166,7 +166,10 @@ class ProgramCompiler:
             return {}
         if name == "draw":
             return drawn_simply()
-        return in_pieces(small=keeps_little(self.program.path)) if self.program.block else {}
+        if not self.program.block:
+            return {}
+        path = self.program.path
+        return in_pieces(small=keeps_little(path), library=by_library(path))
 
 
 def _into(future: Future[Any], make: Callable[[], Any]) -> None:

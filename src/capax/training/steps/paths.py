@@ -88,7 +88,7 @@ class CollapsedPath:
 @dataclass(frozen=True)
 class PairwisePath:
     """Two and more layers: whole arrays, the first attention by a table of pairs; exact.
-    `tensor_cores` as in `CollapsedPath`."""
+    `tensor_cores` as in `CollapsedPath`; without them tokens are columns."""
 
     spec: TransformerSpec
     tensor_cores: bool = False
