@@ -111,7 +111,9 @@ def import_everything() -> None:
     for module in pkgutil.walk_packages(capax.__path__, "capax."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    sys.modules["capax.cli.main"].all_commands()
+    main = sys.modules["capax.cli.main"]
+    for name in (None, *main.COMMANDS):
+        main.commands(name)
     for finalizer in list(weakref.finalize._registry):  # of what is imported: 30 ms per command
         finalizer.atexit = False
     gc.freeze()  # what is here stays: a child need not look through it, which would copy it all

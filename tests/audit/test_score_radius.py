@@ -11,6 +11,7 @@ from capax.audit.heads import distance
 from capax.audit.heads.attend import scores
 from capax.audit.heads.distance import largest_over_distances
 from capax.audit.heads.folding import factors, fold, softmax_keys
+from capax.audit.heads.gram_norms import spectral
 from capax.audit.heads.head_sizes import head_sizes
 from capax.audit.layouts.attention_layer import Attention, DistanceVectors, Norm, Rotary
 from capax.errors import InputError
@@ -260,3 +261,16 @@ def test_frequencies_that_change_with_the_context_are_all_searched():
     assert largest_over_distances(A, B, ending, 10) == (pytest.approx(1.0), 3)
     assert largest_over_distances(A, B, ending, 11) is None
     assert largest_over_distances(A, B, Rotary(1), 5) is None
+
+
+@pytest.mark.parametrize("rank", [K, K - 2, 0])
+@pytest.mark.parametrize("grown", [1e-12, 1.0, 1e9])
+def test_norm_of_a_product_by_cholesky_and_where_a_factor_is_singular(rank, grown):
+    """Also with columns of very unlike lengths, whose Gram matrix is nearly singular."""
+    rng = np.random.default_rng(3)
+    left = grown * rng.normal(size=(D, rank)) @ rng.normal(size=(rank, K))
+    for lengths in (np.ones(K), 10.0 ** -np.arange(0, 4 * K, 4)):
+        Q, right = left * lengths, rng.normal(size=(D, K))
+        wanted = np.linalg.norm(Q @ right.T, 2)
+        found = spectral(Q.T @ Q, right.T @ right)
+        assert found == pytest.approx(wanted, rel=1e-7, abs=1e-7 * grown)

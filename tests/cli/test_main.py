@@ -1,5 +1,6 @@
 """The `capax` command as a user meets it: help, version, doctor, mistakes."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -25,11 +26,32 @@ def test_help_and_version():
 
 def test_help_is_quick_because_it_imports_no_heavy_package():
     heavy = ("jax", "numpy", "scipy", "matplotlib", "pandas", "torch", "ray", "pydantic")
-    probe = f"import sys, capax.cli.main; print([p for p in {heavy} if p in sys.modules])"
+    probe = (
+        "import sys; from capax.cli.main import commands; commands()\n"
+        f"print([p for p in {heavy} if p in sys.modules])"
+    )
     result = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_a_command_loads_its_own_module_and_help_shows_all_of_them():
+    from capax.cli.main import COMMANDS, commands
+
+    assert set(commands().commands) == set(COMMANDS)
+    for name, module in COMMANDS.items():
+        alone = commands(name).commands
+        assert name in alone and set(alone) == {n for n in COMMANDS if COMMANDS[n] == module}
+    probe = (
+        "import sys\nfrom capax.cli.main import command_line\n"
+        "sys.argv = ['capax', 'cite', '--help']\ncommand_line()\n"
+        "print([m for m in sys.modules if m.startswith('capax.cli.') and m.count('.') > 2])"
+    )
+    ran = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    loaded = ast.literal_eval(ran.stdout.splitlines()[-1])
+    assert "capax.cli.publishing.cite" in loaded
+    assert all(m.split(".")[2] in ("publishing", "speaking") for m in loaded)
 
 
 def test_what_is_seen_at_once_is_said_before_the_heavy_imports(tmp_path):
@@ -83,11 +105,9 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments):
 
 
 def test_every_command_has_an_example_and_speaks_json():
-    from typer.main import get_command
+    from capax.cli.main import commands
 
-    from capax.cli.main import app
-
-    for name, command in get_command(app).commands.items():
+    for name, command in commands().commands.items():
         words = f"{command.help} {command.epilog}"
         assert "Example" in words, f"capax {name} shows no example"
         options = [option for p in command.params for option in p.opts]

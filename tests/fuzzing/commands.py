@@ -85,12 +85,10 @@ def case(random: Random) -> Case:
 @functools.cache
 def commands() -> dict[str, tuple[Option, ...]]:
     """Every command of the real tree with its options, under its full name."""
-    import typer.main
-
-    from capax.cli.main import app
+    from capax.cli import main
 
     found: dict[str, tuple[Option, ...]] = {}
-    pending = [("", typer.main.get_command(app))]
+    pending = [("", main.commands())]
     while pending:
         name, command = pending.pop()
         inner: dict[str, Any] = getattr(command, "commands", {})

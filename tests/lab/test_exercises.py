@@ -231,6 +231,7 @@ def test_questions_are_shown_and_name_what_they_ask():
 def test_other_commands_load_nothing_of_the_lab_and_its_server_starts_before_the_rest():
     probe = """
 import sys, capax.cli.main
+capax.cli.main.commands()
 def loaded(*names):
     print([name for name in sys.modules if name.startswith(names)])
 loaded("capax.lab", "starlette", "uvicorn", "anywidget", "jax", "numpy")

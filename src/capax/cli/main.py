@@ -1,6 +1,7 @@
 """The command line: assembles the commands; errors in the input give one line and exit code 2."""
 
 import importlib
+import sys
 from functools import cache
 from typing import Annotated, Any
 
@@ -9,53 +10,44 @@ import typer
 from capax.cli.speaking.output import stderr
 from capax.errors import CapaxError
 
-# One module per command, in the order of the help page. Each has `register(app)`.
-COMMANDS = (
-    "theory.function",
-    "experiments.data",
-    "theory.cover_command",
-    "theory.bound_command",
-    "networks.audit",
-    "theory.theorems",
-    "theory.shatter",
-    "theory.influence_command",
-    "networks.train",
-    "experiments.new",
-    "experiments.sweep",
-    "experiments.thresholds",
-    "experiments.times",
-    "experiments.watch",
-    "experiments.card_command",
-    "experiments.reference",
-    "experiments.export",
-    "networks.compile",
-    "networks.verify",
-    "networks.prove",
-    "networks.decompile",
-    "publishing.figure_command",
-    "publishing.report",
-    "publishing.reproduce",
-    "publishing.lab_command",
-    "publishing.exercise_command",
-    "machine.bench",
-    "machine.doctor",
-    "publishing.cite",
-)
+# The module of each command, in the order of the help page. Each module has `register(app)`.
+COMMANDS = {
+    "function": "theory.function",
+    "data": "experiments.data",
+    "cover": "theory.cover_command",
+    "bound": "theory.bound_command",
+    "audit": "networks.audit",
+    "theorems": "theory.theorems",
+    "shatter": "theory.shatter",
+    "influence": "theory.influence_command",
+    "train": "networks.train",
+    "new": "experiments.new",
+    "sweep": "experiments.sweep",
+    "thresholds": "experiments.thresholds",
+    "times": "experiments.times",
+    "watch": "experiments.watch",
+    "card": "experiments.card_command",
+    "reference": "experiments.reference",
+    "export": "experiments.export",
+    "compile": "networks.compile",
+    "verify": "networks.verify",
+    "prove": "networks.prove",
+    "check": "networks.prove",
+    "decompile": "networks.decompile",
+    "figure": "publishing.figure_command",
+    "report": "publishing.report",
+    "reproduce": "publishing.reproduce",
+    "lab": "publishing.lab_command",
+    "exercise": "publishing.exercise_command",
+    "bench": "machine.bench",
+    "doctor": "machine.doctor",
+    "cite": "publishing.cite",
+}
 
 # Some versions of Typer contain a copy of Click, others import Click; the module of Typer's public
 # BadParameter shows which. UsageError is the base of all errors in options.
 UsageError = typer.BadParameter.__mro__[1]
 ClickException = typer.BadParameter.__mro__[2]
-
-app = typer.Typer(
-    name="capax",
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="What does self-attention prefer to learn, how much data does it need, and how much can "
-    "a head hold? Answers with numbers.",
-    epilog="Example: `capax doctor`",
-)
 
 
 def _show_version(wanted: bool) -> None:
@@ -66,7 +58,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _capax(
     context: typer.Context,
     version: Annotated[
@@ -82,20 +73,35 @@ def _capax(
         typer.echo(context.get_help())
 
 
-for _name in COMMANDS:
-    importlib.import_module(f"capax.cli.{_name}").register(app)
-
-
 @cache
-def all_commands() -> Any:
-    """The commands with their options, made once per process: it takes 20 ms."""
+def commands(name: str | None = None) -> Any:
+    """The command line, made once per process; with this command alone, or with all, in 60 ms."""
+    app = typer.Typer(
+        name="capax",
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="What does self-attention prefer to learn, how much data does it need, and how much "
+        "can a head hold? Answers with numbers.",
+        epilog="Example: `capax doctor`",
+    )
+    app.callback(invoke_without_command=True)(_capax)
+    modules = COMMANDS.values() if name is None else (COMMANDS[name],)
+    for module in dict.fromkeys(modules):
+        importlib.import_module(f"capax.cli.{module}").register(app)
     return typer.main.get_command(app)
+
+
+def _asked() -> str | None:
+    """The command in the first word; None for an option or an unknown word."""
+    first = sys.argv[1:2]
+    return first[0] if first and first[0] in COMMANDS else None
 
 
 def command_line() -> int:
     """Run the command line; errors in the input become `error: ...` on stderr and exit code 2."""
     try:
-        return int(all_commands()(standalone_mode=False) or 0)
+        return int(commands(_asked())(standalone_mode=False) or 0)
     except CapaxError as error:
         return _failed(str(error), error.exit_code)
     except ClickException as error:

@@ -1,7 +1,5 @@
 """`capax cite`: how to cite Capax, and the paper it makes into software."""
 
-from importlib.metadata import metadata
-
 import typer
 
 from capax.cli.speaking.output import JsonFlag, emit
@@ -29,6 +27,8 @@ def cite(json: JsonFlag = False) -> None:
 
     Example: `capax cite >> references.bib`
     """
+    from importlib.metadata import metadata
+
     package = metadata("capax")
     authors, addresses = (package.get_all(name) or [] for name in ("Author", "Project-URL"))
     entries = {"paper": PAPER, "capax": software(package["Version"], authors, addresses)}
