@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from decompile_cases import random_transformer
 
-from capax.attention import save
+from capax.attention import parameters, save
 from capax.boolean import parse
 from capax.capacity.certificates.evidence import (
     Evidence,
@@ -153,6 +153,8 @@ def test_pac_bayes_around_the_weights_needs_a_prior_near_by():
     data = Examples(bits, oracle(model)(bits).astype(np.uint8))
     alone = weights_route(model, Evidence(data)).ask(0.05, 0.0)
     assert alone.vacuous and "not sampled" in alone.notes[0]
+    squares = sum(float((np.asarray(x, float) ** 2).sum()) for x in parameters(model).values())
+    assert f"|theta - theta_0|^2 = {squares:.4g}:" in alone.notes[0]  # from weights 0
     near = weights_route(model, Evidence(data, prior=model, prior_size=14)).ask(0.05, 0.0)
     assert near.value < 1 and near.norms["KL"] == 0 and near.norms["n"] == 50
     assert near.predictor == "the Gibbs predictor around the model"

@@ -20,6 +20,7 @@ from capax.decompile.bounds.formula_routes import (
 )
 from capax.decompile.reading.influence import find_candidates
 from capax.decompile.reading.oracle import oracle
+from capax.decompile.reading.truth_table import TruthTable
 from capax.errors import InputError
 
 
@@ -117,3 +118,16 @@ def test_code_lengths_by_hand():
         assert description_bits(parse(text, T), T) == pytest.approx(bits, abs=1e-12), text
     with pytest.raises(InputError, match="function: wanted a Boolean function"):
         description_bits(SparseFunction((0, 1), np.array([0, 0.5, 0.5, 1.0]), T), T)
+
+
+@pytest.mark.parametrize("fillers", [1, 7, 300])
+def test_the_doubt_of_a_majority_is_an_exact_tail(fillers):
+    """P[Bin(n, 1/2) >= k] for the larger side k of every row, in fractions; at most 1 in all."""
+    for ones in range(fillers + 1):
+        k = max(ones, fillers - ones)
+        tail = Fraction(sum(math.comb(fillers, j) for j in range(k, fillers + 1)), 2**fillers)
+        for rows in (1, 2):
+            counts = np.array([ones] + [fillers] * (rows - 1))
+            wanted = min(1.0, float(tail + (rows - 1) * Fraction(1, 2**fillers)))
+            table = TruthTable(tuple(range(rows - 1)), counts, fillers, 5)
+            assert table.doubt == pytest.approx(wanted, rel=1e-9, abs=1e-300)

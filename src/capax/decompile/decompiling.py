@@ -15,8 +15,8 @@ from capax.decompile.bounds.network_certificate import network_certificate
 from capax.decompile.decompiled import Decompiled, ExactShare
 from capax.decompile.modules.leaf_calls import NotRead
 from capax.decompile.modules.module_reading import read_module
-from capax.decompile.modules.zoo_reading import ZooNetwork, zoo_reading
 from capax.decompile.proof.all_inputs import on_all_inputs
+from capax.decompile.proof.query_cases import LayerReading
 from capax.decompile.proof.verdict import AllInputs
 from capax.decompile.reading.formula import shortest_formula
 from capax.decompile.reading.influence import (
@@ -244,8 +244,9 @@ def _on_all_inputs(
     is proved."""
     if not cells or f.table.size > 1 << MAX_PROVED_SUPPORT:
         return AllInputs("open", None, None, None, 0.0, None, 0.0, "not asked for")
-    if isinstance(asked.model, ZooNetwork) and asked.model.covered:
-        return on_all_inputs(asked, f, rng, p=p, cells=cells, reading=zoo_reading(asked.model))
+    reading = _reading_of_zoo(asked.model)
+    if reading is not None:
+        return on_all_inputs(asked, f, rng, p=p, cells=cells, reading=reading)
     if not is_torch_module(asked.model) or f.alphabet > 2:
         return on_all_inputs(asked, f, rng, p=p, cells=cells)
     try:
@@ -254,6 +255,15 @@ def _on_all_inputs(
         why = f"asked by queries alone: {reason}"
         return on_all_inputs(asked, f, rng, p=p, cells=cells, reason=why)
     return on_all_inputs(asked, f, rng, p=p, cells=cells, reading=reading)
+
+
+def _reading_of_zoo(model: Any) -> LayerReading | None:
+    """The form of a network of the zoo that is proved; other models do not import the zoo."""
+    if type(model).__module__ != "capax.decompile.modules.zoo_reading":
+        return None
+    from capax.decompile.modules.zoo_reading import ZooNetwork, zoo_reading
+
+    return zoo_reading(model) if isinstance(model, ZooNetwork) and model.covered else None
 
 
 def _flat_numbers(module: Any) -> Any:

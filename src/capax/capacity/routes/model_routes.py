@@ -109,7 +109,7 @@ def _not_sampled(distance: float, n: int, delta: float, cost: float) -> Bound:
 
 def _origin(model: Any) -> Any:
     """The same module with all weights 0: depends on no data."""
-    return jax.tree.map(lambda x: 0 * x if eqx.is_inexact_array(x) else x, model)
+    return jax.tree.map(lambda x: np.zeros_like(x) if eqx.is_inexact_array(x) else x, model)
 
 
 def read_out_route(model: Any, data: Examples) -> Route:

@@ -44,12 +44,12 @@ def stated_probability(p: float | None, evidence: Evidence | None) -> float:
 
 def check_bits(X: UInt8[np.ndarray, "m T"], p: float, draws: Draws | None = None) -> None:
     """Raise `InputError` if the training bits contradict P[bit = 1] = p."""
-    from scipy.stats import binom
+    from scipy.special import bdtr, bdtrc  # scipy.stats takes half a second to import
 
     m, T = X.shape
     level = LEVEL if draws is None else LEVEL * draws.price(LEVEL).alpha
     ones = X.sum(axis=0, dtype=np.int64)
-    tails = np.minimum(binom.cdf(ones, m, p), binom.sf(ones - 1, m, p))
+    tails = np.minimum(bdtr(ones, m, p), bdtrc(ones - 1, m, p))
     worst = int(tails.argmin())
     if 2 * T * float(tails[worst]) < level:
         raise InputError(

@@ -176,15 +176,14 @@ def _transformer(model: Any) -> Numbers:
     import jax
     import jax.numpy as jnp
 
-    from capax.attention.collapsed.one_layer import collapse, why_not
+    from capax.attention.collapsed.one_layer import why_not
 
     if why_not(model.spec) is not None:
         return _vmapped(model)
     wide = bool(model.w.dtype == np.float64)
     _, tabulated, logits, _ = _programs()
     with jax.enable_x64(wide):
-        params = collapse(model)
-        tables = tabulated(params)
+        params, tables = tabulated(model)
 
     def numbers(X: np.ndarray) -> np.ndarray:
         with jax.enable_x64(wide):
@@ -219,11 +218,16 @@ def _programs() -> tuple[Any, Any, Any, Any]:
     import jax
 
     from capax.attention.collapsed.design import one_hot
-    from capax.attention.collapsed.one_layer import tabulate, tabulated_logits
+    from capax.attention.collapsed.one_layer import collapse, tabulate, tabulated_logits
 
     @eqx.filter_jit
     def run(model: Any, X: Any) -> Any:
         return jax.vmap(lambda bits: model(bits))(X)
+
+    @eqx.filter_jit
+    def tabulated(model: Any) -> Any:
+        params = collapse(model)
+        return params, tabulate(params)
 
     @eqx.filter_jit
     def logits(params: Any, tables: Any, X: Any) -> Any:
@@ -234,7 +238,7 @@ def _programs() -> tuple[Any, Any, Any, Any]:
     def weights(model: Any, X: Any) -> Any:
         return jax.vmap(lambda bits: model(bits, return_weights=True)[1])(X)
 
-    return run, eqx.filter_jit(tabulate), logits, weights
+    return run, tabulated, logits, weights
 
 
 def _estimator(model: Any) -> Made | None:

@@ -41,10 +41,10 @@ class TruthTable:
     @property
     def doubt(self) -> float:
         """Probability that some majority is wrong by chance: the sum of the tails of all rows."""
-        from scipy.stats import binom
+        from scipy.special import bdtrc  # scipy.stats takes half a second to import
 
         most = np.maximum(self.ones, self.fillers - self.ones)
-        return float(min(1.0, binom.sf(most - 1, self.fillers, 0.5).sum()))
+        return float(min(1.0, bdtrc(most - 1, self.fillers, 0.5).sum()))
 
     @property
     def function(self) -> SparseFunction:
