@@ -75,7 +75,7 @@ def _capax(
 
 @cache
 def commands(name: str | None = None) -> Any:
-    """The command line, made once per process; with this command alone, or with all, in 60 ms."""
+    """The command line with this command alone, or with all of them; made once per process."""
     app = typer.Typer(
         name="capax",
         rich_markup_mode="markdown",

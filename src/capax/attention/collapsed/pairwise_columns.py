@@ -1,14 +1,13 @@
 """Transformers of two and more layers with a column for every token, for a CPU.
 
-The rows of an array [d, m n] are channels: loops over entries are loops of vector instructions, and
-no array is turned before a product. Three rewritings, which change rounding alone, leave less work
-for a token:
+The rows of an array [d, m n] are channels, so that loops over entries are loops of vector
+instructions. Three rewritings, which change rounding alone, leave less work for a token:
 
 - Whoever reads the stream applies LayerNorm first, which subtracts the mean over channels. The
   matrices and biases that write to it have their means subtracted instead, so LN(x) is
   gain o u + bias with u = x / sqrt(mean(x^2) + epsilon).
 - Gain and bias belong to the weights that follow.
-- Means over channels are products with a row of ones: XLA's own take ten times as long.
+- Means over channels are products with a row of ones, which are faster than XLA's own.
 
 A model without LayerNorm subtracts nothing, and u = x. Layers between the first and the last are
 computed as they are written (`capax.attention.block`).
@@ -102,7 +101,7 @@ def _product(W: Float[Array, "c n"], x: Float[Array, "c N"]) -> Float[Array, "n 
 
 
 def _product_back(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
-    """The product over tokens takes a third less time with the longer side first."""
+    """The product over tokens takes a fifth less time with the longer side first."""
     W, x = kept
     longer = len(x) >= len(dy)
     return over_examples(x, dy) if longer else over_examples(dy, x).T, matmul(W, dy)
